@@ -1,0 +1,244 @@
+"""The only place where user arrays are coerced, or refused with a clear error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import _num_samples
+
+from optensemble.exceptions import InfeasibleActionError, InputError
+
+if TYPE_CHECKING:
+    from optensemble.feasible import FeasibleSet
+
+Floats = npt.NDArray[np.float64]
+
+_POLICY_SLACK = 1e-6  # a planner's log may be rounded
+_FEWEST_ROWS = 2
+_MOST_BUCKETS = 10_000
+
+
+def as_floats(value: Any, name: str, *, ndim: int | None = None) -> Floats:
+    """Return ``value`` as a finite C-contiguous float64 array, or say what is wrong with it."""
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numeric; got {type(value).__name__} ({error}).") from error
+    if np.ndim(value) == 0:
+        array = array.reshape(())
+    if ndim is not None and array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s); got an array of shape {array.shape}.")
+    require_finite(array, name)
+    return array
+
+
+def require_finite(array: Floats, name: str) -> None:
+    """Refuse NaN and infinity, naming the rows that hold them."""
+    finite = np.isfinite(array)
+    if finite.all():
+        return
+    if array.ndim == 0:
+        raise InputError(f"{name} must be finite; got {array}.")
+    rows = np.unique(np.nonzero(~finite)[0])
+    raise InputError(
+        f"{name} must be finite; got NaN or infinity in {describe_rows(rows)} of {len(array)}. "
+        "Remove these rows or fill in the missing values."
+    )
+
+
+def describe_rows(rows: npt.NDArray[np.intp], most: int = 5) -> str:
+    """Name the first few rows, and count the rest.
+
+    >>> describe_rows(np.array([3]))
+    'row 3'
+    >>> describe_rows(np.arange(8))
+    'rows 0, 1, 2, 3, 4 and 3 more'
+    """
+    named = ", ".join(str(row) for row in rows[:most])
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return f"row{'s' if len(rows) > 1 else ''} {named}{more}"
+
+
+def as_labels(Y: Any, n: int, d: int, M: float | None) -> Floats:
+    """Return the labels as an (n, d) array whose entries are at most a declared ``M`` in size."""
+    labels = _as_rows(Y, "the labels Y", n, d)
+    if M is None:
+        return labels
+    beyond = np.flatnonzero(np.abs(labels).max(axis=1) > M)
+    if beyond.size:
+        raise InputError(
+            f"the labels must be at most M={M:g} in absolute value; got {np.abs(labels).max():g} "
+            f"({describe_rows(beyond)}). Declare a larger M, or leave it out to have it estimated."
+        )
+    return labels
+
+
+def as_predictions(values: Any, name: str, n: int, d: int) -> Floats:
+    """Return what a model predicted as an (n, d) array."""
+    return _as_rows(values, f"the predictions of model {name!r}", n, d)
+
+
+def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
+    """Return what a policy decided as an (n, d) array of feasible actions."""
+    actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension)
+    outside = feasible.violation(actions)
+    rows = np.flatnonzero(outside > _POLICY_SLACK)
+    if rows.size:
+        raise InfeasibleActionError(
+            f"policy {name!r} returned actions outside the feasible set in {describe_rows(rows)} of {n}, by up to "
+            f"{outside.max():.3g}. Check that it decides for the set {feasible!r}, or project its actions onto it."
+        )
+    return actions
+
+
+def _as_rows(values: Any, name: str, n: int, d: int) -> Floats:
+    array = as_floats(values, name)
+    if array.ndim == 1 and d == 1:
+        array = array.reshape(-1, 1)
+    if array.shape != (n, d):
+        raise InputError(
+            f"{name} must have shape ({n}, {d}): one row for each row of X, one column for each coordinate of the "
+            f"feasible set; got shape {array.shape}."
+        )
+    return array
+
+
+def row_count(X: Any) -> int:
+    """Return how many rows X has, whatever it is."""
+    try:
+        return int(_num_samples(X))
+    except TypeError as error:
+        raise InputError(f"X must have rows: an array, a pandas or polars frame; got {type(X).__name__}.") from error
+
+
+def require_rows(n: int) -> None:
+    """Refuse to fit on next to nothing."""
+    if n < _FEWEST_ROWS:
+        raise InputError(f"fit needs at least {_FEWEST_ROWS} rows; got {n}. Give more rows.")
+
+
+def as_members(members: Any, what: str) -> list[tuple[str, Any]]:
+    """Return ``members`` as a list of (name, member) pairs with distinct names."""
+    pairs = list(members.items()) if isinstance(members, Mapping) else members
+    try:
+        named = [(name, member) for name, member in pairs]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be a list of (name, {what[:-1]}) pairs; got {members!r}.") from error
+    names = [name for name, _ in named]
+    if not names:
+        raise InputError(f"{what} is empty. Give at least one (name, member) pair.")
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the names in {what} must be non-empty strings; got {name!r}.")
+        if names.count(name) > 1:
+            raise InputError(f"the names in {what} must be distinct; {name!r} is there {names.count(name)} times.")
+    return named
+
+
+def as_function(member: Any, name: str, *methods: str) -> Callable[[Any], Any]:
+    """Return how to call a member: by the first of ``methods`` it has, or as a function."""
+    for method in methods:
+        if callable(getattr(member, method, None)):
+            return cast("Callable[[Any], Any]", getattr(member, method))
+    if callable(member):
+        return cast("Callable[[Any], Any]", member)
+    expected = " or ".join(f"a {method}(X) method" for method in methods)
+    raise InputError(f"{name!r} must have {expected}, or be a callable; got {type(member).__name__}.")
+
+
+def bucket_count(width: float) -> int:
+    """Return how many buckets of this width make up [0, 1].
+
+    >>> bucket_count(0.1)
+    10
+    """
+    if not (isinstance(width, Real) and 0 < width <= 1):
+        raise InputError(f"bucket_width must lie in (0, 1]; got {width!r}.")
+    count = max(1, round(1 / width))
+    if abs(count * width - 1) > 1e-9 or count > _MOST_BUCKETS:
+        raise InputError(
+            f"bucket_width must divide 1 into at most {_MOST_BUCKETS} buckets; got {width!r}. "
+            f"Take {1 / min(count, _MOST_BUCKETS):.6g} for {min(count, _MOST_BUCKETS)} buckets."
+        )
+    return count
+
+
+def require_choice(value: Any, name: str, choices: Sequence[Any]) -> None:
+    """Refuse a value that is not one of the choices, and name the closest."""
+    if value in choices:
+        return
+    close = get_close_matches(str(value), [str(choice) for choice in choices], n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(repr(choice) for choice in choices)
+    raise InputError(f"{name} must be one of {listed}; got {value!r}.{hint}")
+
+
+def require_number(value: Any, name: str, *, above: float | None = None, at_least: float | None = None) -> None:
+    """Refuse what is not a finite number in the range."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    inside = (above is None or number > above) and (at_least is None or number >= at_least)
+    if not (np.isfinite(number) and inside):
+        limit = f"greater than {above:g}" if above is not None else f"at least {at_least:g}"
+        raise InputError(f"{name} must be a finite number {limit}; got {value!r}.")
+
+
+def group_columns(X: Any, groups: Any, n: int) -> list[list[Any]]:
+    """Return the columns of group labels that ``groups`` (a callable, a column, or a list of columns) names in X."""
+    if callable(groups):
+        labels = np.asarray(groups(X))
+        labels = labels[:, None] if labels.ndim == 1 else labels
+        if labels.ndim != 2 or len(labels) != n:
+            raise InputError(
+                f"groups(X) must return one label for each of the {n} rows; got an array of shape {labels.shape}."
+            )
+        columns = list(labels.T)
+    else:
+        names = groups if isinstance(groups, (list, tuple)) else [groups]
+        columns = [_column(X, name) for name in names]
+    values = [column.tolist() for column in columns]
+    for column in values:
+        missing = np.flatnonzero([value is None or value != value for value in column])
+        if missing.size:
+            raise InputError(f"group labels must not be missing; they are in {describe_rows(missing)}.")
+    return [[v if isinstance(v, (str, int, float)) else str(v) for v in column] for column in values]
+
+
+def _column(X: Any, name: Any) -> npt.NDArray[Any]:
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        if name not in frame.columns:
+            close = get_close_matches(str(name), [str(column) for column in frame.columns], n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"X has no column {name!r} to take groups from.{hint}")
+        return np.asarray(frame[name].to_numpy())
+    array = np.asarray(X)
+    if not isinstance(name, Integral) or array.ndim != 2 or not -array.shape[1] <= int(name) < array.shape[1]:
+        raise InputError(
+            f"groups must name a column of X, be the number of one, or be callable; got {name!r} for an X of shape "
+            f"{array.shape}."
+        )
+    return array[:, int(name)]
+
+
+def warn_if_trained_on(member: Any, name: str, predictions: Floats, labels: Floats) -> None:
+    """Warn when a member fits these rows much better than its out-of-bag record says it can."""
+    record = getattr(member, "oob_score_", None)
+    if not isinstance(record, float):
+        return
+    spread = np.square(labels - labels.mean(axis=0)).sum(axis=0)
+    missed = np.square(labels - predictions).sum(axis=0)
+    score = float(np.mean(1 - missed[spread > 0] / spread[spread > 0])) if (spread > 0).any() else 1.0
+    if 1 - score < 0.5 * (1 - record):
+        warnings.warn(
+            f"model {name!r} explains {score:.2f} of these labels' variance, but only {record:.2f} "
+            "out of bag: these look like the rows it was trained on. Fit the ensemble on other rows.",
+            UserWarning,
+            stacklevel=4,
+        )

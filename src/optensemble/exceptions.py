@@ -1,0 +1,76 @@
+"""Everything that can go wrong, in one tree.
+
+::
+
+    OptEnsembleError
+    ├── InputError (ValueError)            an argument or array that cannot be used
+    ├── FeasibleSetError (ValueError)      a feasible set, or an action, that cannot be
+    │   ├── EmptySetError                  no action satisfies the constraints
+    │   ├── UnboundedSetError              some coordinate of the actions has no bound
+    │   └── InfeasibleActionError          an oracle or a policy left the set
+    ├── SolverError (RuntimeError)         a row that the solver could not solve
+    ├── NotFittedError (sklearn's)         used before ``fit``
+    └── FileError (ValueError)             a saved ensemble that cannot be read, or written
+
+    NotConvergedWarning (sklearn's ConvergenceWarning)
+
+Every message says what is wrong, what was found, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
+
+__all__ = [
+    "EmptySetError",
+    "FeasibleSetError",
+    "FileError",
+    "InfeasibleActionError",
+    "InputError",
+    "NotConvergedWarning",
+    "NotFittedError",
+    "OptEnsembleError",
+    "SolverError",
+    "UnboundedSetError",
+]
+
+
+class OptEnsembleError(Exception):
+    """The root: catch this to catch everything the package raises on purpose."""
+
+
+class InputError(OptEnsembleError, ValueError):
+    """An argument or array that cannot be used."""
+
+
+class FeasibleSetError(OptEnsembleError, ValueError):
+    """A feasible set, or an action, that cannot be."""
+
+
+class EmptySetError(FeasibleSetError):
+    """No action satisfies the constraints."""
+
+
+class UnboundedSetError(FeasibleSetError):
+    """Some coordinate of the actions has no bound."""
+
+
+class InfeasibleActionError(FeasibleSetError):
+    """An oracle or a policy returned an action outside the feasible set."""
+
+
+class SolverError(OptEnsembleError, RuntimeError):
+    """A row that the solver could not solve."""
+
+
+class NotFittedError(OptEnsembleError, _SklearnNotFittedError):
+    """The ensemble was used before ``fit``."""
+
+
+class FileError(OptEnsembleError, ValueError):
+    """A saved ensemble that cannot be read, or written."""
+
+
+class NotConvergedWarning(ConvergenceWarning):
+    """Debiasing stopped before every cell was within alpha; the message says why."""

@@ -1,0 +1,140 @@
+"""Linear programmes that differ in their costs alone, by HiGHS, row by row."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import highspy
+import numpy as np
+
+from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
+from optensemble.feasible._base import Floats
+
+_OPTIONS = {
+    "output_flag": False,
+    "presolve": "off",
+    "solver": "simplex",
+    "parallel": "off",
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+
+
+class LinearProgram:
+    """Maximise ``c·a`` with ``row_lower <= rows a <= row_upper`` (sparse rows), ``lower <= a <= upper``.
+
+    Every row starts from one reference basis, with nothing else left of the row before: a warm start from the
+    previous row would let the order of the batch choose among tied actions. The solver object is built anew
+    for each thread, and is left out of copies and pickles.
+    """
+
+    def __init__(self, rows: Any, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> None:
+        self.rows, self.row_lower, self.row_upper = rows, row_lower, row_upper
+        self.lower, self.upper = lower, upper
+        self._local = threading.local()
+        self._basis = self._reference_basis()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._local = threading.local()
+
+    def argmax(self, coefficients: Floats, rows: Any = None) -> Floats:
+        """Return an optimal action for each row; ``rows`` are the numbers under which errors name them."""
+        solver = self._solver()
+        basis = _as_basis(*self._basis)
+        largest = np.abs(coefficients).max(axis=1, keepdims=True)
+        costs = coefficients / np.where(largest > 0, largest, 1.0)
+        actions = np.empty_like(coefficients)
+        for i, cost in enumerate(costs):
+            # Setting the basis alone keeps edge weights and factors of the row before, and they break ties.
+            solver.clearSolver()
+            self._set_cost(solver, cost)
+            solver.setBasis(basis)
+            status = _run(solver)
+            if status != highspy.HighsModelStatus.kOptimal:
+                solver.clearSolver()
+                status = _run(solver)
+            _require_optimal(status, f"row {i if rows is None else rows[i]}")
+            actions[i] = solver.getSolution().col_value
+        return actions
+
+    def extent(self, coordinate: int, sign: float) -> float:
+        """Return the largest (sign 1) or smallest (sign -1) value of a coordinate."""
+        solver = self._solver()
+        cost = np.zeros(len(self.lower))
+        cost[coordinate] = sign
+        solver.clearSolver()
+        self._set_cost(solver, cost)
+        status = _run(solver)
+        if status == highspy.HighsModelStatus.kUnbounded:
+            side = "upper" if sign > 0 else "lower"
+            raise UnboundedSetError(
+                f"coordinate {coordinate} has no {side} bound: the constraints let it grow forever. Give a "
+                f"finite {side}= or a constraint that limits it."
+            )
+        _require_optimal(status, f"the {'largest' if sign > 0 else 'smallest'} value of coordinate {coordinate}")
+        # Rounded, because this becomes the edge of a bucket and 0.9999999999999998 means 1.
+        return float(f"{solver.getSolution().col_value[coordinate]:.13g}")
+
+    def _reference_basis(self) -> tuple[list[int], list[int]]:
+        solver = self._solver()
+        status = _run(solver)
+        if status == highspy.HighsModelStatus.kInfeasible:
+            raise EmptySetError(
+                "no action satisfies all constraints together with the bounds. Check the signs of A_ub and "
+                "b_ub, and that upper= (1 unless given) leaves enough room."
+            )
+        _require_optimal(status, "a first feasible action")
+        basis = solver.getBasis()
+        return [int(status) for status in basis.col_status], [int(status) for status in basis.row_status]
+
+    def _solver(self) -> Any:
+        if not hasattr(self._local, "solver"):
+            self._local.solver = self._build()
+        return self._local.solver
+
+    def _build(self) -> Any:
+        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        for name, value in _OPTIONS.items():
+            solver.setOptionValue(name, value)
+        model = highspy.HighsLp()
+        model.num_row_, model.num_col_ = self.rows.shape
+        model.sense_ = highspy.ObjSense.kMaximize
+        model.col_cost_ = np.zeros(len(self.lower))
+        model.col_lower_, model.col_upper_ = self.lower, self.upper
+        model.row_lower_, model.row_upper_ = self.row_lower, self.row_upper
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = self.rows.indptr
+        model.a_matrix_.index_ = self.rows.indices
+        model.a_matrix_.value_ = self.rows.data
+        solver.passModel(model)
+        return solver
+
+    def _set_cost(self, solver: Any, cost: Floats) -> None:
+        solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+
+
+def _run(solver: Any) -> Any:
+    solver.run()
+    return solver.getModelStatus()
+
+
+def _require_optimal(status: Any, what: str) -> None:
+    if status != highspy.HighsModelStatus.kOptimal:
+        raise SolverError(
+            f"{what} could not be solved: HiGHS ended with status {status.name}. The likely cause is a set "
+            "of constraints with nearly parallel rows, or with coefficients that differ by many orders of "
+            "magnitude; rescale or simplify them."
+        )
+
+
+def _as_basis(columns: list[int], rows: list[int]) -> Any:
+    basis = highspy.HighsBasis()
+    basis.col_status = [highspy.HighsBasisStatus(status) for status in columns]
+    basis.row_status = [highspy.HighsBasisStatus(status) for status in rows]
+    basis.valid = True
+    return basis

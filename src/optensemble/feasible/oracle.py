@@ -1,0 +1,100 @@
+"""A set known only through an argmax that the user brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._validation import as_floats, describe_rows
+from optensemble.exceptions import InfeasibleActionError, InputError
+from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Floats, as_dimension
+
+
+@final
+class Oracle(FeasibleSet):
+    """Any batched argmax of yours: a solver, a dynamic programme, a lookup.
+
+    What the oracle returns is checked on every call, and clipped to the bounds where it leaves them by less
+    than 1e-7. That a row's action does not depend on the rest of its batch is yours to keep. An oracle cannot
+    be saved with an ensemble: give it again on loading.
+
+    Parameters
+    ----------
+    function
+        Takes coefficients of shape (n, dimension), a copy of its own, and returns actions of the same shape.
+    dimension
+        The number of coordinates.
+    lower, upper
+        A box around the set.
+    contains
+        Takes actions and returns a boolean mask with one entry per row; left out, only the box is checked.
+
+    Examples
+    --------
+    >>> top = Oracle(lambda C: (C == C.max(axis=1, keepdims=True)).astype(float), dimension=2)
+    >>> top.argmax([[1.0, 3.0]])
+    array([[0., 1.]])
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Floats], npt.ArrayLike],
+        dimension: int,
+        lower: npt.ArrayLike = 0.0,
+        upper: npt.ArrayLike = 1.0,
+        contains: Callable[[Floats], npt.ArrayLike] | None = None,
+    ) -> None:
+        for name, value in (("function", function), ("contains", contains)):
+            if not callable(value) and not (name == "contains" and value is None):
+                raise InputError(f"{name} must be callable; got {type(value).__name__}. Give a function of a batch.")
+        self.function = function
+        self.contains = contains
+        self._set_bounds(lower, upper, as_dimension(dimension))
+
+    def _argmax(self, coefficients: Floats) -> Floats:
+        if not len(coefficients):
+            return coefficients.copy()
+        actions = as_floats(self.function(coefficients.copy()), "the oracle's actions")
+        if actions.shape != coefficients.shape:
+            raise InputError(
+                f"the oracle must return one action for each row, of shape {coefficients.shape}; got an "
+                f"array of shape {actions.shape}. It is called with a whole batch, not row by row."
+            )
+        self._require_inside(actions)
+        return np.clip(actions, self.lower, self.upper)
+
+    def _require_inside(self, actions: Floats) -> None:
+        excess = self._outside_box(actions)
+        outside = np.flatnonzero(excess > FEASIBILITY)
+        if outside.size:
+            raise InfeasibleActionError(
+                f"the oracle left the bounds in {describe_rows(outside)} of {len(actions)}, by up to "
+                f"{excess.max():.3g}. Correct the oracle, or give its true lower= and upper=."
+            )
+        refused = np.flatnonzero(~self._inside(actions))
+        if refused.size:
+            raise InfeasibleActionError(
+                f"contains= refuses the oracle's actions in {describe_rows(refused)} of {len(actions)}. "
+                "Correct the oracle, or allow for its rounding in contains=."
+            )
+
+    def _inside(self, actions: Floats) -> npt.NDArray[np.bool_]:
+        if self.contains is None or not len(actions):
+            return np.ones(len(actions), dtype=np.bool_)
+        mask = np.asarray(self.contains(actions.copy()))
+        if mask.shape != (len(actions),) or mask.dtype != np.bool_:
+            raise InputError(
+                f"contains= must return a boolean mask of shape ({len(actions)},), one entry for each row; "
+                f"got {mask.dtype} of shape {mask.shape}."
+            )
+        return mask
+
+    def violation(self, actions: Floats) -> Floats:
+        """Return for each row its excess over the bounds, or infinity where ``contains`` refuses it."""
+        return np.where(self._inside(actions), self._outside_box(actions), np.inf)
+
+    def spec(self) -> None:
+        """Return None: code cannot be saved."""

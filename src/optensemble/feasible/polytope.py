@@ -1,0 +1,194 @@
+"""Linear inequalities, equalities and bounds."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from optensemble._validation import as_floats, require_finite
+from optensemble.exceptions import InputError
+from optensemble.feasible._base import FeasibleSet, Floats, as_bounds, as_dimension, bound_length
+from optensemble.feasible._enumeration import enumerate_vertices, snap
+from optensemble.feasible._highs import LinearProgram
+from optensemble.feasible._vertex_kernel import VertexTable
+
+_MOST_DENSE = 1_000_000
+"""Constraints with more entries than this are never enumerated, nor made dense."""
+
+Sparse = Any
+"""A SciPy sparse array by rows."""
+
+_ONE_SET = "One fixed set for all rows is supported; a set per row is not."
+
+
+@final
+class Polytope(FeasibleSet):
+    """``A_ub a <= b_ub``, ``A_eq a = b_eq``, ``lower <= a <= upper``: a linear programme for each row.
+
+    Where the vertices are few they are listed once, in ascending lexicographic order, and every row takes the
+    best of them: values within ``1e-12 * sum_j max_v |v_j| |c_j|`` of the best are tied, and the lowest
+    vertex wins. Otherwise each row is solved by HiGHS from one reference basis; tied rows then take a vertex
+    that depends on the set and the row alone.
+
+    Parameters
+    ----------
+    A_ub, b_ub
+        Inequalities: a matrix (a SciPy sparse one too) with a column for each coordinate, and its right-hand
+        sides.
+    A_eq, b_eq
+        Equalities, likewise. Redundant rows are fine.
+    lower, upper
+        Numbers, or one for each coordinate. An infinite bound is replaced by the tightest one that the
+        constraints imply; if they imply none the set is unbounded.
+    dimension
+        The number of coordinates, if neither constraints nor bounds tell.
+
+    Examples
+    --------
+    >>> Polytope(A_ub=[[1, 1, 0], [0, 1, 1]], b_ub=[0.5, 0.6]).argmax([[1.0, 3.0, 1.0], [1.0, -1.0, 2.0]])
+    array([[0. , 0.5, 0.1],
+           [0.5, 0. , 0.6]])
+    """
+
+    def __init__(
+        self,
+        A_ub: Any = None,
+        b_ub: npt.ArrayLike | None = None,
+        A_eq: Any = None,
+        b_eq: npt.ArrayLike | None = None,
+        lower: npt.ArrayLike = 0.0,
+        upper: npt.ArrayLike = 1.0,
+        dimension: int | None = None,
+    ) -> None:
+        given = _as_matrix(A_ub, "A_ub"), _as_matrix(A_eq, "A_eq")
+        d = _find_dimension(given[0], given[1], lower, upper, dimension)
+        self._ub = _as_rows(given[0], b_ub, "ub", d)
+        self._eq = _as_rows(given[1], b_eq, "eq", d)
+        low, high = as_bounds(lower, upper, d)
+        self._set_bounds(*self._tighten(low, high), d)
+        self._program = self._linear_program(self.lower, self.upper)
+        self._table = self._enumerate()
+        self.threaded = self._table is not None
+
+    @property
+    def vertices(self) -> Floats | None:
+        """The vertices in ascending lexicographic order, or None where they are too many to list."""
+        return None if self._table is None else self._table.vertices.copy()
+
+    def _argmax(self, coefficients: Floats) -> Floats:
+        if self._table is not None:
+            return self._table.argmax(coefficients)
+        actions = snap(self._program.argmax(coefficients), self.lower, self.upper)
+        return np.clip(actions, self.lower, self.upper) + 0.0
+
+    def violation(self, actions: Floats) -> Floats:
+        """Return for each row its largest excess over a bound, or over a row scaled to a size near 1."""
+        (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        excess = np.concatenate([actions @ A_ub.T - b_ub, np.abs(actions @ A_eq.T - b_eq)], axis=1)
+        largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1, initial=0.0))
+        return largest
+
+    def spec(self) -> dict[str, Any]:
+        """Return the keyword arguments that make this set again."""
+        arguments: dict[str, Any] = {
+            "lower": self.lower.copy(),
+            "upper": self.upper.copy(),
+            "dimension": self.dimension,
+        }
+        for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
+            arguments[f"A_{name}"] = matrix.toarray() if len(right) else None
+            arguments[f"b_{name}"] = right.copy() if len(right) else None
+        return arguments
+
+    def _linear_program(self, lower: Floats, upper: Floats) -> LinearProgram:
+        (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        rows = sparse.csr_array(sparse.vstack([A_ub, A_eq]))
+        row_lower = np.concatenate([np.full(len(b_ub), -np.inf), b_eq])
+        return LinearProgram(rows, row_lower, np.concatenate([b_ub, b_eq]), lower, upper)
+
+    def _tighten(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        if np.isfinite(lower).all() and np.isfinite(upper).all():
+            return lower, upper
+        program = self._linear_program(lower.copy(), upper.copy())
+        for bound, sign in ((lower, -1.0), (upper, 1.0)):
+            for j in np.flatnonzero(np.isinf(bound)):
+                bound[j] = program.extent(int(j), sign)
+        return lower, np.maximum(lower, upper)
+
+    def _enumerate(self) -> VertexTable | None:
+        if self.dimension * (len(self._ub[1]) + len(self._eq[1])) > _MOST_DENSE:
+            return None
+        (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        vertices = enumerate_vertices(A_ub.toarray(), b_ub, A_eq.toarray(), b_eq, self.lower, self.upper)
+        return None if vertices is None else VertexTable(vertices)
+
+
+def _as_matrix(value: Any, name: str) -> Sparse | None:
+    if value is None:
+        return None
+    if sparse.issparse(value):
+        sparse_value: Any = value
+        matrix: Sparse = sparse.csr_array(sparse_value).astype(np.float64)
+        require_finite(matrix.data, f"the stored entries of {name}")
+        return matrix
+    dense = as_floats(value, name)
+    if dense.ndim not in (1, 2):
+        raise InputError(
+            f"{name} must have shape (constraints, dimension); got an array of shape {dense.shape}. {_ONE_SET}"
+        )
+    return sparse.csr_array(np.atleast_2d(dense))
+
+
+def _find_dimension(
+    A_ub: Sparse | None,
+    A_eq: Sparse | None,
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    dimension: int | None,
+) -> int:
+    """Return the number of coordinates, on which everything that tells it must agree."""
+    told = {f"A_{name}": matrix.shape[1] for name, matrix in (("ub", A_ub), ("eq", A_eq)) if matrix is not None}
+    if dimension is not None:
+        told["dimension"] = as_dimension(dimension)
+    length = bound_length(lower, upper)
+    if not told and length is not None:
+        told["the bounds"] = length
+    if not told:
+        raise InputError(
+            "the number of coordinates is unknown: there are no constraints, and the bounds are numbers. "
+            "Give dimension=, or constraints."
+        )
+    if len(set(told.values())) > 1:
+        counts = ", ".join(f"{name} has {count}" for name, count in told.items())
+        raise InputError(
+            f"the constraints disagree on the number of coordinates: {counts}. Give each one column per coordinate."
+        )
+    return as_dimension(next(iter(told.values())))
+
+
+def _as_rows(matrix: Sparse | None, right: npt.ArrayLike | None, name: str, dimension: int) -> tuple[Sparse, Floats]:
+    if (matrix is None) != (right is None):
+        missing, present = (f"A_{name}", f"b_{name}") if matrix is None else (f"b_{name}", f"A_{name}")
+        raise InputError(f"{present} is given without {missing}. Give both, or neither.")
+    if matrix is None or right is None:
+        return sparse.csr_array((0, dimension), dtype=np.float64), np.empty(0)
+    vector = np.atleast_1d(as_floats(right, f"b_{name}"))
+    if vector.shape != (matrix.shape[0],):
+        per_row = f" {_ONE_SET}" if vector.ndim > 1 else ""
+        raise InputError(
+            f"b_{name} must have one entry for each of the {matrix.shape[0]} rows of A_{name}; got an array "
+            f"of shape {vector.shape}.{per_row}"
+        )
+    return matrix, vector.copy()
+
+
+def _scaled(matrix: Sparse, right: Floats) -> tuple[Sparse, Floats]:
+    """Scale rows to a size near 1 by powers of two, which lose no bits."""
+    if not len(right):
+        return matrix, right
+    size = abs(matrix).max(axis=1).toarray().ravel()
+    factor = np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
+    return sparse.csr_array(sparse.diags_array(factor) @ matrix), right * factor

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import hard_rows
+
+from optensemble.exceptions import InputError
+from optensemble.feasible import Simplex
+
+
+@pytest.mark.parametrize("d", [1, 4])
+def test_the_largest_coefficient_gets_everything(d: int) -> None:
+    C = hard_rows(d)
+    actions = Simplex(d).argmax(C)
+    assert (np.sort(actions, axis=1)[:, -1] == 1.0).all()
+    np.testing.assert_allclose((actions * C).sum(axis=1), C.max(axis=1), rtol=1e-11)
+
+
+def test_ties_go_to_the_lowest_index_whatever_the_noise() -> None:
+    np.testing.assert_array_equal(Simplex(3).argmax([[0.0, 0.3, 0.1 + 0.2]]), [[0.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(Simplex(3).argmax([[0.0, 0.0, 0.0]]), [[1.0, 0.0, 0.0]])
+
+
+def test_violation() -> None:
+    np.testing.assert_allclose(Simplex(2).violation(np.array([[0.5, 0.5], [0.5, 0.2], [1.1, -0.1]])), [0.0, 0.3, 0.1])
+
+
+def test_errors_say_what_to_do() -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        Simplex(0)

@@ -1,0 +1,50 @@
+# make demo   a small white-box and black-box fit: what they promise and what they earn
+# make test   every check: style, types, rooms, tests with coverage, the wheel in an empty environment
+# Both create .venv and install what they need; a Python of at least 3.11 is all they ask for.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint types rooms pytest wheel benchmarks clean
+.DELETE_ON_ERROR:
+
+demo: $(READY)
+	$(BIN)/python -m optensemble.experiments
+
+test: lint types rooms pytest wheel
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+rooms: $(READY)
+	$(BIN)/lint-imports
+
+pytest: $(READY)
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+# imported from an empty folder, so that nothing but the wheel is found
+wheel: $(READY)
+	rm -rf build/wheel
+	$(BIN)/python -m build --wheel --outdir build/wheel
+	$(PYTHON) -m venv --clear build/wheel/env
+	build/wheel/env/bin/pip install --quiet build/wheel/*.whl
+	mkdir -p build/wheel/empty && cd build/wheel/empty && ../env/bin/python ../../../tests/wheel_check.py
+
+benchmarks: $(READY)
+	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/memory.py
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "optensemble needs Python 3.11 or newer"'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .hypothesis

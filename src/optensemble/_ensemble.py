@@ -1,0 +1,224 @@
+"""What white box and black box share: parameters, the fit around the loop, and the replay behind every answer."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.base import BaseEstimator
+
+from optensemble._evidence import Setting
+from optensemble._exact import row_dots
+from optensemble._validation import (
+    as_labels,
+    bucket_count,
+    group_columns,
+    require_choice,
+    require_number,
+    row_count,
+)
+from optensemble.debiasing import SCHEDULES, PatchLog, Run, debias, replay, worst_violation
+from optensemble.events import Buckets, Grouping, Layout, Situation
+from optensemble.exceptions import InputError, NotConvergedWarning, NotFittedError
+from optensemble.feasible import FeasibleSet
+from optensemble.history import Recorder, history_frame
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Callback = Callable[[int, float], None]
+
+
+class Ensemble(BaseEstimator, ABC):
+    """The common ground of :class:`WhiteBoxEnsemble` and :class:`BlackBoxEnsemble`; not to be used itself."""
+
+    feasible: FeasibleSet
+    sense: str
+    alpha: float
+    bucket_width: float
+    schedule: str
+    max_rounds: int | None
+    shrinkage: float
+    groups: Any
+    M: float | None
+    validation: None
+
+    members_: list[tuple[str, Any]]
+    names_: list[str]
+    log_: tuple[PatchLog, ...]
+    grouping_: Grouping | None
+    time_ordered_: bool
+    M_: float
+    n_rows_: int
+    n_rounds_: int
+    n_patches_: Indices
+    n_solves_: int
+    converged_: bool
+    stopped_: str
+    worst_violation_: float
+    history_: pd.DataFrame
+    guarantees_: pd.DataFrame
+
+    # What every answer is read off: the situation after all corrections
+
+    def decide(self, X: Any) -> Floats:
+        """Return the action to take for every row of X, of shape (n, d)."""
+        situation = self._replayed(X)
+        return situation.taken(situation.actions)
+
+    def self_assess(self, X: Any) -> Floats:
+        """Return the payoff promised for every row of X, in the user's units and sense."""
+        situation = self._replayed(X)
+        return situation.taken(situation.assessed)
+
+    def choose(self, X: Any) -> Indices:
+        """Return for every row of X whom the ensemble follows, as an index into ``names_``."""
+        return self._replayed(X).choice
+
+    @abstractmethod
+    def predict(self, X: Any) -> Floats:
+        """Return the coefficients behind the decision for every row of X, of shape (n, d)."""
+
+    def score(self, X: Any, Y: Any) -> float:
+        """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
+        actions = self.decide(X)
+        labels = as_labels(Y, len(actions), self.feasible.dimension, None)
+        return self._sign * float(row_dots(actions, labels).mean())
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
+        from optensemble.persistence import save
+
+        self._require_fitted()
+        save(self, path)
+
+    def __sklearn_clone__(self) -> Self:
+        # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
+        return type(self)(**self.get_params(deep=False))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "log_")
+
+    # The fit around the loop
+
+    @abstractmethod
+    def _begin(self, X: Any) -> Situation:
+        """Return the situation before any correction."""
+
+    def _replayed(self, X: Any) -> Situation:
+        self._require_fitted()
+        situation = self._begin(X)
+        for log in self.log_:
+            replay(situation, log)
+        return situation
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "log_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.sense == "max" else -1.0
+
+    @property
+    def _buckets(self) -> Buckets:
+        return Buckets(self.feasible.lower, self.feasible.upper, bucket_count(self.bucket_width))
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.feasible, FeasibleSet):
+            raise InputError(
+                f"feasible must be a set from optensemble.feasible; got {type(self.feasible).__name__}. Wrap a "
+                "function of your own as feasible.Oracle(function, dimension). One set serves all rows."
+            )
+        require_choice(self.sense, "sense", ["max", "min"])
+        require_choice(self.schedule, "schedule", list(SCHEDULES))
+        require_choice(self.validation, "validation", [None])
+        require_number(self.alpha, "alpha", above=0)
+        require_number(self.shrinkage, "shrinkage", at_least=0)
+        bucket_count(self.bucket_width)
+        if self.shrinkage > 0 and self.schedule != "joint":
+            raise InputError(f"shrinkage is for schedule='joint'; got schedule={self.schedule!r}. Leave it at 0.")
+        if self.max_rounds is not None:
+            require_number(self.max_rounds, "max_rounds", at_least=0)
+        if self.M is not None:
+            require_number(self.M, "M", above=0)
+
+    def _learn_groups(self, X: Any, known: Grouping | None = None) -> Grouping | None:
+        if self.groups is None:
+            return None
+        return (known or Grouping(())).learn(group_columns(X, self.groups, row_count(X)))
+
+    def _group_parts(self, X: Any) -> npt.NDArray[np.int16] | None:
+        if self.grouping_ is None:
+            return None
+        n = row_count(X)
+        return self.grouping_(group_columns(X, self.groups, n), n)
+
+    @property
+    def _group_sizes(self) -> tuple[int, ...]:
+        return () if self.grouping_ is None else self.grouping_.sizes
+
+    def _debias(self, situation: Situation, labels: Floats, layout: Layout, callback: Callback | None) -> Run:
+        return debias(
+            situation,
+            labels,
+            layout,
+            schedule=self.schedule,
+            alpha=self.alpha,
+            max_rounds=self.max_rounds,
+            shrinkage=self.shrinkage,
+            callback=callback,
+        )
+
+    def _conclude(self, situation: Situation, labels: Floats, layout: Layout, run: Run) -> Setting:
+        """Learn how it went; what the guarantees are a function of is returned."""
+        self.worst_violation_ = worst_violation(situation, labels, layout)
+        self.converged_ = self.worst_violation_ <= self.alpha
+        self.stopped_ = self._reason(run)
+        entries = [*run.history, Recorder(situation, labels).entry(self.worst_violation_)]
+        self.history_ = history_frame(entries, self.names_, self.names_[situation.given :])
+        self.M_ = float(np.abs(labels).max()) if self.M is None else float(self.M)
+        self.n_rows_, self.n_rounds_ = len(labels), len(run.log.rounds)
+        self.n_patches_, self.n_solves_ = run.patches, situation.solves
+        bounds = np.stack([self.feasible.lower, self.feasible.upper])
+        return Setting(
+            alpha=self.alpha,
+            width=self.bucket_width,
+            d=self.feasible.dimension,
+            M=self.M_,
+            M_h=float(np.abs(situation.predictions).max()),
+            span=float((bounds[1] - bounds[0]).sum()),
+            reach=float(np.abs(bounds).max(axis=0).sum()),
+            before=entries[0].squared_error.tolist(),
+            after=entries[-1].squared_error.tolist(),
+            drop=run.drop,
+            patches=run.patches.tolist(),
+            rounds=sum(entry.violation > self.alpha for entry in run.history),
+            consistent=self.converged_,
+        )
+
+    def _reason(self, run: Run) -> str:
+        if self.converged_:
+            return "every cell is within alpha"
+        left = f"the worst violation left is {self.worst_violation_:.3g}, above alpha={self.alpha:g}"
+        if run.interrupted:
+            return f"interrupted after {len(run.log.rounds)} rounds; {left}"
+        if run.finished:
+            return f"a full cycle saw no violation above alpha, but its own patches brought one back; {left}"
+        return f"max_rounds={len(run.log.rounds)} reached; {left}"
+
+    def _announce(self, run: Run) -> None:
+        """Say why the fit is not consistent, and pass on an interrupt once everything is in its place."""
+        if run.interrupted:
+            raise KeyboardInterrupt
+        if not self.converged_:
+            warnings.warn(
+                f"debiasing did not converge: {self.stopped_}. Allow more rounds, or a larger alpha.",
+                NotConvergedWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,242 @@
+"""Algorithm 3: one model that is consistent with itself and with every given policy, and decides by itself."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from optensemble import events
+from optensemble._ensemble import Callback, Ensemble
+from optensemble._evidence import black_box_table, conditional_utility
+from optensemble._exact import cell_sums
+from optensemble._validation import (
+    as_actions,
+    as_function,
+    as_labels,
+    as_members,
+    as_predictions,
+    require_rows,
+    row_count,
+)
+from optensemble.debiasing import replay
+from optensemble.events import Situation
+from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet
+
+Floats = npt.NDArray[np.float64]
+
+OWN = "own"
+"""The name, last in ``names_``, of the model's own policy."""
+
+
+class BlackBoxEnsemble(Ensemble):
+    """One policy from several policies, of which nothing but their actions is known (Algorithm 3).
+
+    A single model of the labels is corrected until it is unbiased on the level sets of its own action and of every
+    given policy's. Then its policy earns, on the rows it was fitted on, at least about as much as each of them
+    (Lemma 4). On rows it has not seen nothing is guaranteed: judge it there.
+
+    Parameters
+    ----------
+    policies
+        Pairs of a name and a policy: a callable ``X -> (n, d)`` of feasible actions, or anything with ``decide(X)``
+        (such as another ensemble) or ``predict(X)``.
+    feasible, sense, alpha, bucket_width, schedule, max_rounds, shrinkage, groups, M, validation
+        As of :class:`WhiteBoxEnsemble`.
+    init
+        What to begin with: ``"mean"``, the labels' mean, or a model of the labels.
+    conditional
+        Also be unbiased on the products of level sets that Lemma 10 needs, so that the ensemble earns about as much
+        as each policy *on* every level set and group. Many more cells: give it many rows.
+
+    Attributes
+    ----------
+    names_
+        The policies' names, and last ``"own"``: ``choose`` says whose action is taken, "own" where it is nobody's.
+    conditional_
+        A frame: on every level set and group the comparison with the best policy there, beside Lemma 10's bound.
+    converged_, stopped_, worst_violation_, n_rounds_, n_patches_, n_solves_, history_, guarantees_, log_
+        As of :class:`WhiteBoxEnsemble`; a policy's promise in ``history_`` is what the model expects it to earn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import optensemble as oe
+    >>> from optensemble import feasible
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> Y = X + rng.normal(scale=0.1, size=(400, 2))
+    >>> omega = feasible.Simplex(2)
+    >>> bold, shy = (lambda X: omega.argmax(X)), (lambda X: np.full(X.shape, 0.5))
+    >>> ensemble = oe.BlackBoxEnsemble([("bold", bold), ("shy", shy)], omega).fit(X, Y)
+    >>> ensemble.converged_
+    True
+    >>> ensemble.names_
+    ['bold', 'shy', 'own']
+    """
+
+    conditional_: pd.DataFrame
+    initial_: Floats | None
+    _rows: list[tuple[Any, Floats]]
+
+    def __init__(
+        self,
+        policies: Any,
+        feasible: FeasibleSet,
+        *,
+        init: Any = "mean",
+        conditional: bool = False,
+        sense: str = "max",
+        alpha: float = 0.01,
+        bucket_width: float = 0.1,
+        schedule: str = "frozen",
+        max_rounds: int | None = None,
+        shrinkage: float = 0.0,
+        groups: Any = None,
+        M: float | None = None,
+        validation: None = None,
+    ) -> None:
+        self.policies = policies
+        self.feasible = feasible
+        self.init = init
+        self.conditional = conditional
+        self.sense = sense
+        self.alpha = alpha
+        self.bucket_width = bucket_width
+        self.schedule = schedule
+        self.max_rounds = max_rounds
+        self.shrinkage = shrinkage
+        self.groups = groups
+        self.M = M
+        self.validation = validation
+
+    def fit(self, X: Any, Y: Any, *, time_ordered: bool = False, callback: Callback | None = None) -> Self:
+        """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
+        self._check_parameters()
+        n = row_count(X)
+        require_rows(n)
+        labels = as_labels(Y, n, self.feasible.dimension, self.M)
+        fitted = self.__sklearn_clone__()  # nothing is lost if this fit fails
+        fitted._take_policies(as_members(self.policies, "policies"))
+        fitted.grouping_, fitted.time_ordered_ = self._learn_groups(X), time_ordered
+        fitted.initial_ = _mean(labels) if isinstance(self.init, str) else None
+        fitted.log_, fitted._rows = (), [(X, labels)]
+        return self._learn(fitted, callback)
+
+    def extend(self, *, policies: Any = None, X: Any = None, Y: Any = None, callback: Callback | None = None) -> Self:
+        """Go on from the current model with new policies, new rows, or both.
+
+        Parameters
+        ----------
+        policies
+            Further pairs of a name and a policy.
+        X, Y
+            Further rows. They are added to the rows fitted on so far; an ensemble that was loaded from a file has
+            none of these, and learns from the new rows alone, with a warning.
+        callback
+            Called as ``callback(round, violation)`` after every round.
+
+        Returns
+        -------
+        The ensemble itself; ``history_``, ``guarantees_`` and the counts speak of this extension.
+        """
+        self._require_fitted()
+        self._check_parameters()
+        if policies is None and X is None and Y is None:
+            raise InputError("extend got nothing to go on with. Give policies=, or X= and Y=, or all three.")
+        if (X is None) != (Y is None):
+            raise InputError("extend needs X and Y together; got only one of them.")
+        if X is None and not self._rows:
+            raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
+        fitted = self.__sklearn_clone__()
+        fitted.__dict__.update(self.__dict__)
+        if policies is not None:
+            fitted._take_policies(as_members([*self.members_, *as_members(policies, "policies")], "policies"))
+            fitted.policies = fitted.members_
+        if X is not None:
+            n = row_count(X)
+            labels = as_labels(Y, n, self.feasible.dimension, self.M)
+            if not self._rows:
+                require_rows(n)
+                warnings.warn(
+                    "the rows this ensemble was fitted on are not in its file: it goes on with the new rows alone.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            fitted._rows = [*self._rows, (X, labels)]
+            fitted.grouping_ = self._learn_groups(X, self.grouping_)
+        return self._learn(fitted, callback)
+
+    def predict(self, X: Any) -> Floats:
+        """Return the model's corrected coefficients for every row of X, of shape (n, d)."""
+        return np.asarray(self._replayed(X).predictions[0])
+
+    def _learn(self, fitted: Self, callback: Callback | None) -> Self:
+        """Debias on all rows from where the log has come to, and become what was fitted."""
+        labels = np.concatenate([labels for _, labels in fitted._rows])
+        situation = fitted._on_all_rows()
+        layout = events.black_box(self._buckets, situation.given, fitted._group_sizes, conditional=self.conditional)
+        run = fitted._debias(situation, labels, layout, callback)
+        fitted.log_ = (*fitted.log_, run.log)
+        if run.interrupted:
+            situation = fitted._on_all_rows()  # the last round may be half done
+        setting = fitted._conclude(situation, labels, layout, run)
+        evidence = (situation, labels, setting, self._sign, fitted.names_)
+        fitted.conditional_ = conditional_utility(*evidence, layout, guaranteed=self.conditional and fitted.converged_)
+        fitted.guarantees_ = black_box_table(*evidence, fitted.conditional_)
+        self.__dict__.update(fitted.__dict__)
+        self._announce(run)
+        return self
+
+    def _on_all_rows(self) -> Situation:
+        predictions, actions, groups = zip(*(self._arrays(X) for X, _ in self._rows), strict=True)
+        situation = self._situation(
+            np.concatenate(predictions, axis=1),
+            np.concatenate(actions, axis=1),
+            None if groups[0] is None else np.concatenate(groups, axis=1),
+        )
+        for log in self.log_:
+            replay(situation, log)
+        return situation
+
+    def _begin(self, X: Any) -> Situation:
+        return self._situation(*self._arrays(X))
+
+    def _situation(self, predictions: Floats, actions: Floats, groups: npt.NDArray[np.int16] | None) -> Situation:
+        argmax, buckets = self.feasible.argmax, self._buckets
+        return Situation(predictions, argmax, buckets, sign=self._sign, policies=actions, groups=groups)
+
+    def _arrays(self, X: Any) -> tuple[Floats, Floats, npt.NDArray[np.int16] | None]:
+        """Return the initial predictions, the given policies' actions and the groups of the rows of X."""
+        n, d = row_count(X), self.feasible.dimension
+        predictions = np.empty((1, n, d))
+        if self.initial_ is None:
+            predictions[0] = as_predictions(as_function(self.init, "init", "predict")(X), "init", n, d)
+        else:
+            predictions[0] = self.initial_
+        actions = [
+            as_actions(as_function(policy, name, "decide", "predict")(X), name, n, self.feasible)
+            for name, policy in self.members_
+        ]
+        return predictions, np.stack(actions), self._group_parts(X)
+
+    def _take_policies(self, members: list[tuple[str, Any]]) -> None:
+        self.members_ = members
+        self.names_ = [*(name for name, _ in members), OWN]
+        if self.names_.count(OWN) > 1:
+            raise InputError(f"a policy cannot be named {OWN!r}: that is the ensemble's own. Give it another name.")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.init, str) and self.init != "mean":
+            raise InputError(f"init must be 'mean' or a model of the labels; got {self.init!r}.")
+
+
+def _mean(labels: Floats) -> Floats:
+    """Return the mean label, the same whatever the order of the rows."""
+    _, sums = cell_sums(np.zeros(len(labels), dtype=np.int64), labels, 1)
+    return np.asarray(sums[0] / len(labels))

@@ -1,0 +1,420 @@
+"""Algorithm 1 and the one loop around it: correct the predictions until they are unbiased on every cell.
+
+The loop sees cells and labels, and never Ω: a :class:`~optensemble.events.Situation` answers with new actions and
+cells when predictions have changed. A *round* is a set of patches made on the same cells; the log of all rounds,
+replayed on any rows by the same :func:`correct`, is the fitted model.
+
+Update never needs the rows. On frozen cells it acts on the table of overlaps ``G = ZᵀZ`` and residual sums
+``H = Zᵀ(y − h)`` alone: a patch is ``δ = H_C / G_CC``, after which ``H −= G[:, C] δ``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from scipy.linalg import eigh
+from threadpoolctl import threadpool_limits
+
+from optensemble._exact import cell_sums, overlap_counts
+from optensemble.events import TIE, Cells, Layout, Rows, Situation
+from optensemble.guarantees import lemma_6
+from optensemble.history import Entry, Recorder
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+TABLE_LIMIT = 2048
+"""Up to this many occupied cells, ``G`` is held as a table; beyond, the rows are swept column by column."""
+
+_SLICE = 10_000  # patches between two looks at the keyboard
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Add ``delta[c]`` to the predictions of ``member`` on every row of cell ``cells[c]``."""
+
+    member: int
+    cells: Indices
+    delta: Floats
+
+
+@dataclass(frozen=True)
+class PatchLog:
+    """All corrections in order; the patches of one round are made on the same cells, then rows are solved again."""
+
+    layout: Layout
+    rounds: list[tuple[Patch, ...]] = field(default_factory=list)
+
+
+class Step(NamedTuple):
+    """What a schedule wants done in a round, and what it saw.
+
+    ``made`` counts per member the patches of a violation above α, ``drop`` is what Lemma 1 says the patches take
+    off the squared error, summed over members, and ``last`` ends the loop after this round.
+    """
+
+    patches: tuple[Patch, ...]
+    violation: float
+    made: Indices
+    drop: float
+    last: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the loop did: the log, an entry per round, per member the patches made, the drop Lemma 1 foretells."""
+
+    log: PatchLog
+    history: list[Entry]
+    patches: Indices
+    drop: float
+    finished: bool
+    interrupted: bool
+
+
+def debias(
+    situation: Situation,
+    labels: Floats,
+    layout: Layout,
+    *,
+    schedule: str,
+    alpha: float,
+    max_rounds: int | None = None,
+    shrinkage: float = 0.0,
+    callback: Callable[[int, float], None] | None = None,
+) -> Run:
+    """Patch the situation's predictions, in place, until no cell violates α-consistency.
+
+    This is the loop of Algorithms 2 and 3. The schedule says what a round patches.
+
+    Parameters
+    ----------
+    situation
+        Predictions and what they induce on the fitting rows.
+    labels
+        Of shape (n, d).
+    layout
+        The cells to be consistent on.
+    schedule
+        A key of :data:`SCHEDULES`.
+    alpha
+        The tolerance of Definition 1.
+    max_rounds
+        Stop after so many rounds, finished or not; by default after Lemma 6's.
+    shrinkage
+        Pseudo-rows of zero residual in every cell (joint schedule).
+    callback
+        Called as ``callback(round, violation)`` after every round.
+
+    Returns
+    -------
+    What was done. An interrupt (Ctrl-C) ends the loop and keeps all whole rounds; the situation itself may then
+    hold half of the last one, so replay the log to go on.
+    """
+    step = SCHEDULES[schedule](situation, labels, layout, alpha, shrinkage)
+    log, history, recorder = PatchLog(layout), list[Entry](), Recorder(situation, labels)
+    if max_rounds is None:
+        max_rounds = lemma_6(alpha, recorder.squared_error.tolist())
+    made, drop = np.zeros(len(situation.predictions), dtype=np.int64), 0.0
+    finished = interrupted = False
+    try:
+        while not finished and len(log.rounds) < max_rounds:
+            patches, violation, above, expected, finished = step()
+            if finished and not patches:
+                break
+            history.append(recorder.entry(violation))
+            log.rounds.append(patches)
+            made, drop = made + above, drop + expected
+            for member, rows in correct(situation, layout, patches):
+                recorder.refresh(member, rows)
+            if callback is not None:
+                callback(len(log.rounds), violation)
+    except KeyboardInterrupt:
+        interrupted = True
+    return Run(log, history[: len(log.rounds)], made, drop, finished, interrupted)
+
+
+def replay(situation: Situation, log: PatchLog) -> None:
+    """Make all corrections of a log on the rows of a situation, in place."""
+    for patches in log.rounds:
+        correct(situation, log.layout, patches)
+
+
+def correct(situation: Situation, layout: Layout, patches: tuple[Patch, ...]) -> list[tuple[int, Rows]]:
+    """Make the patches of one round, all on the cells as they are now, and solve again the rows that moved."""
+    moved = [
+        (
+            patch.member,
+            _shift(situation.predictions[patch.member], situation.cells(patch.member, layout), patch),
+        )
+        for patch in patches
+    ]
+    for member, rows in moved:
+        situation.resolve(member, rows)
+    return moved
+
+
+def _shift(predictions: Floats, cells: Cells, patch: Patch) -> Rows:
+    """Add the patch to ``predictions`` in place, event by event; return the rows that lie in a patched cell."""
+    offsets = cells.layout.offsets
+    event_of = np.searchsorted(offsets, patch.cells, side="right") - 1
+    moved = np.zeros(len(predictions), dtype=np.bool_)
+    for event in np.unique(event_of):
+        mine = event_of == event
+        table = np.zeros((offsets[event + 1] - offsets[event], predictions.shape[1]))
+        patched = np.zeros(len(table), dtype=np.bool_)
+        table[patch.cells[mine] - offsets[event]] = patch.delta[mine]
+        patched[patch.cells[mine] - offsets[event]] = True
+        local = cells.column(int(event)) - offsets[event]
+        hit = patched[local]
+        if hit.all():
+            predictions += table[local]
+        else:
+            rows = np.flatnonzero(hit)
+            predictions[rows] += table[local[rows]]
+        moved |= hit
+    return slice(None) if moved.all() else np.flatnonzero(moved)
+
+
+# Tables: everything Update needs to know of the rows
+
+
+class Tables(NamedTuple):
+    """Per cell the number of rows and the sum of residuals ``y − h``; which cells have rows at all."""
+
+    counts: Indices
+    sums: Floats
+    occupied: Indices
+
+
+def tabulate(cells: Cells, values: Floats) -> Tables:
+    """Count and sum ``values`` over every cell, in one pass over the rows for each event family."""
+    layout = cells.layout
+    counts = np.zeros(layout.count, dtype=np.int64)
+    sums = np.zeros((layout.count, values.shape[1]))
+    for event, (start, stop) in enumerate(zip(layout.offsets[:-1], layout.offsets[1:], strict=True)):
+        counts[start:stop], sums[start:stop] = cell_sums(cells.column(event) - start, values, stop - start)
+    return Tables(counts, sums, np.flatnonzero(counts))
+
+
+def worst_violation(situation: Situation, labels: Floats, layout: Layout) -> float:
+    """Return the largest ``Pr[C]·‖E[y − h | C]‖_∞`` over all members and cells (Definition 1), measured afresh."""
+    worst = 0.0
+    for member, predictions in enumerate(situation.predictions):
+        sums = tabulate(situation.cells(member, layout), labels - predictions).sums
+        worst = max(worst, float(np.abs(sums).max()) / len(labels))
+    return worst
+
+
+def _overlaps(cells: Cells, tables: Tables) -> Floats:
+    """Return ``G`` on the occupied cells."""
+    number = np.full(cells.layout.count, -1, dtype=np.int64)
+    number[tables.occupied] = np.arange(len(tables.occupied))
+    columns = [number[cells.column(event)] for event in range(len(cells.layout.events))]
+    return np.asarray(overlap_counts(np.stack(columns, axis=1), len(tables.occupied)))
+
+
+# Algorithm 1 on frozen cells: from tables to one delta for each cell
+
+
+class Correction(NamedTuple):
+    """Per cell what to add to the predictions, the patches that took, and the drop of squared error they bring."""
+
+    delta: Floats
+    patches: int
+    drop: float
+
+
+def update(cells: Cells, residual: Floats, tables: Tables, alpha: float, shrinkage: float = 0.0) -> Correction:
+    """Algorithm 1: while some cell violates, patch the worst.
+
+    Where ``G`` would be too large, every violating cell of a column is patched at once, column after column: the
+    cells of a column are disjoint, so these are patches of Algorithm 1 too, in another order. ``shrinkage`` is not
+    part of the algorithm and ignored.
+    """
+    n, threshold = len(residual), alpha * len(residual)
+    delta = np.zeros_like(tables.sums)
+    if len(tables.occupied) > TABLE_LIMIT:
+        patches, drop = _sweep(cells, residual.copy(), threshold, delta)
+        return Correction(delta, patches, drop / n)
+    sums, counts = tables.sums[tables.occupied], tables.counts[tables.occupied].astype(np.float64)
+    overlaps, total = _overlaps(cells, tables), np.zeros_like(sums)
+    patches, drop, made = 0, 0.0, _SLICE
+    while made == _SLICE:
+        made, dropped = patch_worst(sums, counts, overlaps, total, threshold, _SLICE)
+        patches, drop = patches + made, drop + dropped
+    delta[tables.occupied] = total
+    return Correction(delta, patches, drop / n)
+
+
+@njit(cache=True, nogil=True)
+def patch_worst(
+    sums: Floats, counts: Floats, overlaps: Floats, delta: Floats, threshold: float, most: int
+) -> tuple[int, float]:
+    """Patch the worst cell, at most ``most`` times, while some ``|H_C|`` exceeds the threshold; in place."""
+    cells, d = sums.shape
+    drop = 0.0
+    for made in range(most):
+        worst, C = 0.0, -1
+        for cell in range(cells):
+            for j in range(d):
+                size = abs(sums[cell, j])
+                if size > threshold and size > worst * (1.0 + TIE):  # a tie goes to the first cell
+                    worst, C = size, cell
+        if C < 0:
+            return made, drop
+        step = sums[C] / counts[C]
+        delta[C] += step
+        for j in range(d):
+            drop += counts[C] * step[j] ** 2
+        for cell in range(cells):
+            shared = overlaps[cell, C]
+            if shared > 0.0:
+                for j in range(d):
+                    sums[cell, j] -= shared * step[j]
+    return most, drop
+
+
+def _sweep(cells: Cells, residual: Floats, threshold: float, delta: Floats) -> tuple[int, float]:
+    """Patch every violating cell of one column at once, column after column, until a whole sweep finds none."""
+    offsets = cells.layout.offsets
+    patches, drop, quiet, event = 0, 0.0, 0, 0
+    while quiet < len(cells.layout.events):
+        start, stop = offsets[event : event + 2]
+        local = cells.column(event) - start
+        counts, sums = cell_sums(local, residual, stop - start)
+        violating = np.abs(sums).max(axis=1) > threshold
+        quiet = 0 if violating.any() else quiet + 1
+        if quiet == 0:
+            step = np.where(violating[:, None], sums / np.maximum(counts, 1)[:, None], 0.0)
+            delta[start:stop] += step
+            residual -= step[local]
+            patches += int(violating.sum())
+            drop += float((counts[:, None] * step**2).sum())
+        event = (event + 1) % len(cells.layout.events)
+    return patches, drop
+
+
+def least_squares(cells: Cells, residual: Floats, tables: Tables, alpha: float, shrinkage: float = 0.0) -> Correction:
+    """Solve ``(G + shrinkage·I) δ = H`` at once: the limit of Algorithm 1; without shrinkage the smallest ``δ``.
+
+    ``alpha`` plays no part: what is solved is solved exactly. Cells without rows get 0.
+    """
+    sums = tables.sums[tables.occupied]
+    delta = np.zeros_like(tables.sums)
+    if len(tables.occupied) > TABLE_LIMIT:
+        delta = _conjugate_gradients(cells, tables, shrinkage)
+        product = _gram(cells, delta)[tables.occupied]
+    else:
+        overlaps = _overlaps(cells, tables)
+        with threadpool_limits(1, user_api="blas"):  # the same bits on one thread or many
+            values, vectors = eigh(overlaps)
+            null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
+            inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
+            solution = vectors @ (inverse[:, None] * (vectors.T @ sums))
+            product = overlaps @ solution
+        delta[tables.occupied] = solution
+    drop = float((delta[tables.occupied] * (2.0 * sums - product)).sum())
+    return Correction(delta, 1, drop / len(residual))
+
+
+def _conjugate_gradients(cells: Cells, tables: Tables, shrinkage: float) -> Floats:
+    """Solve the same equations without ever holding ``G``; from 0 the smallest solution is reached."""
+    delta, residual = np.zeros_like(tables.sums), tables.sums.copy()
+    direction = residual.copy()
+    size = (residual**2).sum(axis=0)
+    enough = 1e-13 * np.abs(tables.sums).max()
+    for _ in range(2 * len(tables.occupied)):
+        product = _gram(cells, direction) + shrinkage * direction
+        curvature = (direction * product).sum(axis=0)
+        step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)
+        delta += step * direction
+        residual -= step * product
+        if np.abs(residual).max() <= enough:
+            break
+        smaller = (residual**2).sum(axis=0)
+        direction = residual + np.divide(smaller, size, out=np.zeros_like(size), where=size > 0) * direction
+        size = smaller
+    return delta
+
+
+def _gram(cells: Cells, delta: Floats) -> Floats:
+    """Return ``G δ`` as ``Zᵀ(Z δ)``, by way of the rows."""
+    onto_rows = sum(delta[cells.column(event)] for event in range(len(cells.layout.events)))
+    return tabulate(cells, np.asarray(onto_rows)).sums
+
+
+# Schedules: what a round patches
+
+Schedule = Callable[[], Step]
+
+
+def _whole_rounds(
+    solve: Callable[[Cells, Floats, Tables, float, float], Correction],
+) -> Callable[..., Schedule]:
+    """Update in a round every member that violates, each on its own frozen cells (Algorithms 2 and 3 as printed)."""
+
+    def schedule(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
+        def step() -> Step:
+            patches, made = [], np.zeros(len(situation.predictions), dtype=np.int64)
+            worst, drop = 0.0, 0.0
+            for member, predictions in enumerate(situation.predictions):
+                cells, residual = situation.cells(member, layout), labels - predictions
+                tables = tabulate(cells, residual)
+                violation = float(np.abs(tables.sums).max()) / len(labels)
+                worst = max(worst, violation)
+                if violation > alpha:
+                    correction = solve(cells, residual, tables, alpha, shrinkage)
+                    patched = np.flatnonzero(correction.delta.any(axis=1))
+                    patches.append(Patch(member, patched, correction.delta[patched]))
+                    made[member], drop = correction.patches, drop + correction.drop
+            return Step(tuple(patches), worst, made, drop, last=not patches)
+
+        return step
+
+    return schedule
+
+
+def _round_robin(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
+    """Visit in a round one (model, bucket, coordinate) and patch all cells there, whatever their size.
+
+    The order of the published experiments. It ends when a full cycle saw no violation above α.
+    """
+    cycle = layout.visits(len(situation.predictions))
+    time = quiet = 0
+
+    def step() -> Step:
+        nonlocal time, quiet
+        visit = cycle[time % len(cycle)]
+        time += 1
+        made = np.zeros(len(situation.predictions), dtype=np.int64)
+        cells = situation.cells(visit.member, layout)
+        rows = cells.visited(visit)
+        start, stop = layout.offsets[visit.event : visit.event + 2]
+        width = (stop - start) // layout.sizes[layout.events[visit.event].partitions[0]]
+        first = start + visit.part * width
+        residual = labels[rows] - situation.predictions[visit.member, rows]
+        counts, sums = cell_sums(cells.column(visit.event, rows) - first, residual, width)
+        violations = np.abs(sums).max(axis=1) / len(labels)
+        made[visit.member] = np.count_nonzero(violations > alpha)
+        quiet = 0 if made.any() else quiet + 1
+        occupied = np.flatnonzero(counts)
+        delta = sums[occupied] / counts[occupied, None]
+        drop = float((counts[occupied, None] * delta**2).sum()) / len(labels)
+        patches = (Patch(visit.member, first + occupied, delta),) if len(occupied) else ()
+        return Step(patches, float(violations.max()), made, drop, last=quiet == len(cycle))
+
+    return step
+
+
+SCHEDULES: dict[str, Callable[..., Schedule]] = {
+    "frozen": _whole_rounds(update),
+    "joint": _whole_rounds(least_squares),
+    "round-robin": _round_robin,
+}
+"""How the corrections are ordered; all three end on the same conditions."""

@@ -1,0 +1,303 @@
+"""From predictions and actions to cells: bucketing, level sets, winners, groups.
+
+Every event of the paper is built from *partitions* of the rows: the buckets of one coordinate of one policy
+(Definition 2), who has the highest self-assessment (Definition 6), a user's groups. An *event family* is the
+product of one or more partitions, and a *cell* is one element of it. White box and black box differ only in the
+families they hand to the loop (:func:`white_box`, :func:`black_box`).
+
+Sizes come from definitions, never from data, so that rows not yet seen land in cells that exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._exact import row_dots
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Rows = Indices | slice
+
+EDGE = 1e-9
+"""An action this close below the edge of a bucket, in bucket widths, belongs to the next one: solver noise."""
+
+TIE = 1e-9
+"""Self-assessments this close, relative to the best one, are tied; the lowest index wins."""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The bucketing 𝒯: ``count`` level sets of equal width between the bounds of each coordinate.
+
+    >>> unit = Buckets(lower=np.zeros(1), upper=np.ones(1), count=10)
+    >>> unit(np.array([[0.0], [0.3], [0.99], [1.0]])).ravel().tolist()
+    [0, 3, 9, 9]
+    """
+
+    lower: Floats
+    upper: Floats
+    count: int
+
+    def __call__(self, actions: Floats) -> npt.NDArray[np.int16]:
+        """Return the bucket of every coordinate of every action; both ends of the range are inside."""
+        scaled = (actions - self.lower) * self._per_unit
+        return np.clip(np.floor(scaled + EDGE), 0, self.count - 1).astype(np.int16)
+
+    @cached_property
+    def _per_unit(self) -> Floats:
+        span = self.upper - self.lower
+        return np.divide(self.count, span, out=np.zeros_like(span), where=span > 0)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many buckets each coordinate has: one where it is fixed."""
+        return tuple(np.where(self.upper > self.lower, self.count, 1).tolist())
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """A user's groups: each column of the group labels splits the rows by its values.
+
+    Values that were not there when the groups were learned share one more, last, part.
+    """
+
+    values: tuple[tuple[Any, ...], ...]
+
+    def learn(self, labels: Sequence[Sequence[Any]]) -> Grouping:
+        """Return a grouping that also knows the values in ``labels``; the known ones keep their numbers."""
+        known = self.values or ((),) * len(labels)
+        return Grouping(
+            tuple(
+                (*old, *sorted(set(column).difference(old), key=lambda value: (str(type(value)), value)))
+                for old, column in zip(known, labels, strict=True)
+            )
+        )
+
+    def __call__(self, labels: Sequence[Sequence[Any]], n: int) -> npt.NDArray[np.int16]:
+        """Return the part of every row in every column, of shape (columns, n)."""
+        parts = np.empty((len(self.values), n), dtype=np.int16)
+        for known, column, part in zip(self.values, labels, parts, strict=True):
+            number = {value: i for i, value in enumerate(known)}
+            part[:] = [number.get(value, len(known)) for value in column]
+        return parts
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many parts each column has."""
+        return tuple(len(known) + 1 for known in self.values)
+
+
+class Event(NamedTuple):
+    """A family of disjoint events: the product of ``partitions``; a round-robin cycle sees it at its ``turn``."""
+
+    turn: int
+    partitions: tuple[int, ...]
+
+
+class Visit(NamedTuple):
+    """What one round of the round-robin schedule looks at: one part of an event's first partition."""
+
+    member: int
+    event: int
+    part: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which cells there are, before any row is seen; every cell has a number.
+
+    ``groups`` are the partitions whose last part is for values that no fitting row has.
+    """
+
+    sizes: tuple[int, ...]
+    events: tuple[Event, ...]
+    groups: tuple[int, ...] = ()
+
+    @cached_property
+    def offsets(self) -> Indices:
+        """The number of each event's first cell, and at the end the number of all cells."""
+        counts = [int(np.prod([self.sizes[p] for p in event.partitions])) for event in self.events]
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return int(self.offsets[-1])
+
+    def visits(self, members: int) -> list[Visit]:
+        """Return one cycle of the round-robin schedule: the coordinate slowest, then the bucket, then the model."""
+        keys = [
+            (event.turn, part, e, member)
+            for e, event in enumerate(self.events)
+            for part in range(self.sizes[event.partitions[0]] - (event.partitions[0] in self.groups))
+            for member in range(members)
+        ]
+        return [Visit(member, e, part) for _, part, e, member in sorted(keys)]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A layout on rows: ``parts[p][i]`` is the part of partition ``p`` that row ``i`` belongs to."""
+
+    layout: Layout
+    parts: Sequence[npt.NDArray[np.integer[Any]]]
+
+    def column(self, event: int, rows: Rows = slice(None)) -> Indices:
+        """Return the cell of each row in one event family; the cells of a column are disjoint."""
+        first, *others = self.layout.events[event].partitions
+        cell = self.parts[first][rows].astype(np.int64)
+        for partition in others:
+            cell *= self.layout.sizes[partition]
+            cell += self.parts[partition][rows]
+        cell += self.layout.offsets[event]
+        return cell
+
+    def visited(self, visit: Visit) -> Indices:
+        """Return the rows that a round-robin round looks at."""
+        return np.flatnonzero(self.parts[self.layout.events[visit.event].partitions[0]] == visit.part)
+
+
+def white_box(buckets: Buckets, members: int, groups: tuple[int, ...] = ()) -> Layout:
+    """Algorithm 2: the level sets of a model's own action, crossed with who has the highest self-assessment."""
+    d = len(buckets.sizes)
+    return Layout(
+        sizes=(*buckets.sizes, members, *groups),
+        events=(*(Event(j, (j, d)) for j in range(d)), *_group_events(d, groups)),
+        groups=tuple(range(d + 1, d + 1 + len(groups))),
+    )
+
+
+def black_box(buckets: Buckets, policies: int, groups: tuple[int, ...] = (), *, conditional: bool = False) -> Layout:
+    """Algorithm 3: the level sets of every given policy and of the model's own action.
+
+    With ``conditional``, also the product of each two of these level sets, and of each group with each of them:
+    what comparing payoffs *on* a level set or a group needs.
+    """
+    d, g = len(buckets.sizes), len(groups)
+    own = range(d)
+    given = range(d + 1 + g, d + 1 + g + policies * d)
+    events = [Event((p - given.start) % d, (p,)) for p in given] + [Event(j, (j,)) for j in own]
+    events += _group_events(d, groups)
+    if conditional:
+        levels = [*given, *own]
+        events += [Event(d + 1, pair) for pair in combinations(levels, 2)]
+        events += [Event(d + 1, (d + 1 + c, level)) for c in range(g) for level in levels]
+    return Layout(
+        sizes=(*buckets.sizes, policies + 1, *groups, *buckets.sizes * policies),
+        events=tuple(events),
+        groups=tuple(range(d + 1, d + 1 + g)),
+    )
+
+
+def _group_events(d: int, groups: tuple[int, ...]) -> list[Event]:
+    return [Event(d, (d + 1 + c,)) for c in range(len(groups))]
+
+
+class Situation:
+    """What the current predictions induce on a batch of rows: actions, self-assessments, winners, cells.
+
+    The *contenders* are the given policies (black box) followed by the models' own policies ``π_h``.
+
+    Parameters
+    ----------
+    predictions
+        Of shape (members, n, d), in the user's units. They belong to the situation from now on, and change in place.
+    argmax
+        Solves a batch: (n, d) coefficients to (n, d) actions.
+    buckets
+        Cuts actions into level sets.
+    sign
+        1 to maximise, -1 to minimise.
+    policies
+        Actions of given policies, of shape (policies, n, d); they are assessed by the only model.
+    groups
+        Parts of user-given groups, of shape (columns, n).
+
+    Attributes
+    ----------
+    actions, level, assessed
+        Per contender: its actions, their buckets, and their assessed payoff.
+    winner
+        Per row, the contender whose action is taken: the highest self-assessment; with given policies, itself.
+    choice
+        Per row, the first contender that takes the same action as the winner: whom the ensemble follows.
+    solves
+        How many rows were handed to ``argmax`` so far.
+    """
+
+    def __init__(
+        self,
+        predictions: Floats,
+        argmax: Callable[[Floats], Floats],
+        buckets: Buckets,
+        *,
+        sign: float = 1.0,
+        policies: Floats | None = None,
+        groups: npt.NDArray[np.int16] | None = None,
+    ) -> None:
+        members, n, d = predictions.shape
+        self.given = 0 if policies is None else len(policies)
+        self.predictions = predictions
+        self.actions = np.empty((self.given + members, n, d))
+        self.level = np.empty((self.given + members, d, n), dtype=np.int16)
+        self.assessed = np.empty((self.given + members, n))
+        self.winner = np.full(n, self.given, dtype=np.int64)
+        self.choice = self.winner.copy() if self.given else self.winner
+        self.groups = np.empty((0, n), dtype=np.int16) if groups is None else groups
+        self.solves = 0
+        self._argmax, self._buckets, self._sign = argmax, buckets, sign
+        if policies is not None:
+            self.actions[: self.given] = policies
+            for contender, actions in enumerate(policies):
+                self.level[contender] = buckets(actions).T
+        for member in range(members):
+            self._solve(member, slice(None))
+        self._compare(slice(None))
+
+    def resolve(self, member: int, rows: Rows) -> None:
+        """Take up changed predictions of ``member`` on ``rows``, and only there."""
+        self._solve(member, rows)
+        self._compare(rows)
+
+    def parts(self, member: int) -> list[npt.NDArray[np.integer[Any]]]:
+        """Return the partitions as ``member`` sees them: own level sets, winner, groups, given policies' level sets."""
+        given = [bucket for policy in self.level[: self.given] for bucket in policy]
+        return [*self.level[self.given + member], self.winner, *self.groups, *given]
+
+    def cells(self, member: int, layout: Layout) -> Cells:
+        """Return the cells of ``member`` as they are now."""
+        parts = self.parts(member)
+        for partition in layout.groups:  # a value that came after the layout was made belongs to the last part
+            parts[partition] = np.minimum(parts[partition], layout.sizes[partition] - 1)
+        return Cells(layout, parts)
+
+    def taken(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Pick the winner's entry of an array with one row per contender."""
+        return values[self.winner, np.arange(len(self.winner))]
+
+    def _solve(self, member: int, rows: Rows) -> None:
+        own = self.given + member
+        predictions = self.predictions[member, rows]
+        actions = self._argmax(predictions if self._sign > 0 else -predictions)
+        self.actions[own, rows] = actions
+        self.level[own][:, rows] = self._buckets(actions).T
+        self.assessed[own, rows] = row_dots(actions, predictions)
+        for policy in range(self.given):
+            self.assessed[policy, rows] = row_dots(self.actions[policy, rows], predictions)
+        self.solves += len(actions)
+
+    def _compare(self, rows: Rows) -> None:
+        if self.given:  # Algorithm 3 decides by its own policy; note whether some given policy does the same
+            same = np.abs(self.actions[:, rows] - self.actions[-1, rows]).max(axis=2) <= EDGE
+            self.choice[rows] = same.argmax(axis=0)
+        else:  # Definition 5
+            worth = self._sign * self.assessed[:, rows]
+            best = worth.max(axis=0)
+            self.winner[rows] = (worth >= best - TIE * np.abs(best)).argmax(axis=0)

@@ -1,0 +1,19 @@
+"""Run by the interpreter of an empty environment that holds the built wheel and nothing else of this project."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+import optensemble as oe
+from optensemble import feasible
+
+assert "site-packages" in str(Path(oe.__file__)), f"imported from {oe.__file__}, not from the wheel"
+assert files("optensemble").joinpath("py.typed").is_file(), "the wheel has lost its py.typed"
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 2))
+ensemble = oe.WhiteBoxEnsemble([("same", lambda X: X), ("half", lambda X: X / 2)], feasible.Simplex(2)).fit(X, X)
+assert ensemble.converged_, ensemble.stopped_
+print(f"the wheel works: optensemble {oe.__version__}")

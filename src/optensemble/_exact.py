@@ -40,7 +40,7 @@ def cell_sums(cells: Indices, values: Floats, count: int) -> tuple[Indices, Floa
 
 @njit(cache=True, nogil=True)
 def overlap_counts(cells: Indices, count: int) -> Floats:
-    """Return ``G = ZᵀZ``: how many rows each two cells share; ``cells`` is (n, columns), -1 for none."""
+    """Return ``G = ZᵀZ``: how many rows each two cells share; ``cells`` is (n, columns)."""
     n, columns = cells.shape
     shared = np.zeros((count, count))
     for i in range(n):

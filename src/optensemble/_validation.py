@@ -30,7 +30,9 @@ def as_floats(value: Any, name: str, *, ndim: int | None = None) -> Floats:
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numeric; got {type(value).__name__} ({error}).") from error
+        raise InputError(
+            f"{name} must be numeric; got {type(value).__name__} ({error}). Give an array of numbers."
+        ) from error
     if np.ndim(value) == 0:
         array = array.reshape(())
     if ndim is not None and array.ndim != ndim:
@@ -127,18 +129,22 @@ def require_rows(n: int) -> None:
 def as_members(members: Any, what: str) -> list[tuple[str, Any]]:
     """Return ``members`` as a list of (name, member) pairs with distinct names."""
     pairs = list(members.items()) if isinstance(members, Mapping) else members
+    pair = f"(name, {'policy' if what == 'policies' else 'model'})"
     try:
         named = [(name, member) for name, member in pairs]
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} must be a list of (name, {what[:-1]}) pairs; got {members!r}.") from error
+        raise InputError(f"{what} must be a list of {pair} pairs; got {members!r}.") from error
     names = [name for name, _ in named]
     if not names:
-        raise InputError(f"{what} is empty. Give at least one (name, member) pair.")
+        raise InputError(f"{what} is empty. Give at least one {pair} pair.")
     for name in names:
         if not isinstance(name, str) or not name:
             raise InputError(f"the names in {what} must be non-empty strings; got {name!r}.")
         if names.count(name) > 1:
-            raise InputError(f"the names in {what} must be distinct; {name!r} is there {names.count(name)} times.")
+            raise InputError(
+                f"the names in {what} must be distinct; {name!r} is there {names.count(name)} times. "
+                "Rename all but one."
+            )
     return named
 
 
@@ -160,12 +166,16 @@ def bucket_count(width: float) -> int:
     10
     """
     if not (isinstance(width, Real) and 0 < width <= 1):
-        raise InputError(f"bucket_width must lie in (0, 1]; got {width!r}.")
+        raise InputError(
+            f"bucket_width must lie in (0, 1]; got {width!r}. It is a share of each coordinate's range: "
+            "0.1 makes 10 buckets."
+        )
     count = max(1, round(1 / width))
     if abs(count * width - 1) > 1e-9 or count > _MOST_BUCKETS:
+        near = min(count, _MOST_BUCKETS)
         raise InputError(
             f"bucket_width must divide 1 into at most {_MOST_BUCKETS} buckets; got {width!r}. "
-            f"Take {1 / min(count, _MOST_BUCKETS):.6g} for {min(count, _MOST_BUCKETS)} buckets."
+            f"Take 1/{near} for {near} bucket{'s' if near > 1 else ''}."
         )
     return count
 
@@ -177,7 +187,7 @@ def require_choice(value: Any, name: str, choices: Sequence[Any]) -> None:
     close = get_close_matches(str(value), [str(choice) for choice in choices], n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     listed = ", ".join(repr(choice) for choice in choices)
-    raise InputError(f"{name} must be one of {listed}; got {value!r}.{hint}")
+    raise InputError(f"{name} must be {'one of ' if len(choices) > 1 else ''}{listed}; got {value!r}.{hint}")
 
 
 def require_number(value: Any, name: str, *, above: float | None = None, at_least: float | None = None) -> None:
@@ -192,11 +202,11 @@ def require_number(value: Any, name: str, *, above: float | None = None, at_leas
 def group_columns(X: Any, groups: Any, n: int) -> list[list[Any]]:
     """Return the columns of group labels that ``groups`` (a callable, a column, or a list of columns) names in X."""
     if callable(groups):
-        labels = np.asarray(groups(X))
-        labels = labels[:, None] if labels.ndim == 1 else labels
+        given = np.asarray(groups(X))
+        labels = given[:, None] if given.ndim == 1 else given
         if labels.ndim != 2 or len(labels) != n:
             raise InputError(
-                f"groups(X) must return one label for each of the {n} rows; got an array of shape {labels.shape}."
+                f"groups(X) must return one label for each of the {n} rows; got an array of shape {given.shape}."
             )
         columns = list(labels.T)
     else:
@@ -206,7 +216,10 @@ def group_columns(X: Any, groups: Any, n: int) -> list[list[Any]]:
     for column in values:
         missing = np.flatnonzero([value is None or value != value for value in column])
         if missing.size:
-            raise InputError(f"group labels must not be missing; they are in {describe_rows(missing)}.")
+            raise InputError(
+                f"group labels must not be missing; they are in {describe_rows(missing)} of {n}. "
+                "Give these rows a label of their own, or remove them."
+            )
     return [[v if isinstance(v, (str, int, float)) else str(v) for v in column] for column in values]
 
 
@@ -215,8 +228,9 @@ def _column(X: Any, name: Any) -> npt.NDArray[Any]:
     if isinstance(frame, nw.DataFrame):
         if name not in frame.columns:
             close = get_close_matches(str(name), [str(column) for column in frame.columns], n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise InputError(f"X has no column {name!r} to take groups from.{hint}")
+            known = ", ".join(repr(column) for column in frame.columns)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Its columns are {known}."
+            raise InputError(f"X has no column {name!r} to take groups from. {hint}")
         return np.asarray(frame[name].to_numpy())
     array = np.asarray(X)
     if not isinstance(name, Integral) or array.ndim != 2 or not -array.shape[1] <= int(name) < array.shape[1]:

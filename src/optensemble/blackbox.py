@@ -193,36 +193,33 @@ class BlackBoxEnsemble(Ensemble):
         return self
 
     def _on_all_rows(self) -> Situation:
-        predictions, actions, groups = zip(*(self._arrays(X) for X, _ in self._rows), strict=True)
-        situation = self._situation(
-            np.concatenate(predictions, axis=1),
-            np.concatenate(actions, axis=1),
-            None if groups[0] is None else np.concatenate(groups, axis=1),
-        )
+        situation = self._before([X for X, _ in self._rows])
         for log in self.log_:
             replay(situation, log)
         return situation
 
     def _begin(self, X: Any) -> Situation:
-        return self._situation(*self._arrays(X))
+        return self._before([X])
 
-    def _situation(self, predictions: Floats, actions: Floats, groups: npt.NDArray[np.int16] | None) -> Situation:
-        argmax, buckets = self.feasible.argmax, self._buckets
-        return Situation(predictions, argmax, buckets, sign=self._sign, policies=actions, groups=groups)
+    def _before(self, batches: list[Any]) -> Situation:
+        """Return the situation before any correction, on the rows of all batches one after the other."""
+        d, omega = self.feasible.dimension, self.feasible
+        ends = np.cumsum([0, *(row_count(X) for X in batches)])
+        predictions = np.empty((1, ends[-1], d))
+        actions = np.empty((len(self.names_), ends[-1], d))
+        for X, start, end in zip(batches, ends[:-1], ends[1:], strict=True):
+            n = int(end - start)
+            predictions[0, start:end] = self._initial_predictions(X, n)
+            for (name, policy), room in zip(self.members_, actions, strict=False):
+                room[start:end] = as_actions(as_function(policy, name, "decide", "predict")(X), name, n, omega)
+        parts = [self._group_parts(X) for X in batches]
+        groups = np.concatenate([part for part in parts if part is not None], axis=1) if self.grouping_ else None
+        return Situation(predictions, omega.argmax, self._buckets, sign=self._sign, actions=actions, groups=groups)
 
-    def _arrays(self, X: Any) -> tuple[Floats, Floats, npt.NDArray[np.int16] | None]:
-        """Return the initial predictions, the given policies' actions and the groups of the rows of X."""
-        n, d = row_count(X), self.feasible.dimension
-        predictions = np.empty((1, n, d))
-        if self.initial_ is None:
-            predictions[0] = as_predictions(as_function(self.init, "init", "predict")(X), "init", n, d)
-        else:
-            predictions[0] = self.initial_
-        actions = [
-            as_actions(as_function(policy, name, "decide", "predict")(X), name, n, self.feasible)
-            for name, policy in self.members_
-        ]
-        return predictions, np.stack(actions), self._group_parts(X)
+    def _initial_predictions(self, X: Any, n: int) -> Floats:
+        if self.initial_ is not None:
+            return self.initial_
+        return as_predictions(as_function(self.init, "init", "predict")(X), "init", n, self.feasible.dimension)
 
     def _take_policies(self, members: list[tuple[str, Any]]) -> None:
         self.members_ = members

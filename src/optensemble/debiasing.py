@@ -32,6 +32,7 @@ TABLE_LIMIT = 2048
 """Up to this many occupied cells, ``G`` is held as a table; beyond, the rows are swept column by column."""
 
 _SLICE = 10_000  # patches between two looks at the keyboard
+_SHARD = 1 << 16  # rows
 
 
 @dataclass(frozen=True)
@@ -164,13 +165,13 @@ def _shift(predictions: Floats, cells: Cells, patch: Patch) -> Rows:
     offsets = cells.layout.offsets
     event_of = np.searchsorted(offsets, patch.cells, side="right") - 1
     moved = np.zeros(len(predictions), dtype=np.bool_)
-    for event in np.unique(event_of):
+    for event in sorted(set(event_of.tolist())):
         mine = event_of == event
         table = np.zeros((offsets[event + 1] - offsets[event], predictions.shape[1]))
         patched = np.zeros(len(table), dtype=np.bool_)
         table[patch.cells[mine] - offsets[event]] = patch.delta[mine]
         patched[patch.cells[mine] - offsets[event]] = True
-        local = cells.column(int(event)) - offsets[event]
+        local = cells.column(event) - offsets[event]
         hit = patched[local]
         if hit.all():
             predictions += table[local]
@@ -212,11 +213,15 @@ def worst_violation(situation: Situation, labels: Floats, layout: Layout) -> flo
 
 
 def _overlaps(cells: Cells, tables: Tables) -> Floats:
-    """Return ``G`` on the occupied cells."""
+    """Return ``G`` on the occupied cells; the tables of shards add up."""
     number = np.full(cells.layout.count, -1, dtype=np.int64)
     number[tables.occupied] = np.arange(len(tables.occupied))
-    columns = [number[cells.column(event)] for event in range(len(cells.layout.events))]
-    return np.asarray(overlap_counts(np.stack(columns, axis=1), len(tables.occupied)))
+    n, events = len(cells.parts[0]), range(len(cells.layout.events))
+    shared = np.zeros((len(tables.occupied), len(tables.occupied)))
+    for start in range(0, n, _SHARD):
+        columns = [number[cells.column(event, slice(start, start + _SHARD))] for event in events]
+        shared += overlap_counts(np.stack(columns, axis=1), len(shared))
+    return shared
 
 
 # Algorithm 1 on frozen cells: from tables to one delta for each cell

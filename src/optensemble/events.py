@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from optensemble._exact import row_dots
 
@@ -215,8 +216,9 @@ class Situation:
         Cuts actions into level sets.
     sign
         1 to maximise, -1 to minimise.
-    policies
-        Actions of given policies, of shape (policies, n, d); they are assessed by the only model.
+    actions
+        Room for every contender's actions, of shape (contenders, n, d). What comes before the models' own is filled
+        in with the actions of given policies; these are assessed by the only model.
     groups
         Parts of user-given groups, of shape (columns, n).
 
@@ -239,24 +241,22 @@ class Situation:
         buckets: Buckets,
         *,
         sign: float = 1.0,
-        policies: Floats | None = None,
+        actions: Floats | None = None,
         groups: npt.NDArray[np.int16] | None = None,
     ) -> None:
         members, n, d = predictions.shape
-        self.given = 0 if policies is None else len(policies)
         self.predictions = predictions
-        self.actions = np.empty((self.given + members, n, d))
-        self.level = np.empty((self.given + members, d, n), dtype=np.int16)
-        self.assessed = np.empty((self.given + members, n))
+        self.actions = np.empty((members, n, d)) if actions is None else actions
+        self.given = len(self.actions) - members
+        self.level = np.empty((len(self.actions), d, n), dtype=np.int16)
+        self.assessed = np.empty((len(self.actions), n))
         self.winner = np.full(n, self.given, dtype=np.int64)
         self.choice = self.winner.copy() if self.given else self.winner
         self.groups = np.empty((0, n), dtype=np.int16) if groups is None else groups
         self.solves = 0
         self._argmax, self._buckets, self._sign = argmax, buckets, sign
-        if policies is not None:
-            self.actions[: self.given] = policies
-            for contender, actions in enumerate(policies):
-                self.level[contender] = buckets(actions).T
+        for policy in range(self.given):
+            self.level[policy] = buckets(self.actions[policy]).T
         for member in range(members):
             self._solve(member, slice(None))
         self._compare(slice(None))
@@ -294,10 +294,34 @@ class Situation:
         self.solves += len(actions)
 
     def _compare(self, rows: Rows) -> None:
+        numbers = np.arange(len(self.winner)) if isinstance(rows, slice) else rows
         if self.given:  # Algorithm 3 decides by its own policy; note whether some given policy does the same
-            same = np.abs(self.actions[:, rows] - self.actions[-1, rows]).max(axis=2) <= EDGE
-            self.choice[rows] = same.argmax(axis=0)
-        else:  # Definition 5
-            worth = self._sign * self.assessed[:, rows]
-            best = worth.max(axis=0)
-            self.winner[rows] = (worth >= best - TIE * np.abs(best)).argmax(axis=0)
+            _first_alike(self.actions, numbers, self.choice)
+        else:
+            _highest(self.assessed, self._sign, numbers, self.winner)
+
+
+@njit(cache=True, nogil=True)
+def _highest(assessed: Floats, sign: float, rows: Indices, winner: Indices) -> None:
+    """Definition 5: write into ``winner`` who has the highest self-assessment; of ties the lowest index."""
+    for row in rows:
+        best = sign * assessed[0, row]
+        for contender in range(1, len(assessed)):
+            best = max(best, sign * assessed[contender, row])
+        first = 0
+        while sign * assessed[first, row] < best - TIE * abs(best):
+            first += 1
+        winner[row] = first
+
+
+@njit(cache=True, nogil=True)
+def _first_alike(actions: Floats, rows: Indices, choice: Indices) -> None:
+    """Write into ``choice`` the first contender that takes the same action as the last."""
+    last, d = len(actions) - 1, actions.shape[2]
+    for row in rows:
+        first, j = 0, 0
+        while j < d:
+            j += 1
+            if abs(actions[first, row, j - 1] - actions[last, row, j - 1]) > EDGE:
+                first, j = first + 1, 0
+        choice[row] = first

@@ -157,9 +157,9 @@ def _members(names: list[str], given: Mapping[str, Any], what: str) -> list[tupl
     missing = [name for name in names if name not in given]
     if unknown:
         close = get_close_matches(str(unknown[0]), missing or names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = f"Did you mean {close[0]!r}?" if close else "Leave it out."
         known = f"those saved are {', '.join(map(repr, names))}" if names else f"the file needs no {what}"
-        raise InputError(f"{what} has {unknown[0]!r}, but {known}.{hint}")
+        raise InputError(f"{what} has {unknown[0]!r}, but {known}. {hint}")
     if missing:
         again = ", ".join(f"{name!r}: …" for name in missing)
         raise InputError(f"{what} cannot be saved safely and must be given again: load(path, {what}={{{again}}}).")
@@ -285,7 +285,9 @@ def _write(path: Path, content: bytes) -> None:
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}. Choose a folder that can be written to.") from error
+        raise FileError(
+            f"cannot write {path}: {error.strerror or error}. Choose a folder that can be written to."
+        ) from error
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -296,7 +298,7 @@ def _write(path: Path, content: bytes) -> None:
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise FileError(f"cannot write {path}: {error.strerror}. Nothing was written.") from error
+            raise FileError(f"cannot write {path}: {error.strerror or error}. Nothing was written.") from error
         raise
 
 
@@ -317,14 +319,14 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}. Check the path.") from error
     except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}.") from error
+        raise FileError(f"cannot read {path}: {error.strerror or error}. Give a file that save() wrote.") from error
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, NotImplementedError) as error:
         raise FileError(
             f"{path} is not a whole optensemble file: truncated, altered, or something else ({error}). "
             "Take another copy, or save the ensemble again."
         ) from error
     if not ours:
-        raise FileError(f"{path} is not an optensemble file.")
+        raise FileError(f"{path} is not an optensemble file. Check the path.")
     if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
         raise FileError(
             f"{path} has schema version {version!r}, and this optensemble reads up to {SCHEMA_VERSION}. "
@@ -332,7 +334,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
         )
     for name in (_DOCUMENT, _ARRAYS):
         if hashlib.sha256(parts[name]).hexdigest() != expected.get(name):
-            raise FileError(f"{path} was altered after it was saved ({name} does not match its checksum).")
+            raise FileError(
+                f"{path} was altered after it was saved ({name} does not match its checksum). "
+                "Take another copy, or save the ensemble again."
+            )
     with np.load(io.BytesIO(parts[_ARRAYS]), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     return json.loads(parts[_DOCUMENT]), arrays

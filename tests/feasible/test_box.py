@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import hard_rows
+from sample_sets import hard_rows
 
 from optensemble.exceptions import EmptySetError, InputError, UnboundedSetError
 from optensemble.feasible import Box

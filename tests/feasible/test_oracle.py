@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from problems import Floats, top_one
+from sample_sets import Floats, top_one
 
 from optensemble.exceptions import InfeasibleActionError, InputError
 from optensemble.feasible import Oracle

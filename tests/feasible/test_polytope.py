@@ -5,7 +5,7 @@ from typing import Any
 import highspy
 import numpy as np
 import pytest
-from problems import Floats, grid_path, hard_rows
+from sample_sets import Floats, grid_path, hard_rows
 from scipy import sparse
 from scipy.optimize import linprog
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import Floats, covariance, hard_rows
+from sample_sets import Floats, covariance, hard_rows
 from scipy.optimize import minimize
 
 from optensemble.exceptions import EmptySetError, InputError, SolverError

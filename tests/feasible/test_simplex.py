@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import hard_rows
+from sample_sets import hard_rows
 
 from optensemble.exceptions import InputError
 from optensemble.feasible import Simplex

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from problems import hard_rows
+from sample_sets import hard_rows
 
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import Vertices

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from problems import Floats, every_set, hard_rows
+from sample_sets import Floats, every_set, hard_rows
 
 from optensemble import feasible
 from optensemble.exceptions import InputError

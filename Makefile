@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types rooms pytest wheel benchmarks clean
+.PHONY: demo test lint types rooms pytest wheel benchmarks constraints clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -39,12 +39,18 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/memory.py
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "optensemble needs Python 3.11 or newer"'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --editable . --group dev --constraint constraints.txt
 	touch $@
+
+constraints:
+	$(PYTHON) -m venv --clear build/constraints
+	build/constraints/bin/python -m pip install --quiet --upgrade pip
+	build/constraints/bin/python -m pip install --quiet --editable . --group dev
+	build/constraints/bin/python -m pip freeze --exclude-editable > constraints.txt
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .hypothesis

@@ -47,6 +47,7 @@ class RowByRow:
         self.solver = clarabel.DefaultSolver(empty, np.ones(d), sparse.csc_matrix(rows), right, cones, settings)
 
     def argmax(self, C: Floats) -> Floats:
+        """Solve the rows one by one."""
         actions = np.empty_like(C)
         for i, c in enumerate(C):
             self.solver.update(q=-c)
@@ -55,7 +56,7 @@ class RowByRow:
 
 
 def naive_seconds(P: Floats, Y: Floats, solver: RowByRow) -> float:
-    """The time of all rounds, from a few of them."""
+    """Return the time of all rounds, from a few of them."""
     h = P.copy()
     k, _, _ = h.shape
     start = time.perf_counter()
@@ -71,7 +72,8 @@ def naive_seconds(P: Floats, Y: Floats, solver: RowByRow) -> float:
     return (time.perf_counter() - start) / TIMED_ROUNDS * ROUNDS
 
 
-def fit_seconds(ensemble: Any, X: Floats, Y: Floats) -> float:
+def fit_seconds(ensemble: Any, X: Any, Y: Floats) -> float:
+    """Return the time of one fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
         start = time.perf_counter()
@@ -80,6 +82,7 @@ def fit_seconds(ensemble: Any, X: Floats, Y: Floats) -> float:
 
 
 def main() -> None:
+    """Time both loops and print the table."""
     experiment = make_experiment("A", SEED)
     X, Y = experiment.draw(ROWS, SEED + 1)
     P = np.stack([model(X) for _, model in experiment.models])

@@ -49,6 +49,7 @@ def peak_of(ensemble: Any, rows: Any, Y: Any) -> int:
 
 
 def measure(kind: str, schedule: str) -> dict[str, float]:
+    """Fit once and return what it took."""
     rng = np.random.default_rng(0)
     omega = feasible.Polytope(A_ub=[[1, 1, 0, 0], [0, 1, 1, 0]], b_ub=[0.5, 0.6])
     Y = rng.normal(size=(N, D))
@@ -65,6 +66,7 @@ def measure(kind: str, schedule: str) -> dict[str, float]:
 
 
 def main() -> None:
+    """Measure every ensemble and schedule and print the table."""
     table = Table(title=f"Peak memory of fit, n={N:,}, d={D}, k={K}; the predictions take {N * D * K * 8 / 1e6:.0f} MB")
     for heading in ("ensemble", "schedule", "rounds", "seconds", "peak MB", "times the predictions"):
         table.add_column(heading, justify="left" if heading in ("ensemble", "schedule") else "right")

@@ -75,7 +75,7 @@ def make_set(kind: str, d: int, rng: np.random.Generator) -> feasible.FeasibleSe
 def bucket(actions: Floats, omega: feasible.FeasibleSet, count: int) -> npt.NDArray[np.int64]:
     span = np.where(omega.upper > omega.lower, omega.upper - omega.lower, np.inf)
     share = (actions - omega.lower) / span
-    return np.minimum(np.floor(share * count + 1e-9).astype(int), count - 1)
+    return np.asarray(np.minimum(np.floor(share * count + 1e-9).astype(np.int64), count - 1))
 
 
 def level_set_masks(actions: Floats, omega: feasible.FeasibleSet, count: int) -> list[npt.NDArray[np.bool_]]:

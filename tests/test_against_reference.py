@@ -17,7 +17,7 @@ SCHEDULES: list[dict[str, Any]] = [
     {"schedule": "joint"},
     {"schedule": "joint", "shrinkage": 2.0},
 ]
-COMMON = {"alpha": 0.02, "max_rounds": 400}
+COMMON: dict[str, Any] = {"alpha": 0.02, "max_rounds": 400}
 
 
 def reference_actions(problem: Problem) -> Any:

@@ -45,7 +45,7 @@ class Setting:
 
     def bound(self, lemma: Callable[..., float], *args: float) -> float:
         """Evaluate a bound in its general form."""
-        return lemma(self.alpha, self.width, self.d, self.M, self.M_h, *args, span=self.span, reach=self.reach)
+        return lemma(self.alpha, self.width, self.span, self.M, self.M_h, *args, reach=self.reach)
 
     def paper(self, lemma: Callable[..., float], *args: float) -> float:
         """Evaluate a bound in the paper's form."""

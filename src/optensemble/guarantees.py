@@ -1,9 +1,9 @@
 """Every lemma and corollary of the paper as a function: numbers in, numbers out.
 
-The general form holds for any data: ``M`` bounds the labels, ``M_h`` the predictions after fitting (which patches
-may carry beyond ``M``), and actions lie in any box. Let ``span = Σ(u_j − l_j)`` and ``reach = Σ max(|l_j|, |u_j|)``;
-for actions in the unit box both are ``d``, which is what is taken when they are not given. The paper's form
-(``paper_*``) is the special case ``M_h ≤ M``, unit box, and the bucket width that makes the bound smallest.
+The general form holds for any data. ``M`` bounds the labels, ``M_h`` the predictions after fitting (patches may carry
+them beyond ``M``). For actions between ``l`` and ``u``, ``span = Σ(u_j − l_j)`` and ``reach = Σ max(|l_j|, |u_j|)``;
+in the unit box both are ``d``, and where ``reach`` is not given it is taken to be ``span``. The paper's form
+(``paper_*``) is the special case ``M_h ≤ M``, the unit box, and the bucket width at which the bound is smallest.
 
 All of them speak of the rows that were debiased on. None of them speaks of rows not yet seen.
 """
@@ -33,6 +33,8 @@ __all__ = [
     "paper_width",
 ]
 
+# Convergence
+
 
 def lemma_1(probability: float, squared_step: float) -> float:
     """Monotone decrease: a patch ``δ`` on ``C`` lowers ``E‖h − y‖²`` by exactly ``Pr[C]·‖δ‖²``.
@@ -44,12 +46,12 @@ def lemma_1(probability: float, squared_step: float) -> float:
 
 
 def lemma_2(alpha: float, squared_error: float) -> int:
-    """Update ends, on any sequence of cells, within ``E‖h⁰ − y‖²/α²`` patches (Lemma 5 too).
+    """Update ends, on any sequence of cells (Lemma 5), within ``E‖h⁰ − y‖²/α²`` patches.
 
     >>> lemma_2(alpha=0.1, squared_error=0.5)
     50
     """
-    return floor(squared_error / alpha**2 * (1 + 1e-12))
+    return floor(squared_error / alpha**2 * (1 + 1e-12))  # 0.5 / 0.1² is not 50 in floating point
 
 
 def paper_lemma_2(alpha: float, d: int, M: float) -> int:
@@ -58,7 +60,7 @@ def paper_lemma_2(alpha: float, d: int, M: float) -> int:
 
 
 def lemma_6(alpha: float, squared_errors: list[float]) -> int:
-    """White box ends within the sum over its models of Lemma 2's patches, hence of rounds."""
+    """White box ends within the sum over its models of Lemma 2's patches, and so of rounds."""
     return sum(lemma_2(alpha, squared_error) for squared_error in squared_errors)
 
 
@@ -67,30 +69,19 @@ def paper_lemma_6(alpha: float, k: int, d: int, M: float) -> int:
     return k * paper_lemma_2(alpha, d, M)
 
 
-def lemma_3(
-    alpha: float,
-    width: float,
-    d: int,
-    M: float,
-    M_h: float,
-    *,
-    span: float | None = None,
-    reach: float | None = None,
-) -> float:
+# Utility of one model
+
+
+def lemma_3(alpha: float, width: float, span: float, M: float, M_h: float, reach: float | None = None) -> float:
     """How far ``E[π·h]`` may be from ``E[π·y]`` when ``h`` is α-consistent with ``π`` (Corollary 1: with ``π_h``).
 
     ``α·reach/w + w·span·(M + M_h)/2``: each of the ``1/w`` buckets of a coordinate may be off by ``α``, and the
     midpoint of a bucket stands for an action up to half a width away.
 
-    >>> lemma_3(alpha=0.01, width=0.1, d=4, M=1.0, M_h=1.0)
+    >>> lemma_3(alpha=0.01, width=0.1, span=4, M=1.0, M_h=1.0)
     0.8
     """
-    return alpha * (d if reach is None else reach) / width + width * (d if span is None else span) * (M + M_h) / 2
-
-
-def paper_width(alpha: float, M: float, k: int = 1) -> float:
-    """Return the bucket width ``√(αk/M)`` at which the paper's bounds are stated."""
-    return sqrt(alpha * k / M)
+    return alpha * (span if reach is None else reach) / width + width * span * (M + M_h) / 2
 
 
 def paper_lemma_3(alpha: float, d: int, M: float) -> float:
@@ -102,18 +93,14 @@ def paper_lemma_3(alpha: float, d: int, M: float) -> float:
     return 2 * d * sqrt(alpha * M)
 
 
-def lemma_4(
-    alpha: float,
-    width: float,
-    d: int,
-    M: float,
-    M_h: float,
-    *,
-    span: float | None = None,
-    reach: float | None = None,
-) -> float:
+def paper_width(alpha: float, M: float, k: int = 1) -> float:
+    """Return the bucket width ``√(αk/M)`` at which the paper's bounds are stated."""
+    return sqrt(alpha * k / M)
+
+
+def lemma_4(alpha: float, width: float, span: float, M: float, M_h: float, reach: float | None = None) -> float:
     """How much ``π_h`` may earn less than a policy that ``h``, also self-consistent, is consistent with."""
-    return 2 * lemma_3(alpha, width, d, M, M_h, span=span, reach=reach)
+    return 2 * lemma_3(alpha, width, span, M, M_h, reach)
 
 
 def paper_lemma_4(alpha: float, d: int, M: float) -> float:
@@ -121,19 +108,12 @@ def paper_lemma_4(alpha: float, d: int, M: float) -> float:
     return 2 * paper_lemma_3(alpha, d, M)
 
 
-def lemma_7(
-    alpha: float,
-    width: float,
-    d: int,
-    M: float,
-    M_h: float,
-    k: int,
-    *,
-    span: float | None = None,
-    reach: float | None = None,
-) -> float:
-    """How far white box's promise ``E[max_i π_i·h_i]`` may be from what it earns: Lemma 3 with ``αk`` for ``α``."""
-    return lemma_3(alpha * k, width, d, M, M_h, span=span, reach=reach)
+# Utility of white box: αk for α
+
+
+def lemma_7(alpha: float, width: float, span: float, M: float, M_h: float, k: int, reach: float | None = None) -> float:
+    """How far white box's promise ``E[max_i π_i·h_i]`` may be from what it earns."""
+    return lemma_3(alpha * k, width, span, M, M_h, reach)
 
 
 def paper_lemma_7(alpha: float, d: int, M: float, k: int) -> float:
@@ -141,19 +121,9 @@ def paper_lemma_7(alpha: float, d: int, M: float, k: int) -> float:
     return paper_lemma_3(alpha * k, d, M)
 
 
-def lemma_8(
-    alpha: float,
-    width: float,
-    d: int,
-    M: float,
-    M_h: float,
-    k: int,
-    *,
-    span: float | None = None,
-    reach: float | None = None,
-) -> float:
+def lemma_8(alpha: float, width: float, span: float, M: float, M_h: float, k: int, reach: float | None = None) -> float:
     """How much white box may earn less than the pointwise maximum of its models' self-assessments."""
-    return lemma_7(alpha, width, d, M, M_h, k, span=span, reach=reach)
+    return lemma_7(alpha, width, span, M, M_h, k, reach)
 
 
 def paper_lemma_8(alpha: float, d: int, M: float, k: int) -> float:
@@ -161,19 +131,9 @@ def paper_lemma_8(alpha: float, d: int, M: float, k: int) -> float:
     return paper_lemma_7(alpha, d, M, k)
 
 
-def lemma_9(
-    alpha: float,
-    width: float,
-    d: int,
-    M: float,
-    M_h: float,
-    k: int,
-    *,
-    span: float | None = None,
-    reach: float | None = None,
-) -> float:
+def lemma_9(alpha: float, width: float, span: float, M: float, M_h: float, k: int, reach: float | None = None) -> float:
     """How much white box could have gained by following ``φ(i)`` wherever it followed ``i``, for any ``φ``."""
-    return 2 * lemma_7(alpha, width, d, M, M_h, k, span=span, reach=reach)
+    return 2 * lemma_7(alpha, width, span, M, M_h, k, reach)
 
 
 def paper_lemma_9(alpha: float, d: int, M: float, k: int) -> float:
@@ -181,25 +141,20 @@ def paper_lemma_9(alpha: float, d: int, M: float, k: int) -> float:
     return 2 * paper_lemma_7(alpha, d, M, k)
 
 
+# Utility of black box on a cell
+
+
 def lemma_10(
-    alpha: float,
-    width: float,
-    d: int,
-    M: float,
-    M_h: float,
-    probability: float,
-    *,
-    span: float | None = None,
-    reach: float | None = None,
+    alpha: float, width: float, span: float, M: float, M_h: float, probability: float, reach: float | None = None
 ) -> float:
     """How much ``π_h`` may earn less than ``π`` on a cell ``C`` of probability ``Pr[C]``.
 
     Needs consistency on ``C × {π_h,j ∈ τ}`` and ``C × {π_j ∈ τ}``: the cells of ``conditional=True``. The paper
-    claims it of ``C`` alone, which does not follow; see ``tests/theorems`` for a counterexample.
+    claims it of ``C`` alone, which does not follow; ``tests/theorems/test_guarantees.py`` has a counterexample.
     """
-    return 2 * lemma_3(alpha / probability, width, d, M, M_h, span=span, reach=reach)
+    return 2 * lemma_3(alpha / probability, width, span, M, M_h, reach)
 
 
 def paper_lemma_10(alpha: float, width: float, d: int, M: float, probability: float) -> float:
-    """``2αd/Pr[C] + 2wMd``, as printed; it does not hold from the cells it names."""
+    """``2αd/Pr[C] + 2wMd``, as printed; it does not follow from the cells it names."""
     return 2 * alpha * d / probability + 2 * width * M * d

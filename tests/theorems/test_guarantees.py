@@ -23,7 +23,7 @@ ROUNDING = 1e-9
 
 
 def payoff(actions: Floats, coefficients: Floats) -> Floats:
-    return (actions * coefficients).sum(axis=1)
+    return np.asarray((actions * coefficients).sum(axis=1))
 
 
 def half_bound(problem: Problem, alpha: float, width: float, h: Floats) -> float:

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from problems import Problem, random_problem
+
+import optensemble as oe
+from optensemble import debiasing
+from optensemble._exact import cell_sums
+from optensemble.events import Buckets, Cells, Situation, black_box, white_box
+
+pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
+
+
+def situation_of(problem: Problem) -> Situation:
+    return Situation(problem.P.copy(), problem.omega.argmax, buckets_of(problem))
+
+
+def buckets_of(problem: Problem) -> Buckets:
+    return Buckets(problem.omega.lower, problem.omega.upper, 4)
+
+
+@given(
+    values=st.lists(st.floats(-1e12, 1e12) | st.floats(-1e-12, 1e-12), min_size=1, max_size=60),
+    seed=st.integers(0, 1000),
+)
+def test_sums_are_exact_and_so_do_not_depend_on_the_order(values: list[float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(3, size=len(values))
+    array = np.array(values)[:, None]
+    counts, sums = cell_sums(cells, array, 3)
+    for cell in range(3):
+        exact = math.fsum(array[cells == cell, 0])
+        # two limbs hold about a hundred bits below the largest value
+        assert sums[cell, 0] == pytest.approx(exact, rel=4e-16, abs=1e-24 * np.abs(array).max())
+    np.testing.assert_array_equal(counts, np.bincount(cells, minlength=3))
+    order = rng.permutation(len(values))
+    np.testing.assert_array_equal(cell_sums(cells[order], array[order], 3)[1], sums)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-320, 1e-300, 1e300])
+def test_sums_of_extreme_values(size: float) -> None:
+    _, sums = cell_sums(np.zeros(4, dtype=np.int64), np.full((4, 1), size / 8), 1)
+    assert sums[0, 0] == pytest.approx(size / 2, rel=1e-3 if size < 1e-310 else 1e-15)
+
+
+@pytest.mark.parametrize("schedule", ["frozen", "joint", "round-robin"])
+def test_the_log_replayed_is_the_fit_to_the_last_bit(schedule: str) -> None:
+    problem = random_problem(3)
+    layout = white_box(buckets_of(problem), 3)
+    fitted, fresh = situation_of(problem), situation_of(problem)
+    run = debiasing.debias(fitted, problem.Y, layout, schedule=schedule, alpha=0.02, max_rounds=200)
+    assert len(run.log.rounds) > 5
+    debiasing.replay(fresh, run.log)
+    for name in ("predictions", "actions", "assessed", "winner"):
+        np.testing.assert_array_equal(getattr(fresh, name), getattr(fitted, name))
+
+
+@pytest.mark.parametrize("schedule", ["frozen", "joint", "round-robin"])
+def test_replay_on_other_rows_treats_each_by_itself(schedule: str) -> None:
+    problem = random_problem(4)
+    other = random_problem(5, n=200)
+    layout = white_box(buckets_of(problem), 3)
+    run = debiasing.debias(situation_of(problem), problem.Y, layout, schedule=schedule, alpha=0.02, max_rounds=200)
+    whole = situation_of(other)
+    debiasing.replay(whole, run.log)
+    for rows in (slice(0, 1), slice(17, 90)):
+        part = Situation(other.P[:, rows].copy(), other.omega.argmax, buckets_of(other))
+        debiasing.replay(part, run.log)
+        np.testing.assert_array_equal(part.predictions, whole.predictions[:, rows])
+
+
+@pytest.mark.parametrize("schedule", ["frozen", "joint"])
+def test_without_the_table_of_overlaps_the_rows_are_swept(schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit Algorithm 1 goes column by column, and least squares by conjugate gradients."""
+    problem = random_problem(6)
+    with_table = problem.white_box(schedule=schedule, alpha=0.02, bucket_width=0.25)
+    monkeypatch.setattr(debiasing, "TABLE_LIMIT", 0)
+    swept = problem.white_box(schedule=schedule, alpha=0.02, bucket_width=0.25)
+    assert swept.converged_
+    assert swept.guarantees_["holds"].all()
+    assert (swept.n_patches_ > 0).all()
+    if schedule == "joint":  # the same solution by another road
+        np.testing.assert_allclose(
+            swept.predict_members(problem.X), with_table.predict_members(problem.X), rtol=0, atol=1e-8
+        )
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 3.0])
+@pytest.mark.parametrize("limit", [0, 2048])
+def test_joint_is_the_smallest_least_squares_solution(
+    shrinkage: float, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debiasing, "TABLE_LIMIT", limit)
+    problem = random_problem(8)
+    layout = white_box(buckets_of(problem), 3)
+    cells, residual = situation_of(problem).cells(0, layout), problem.Y - problem.P[0]
+    tables = debiasing.tabulate(cells, residual)
+    found = debiasing.least_squares(cells, residual, tables, 0.01, shrinkage)
+    Z = dense(cells, len(residual))
+    ridge = np.sqrt(shrinkage) * np.eye(layout.count)
+    stacked, right = np.vstack([Z, ridge]), np.vstack([residual, np.zeros((layout.count, 3))])
+    np.testing.assert_allclose(found.delta, np.linalg.lstsq(stacked, right)[0], atol=1e-9)
+    assert not found.delta[tables.counts == 0].any()
+    before, after = (residual**2).sum(), ((residual - Z @ found.delta) ** 2).sum()
+    assert found.drop == pytest.approx((before - after) / len(residual), abs=1e-9)
+
+
+def dense(cells: Cells, n: int) -> npt.NDArray[np.float64]:
+    Z = np.zeros((n, cells.layout.count))
+    for event in range(len(cells.layout.events)):
+        Z[np.arange(n), cells.column(event)] = 1
+    return Z
+
+
+def test_overlaps_of_shards_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(9)
+    cells = situation_of(problem).cells(1, white_box(buckets_of(problem), 3))
+    tables = debiasing.tabulate(cells, problem.Y)
+    monkeypatch.setattr(debiasing, "_SHARD", 7)
+    Z = dense(cells, len(problem.Y))[:, tables.occupied]
+    np.testing.assert_array_equal(debiasing._overlaps(cells, tables), Z.T @ Z)
+
+
+def test_a_long_update_looks_up_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(10)
+    whole = problem.white_box(alpha=0.02)
+    monkeypatch.setattr(debiasing, "_SLICE", 3)
+    np.testing.assert_array_equal(problem.white_box(alpha=0.02).n_patches_, whole.n_patches_)
+
+
+def test_only_rows_that_moved_are_solved_again() -> None:
+    problem = random_problem(11, n=200)
+    ensemble = problem.white_box(schedule="round-robin", max_rounds=100, bucket_width=0.1)
+    assert ensemble.n_solves_ < 200 * 3 + 100 * 200 / 3
+
+
+def test_a_consistent_start_needs_no_round() -> None:
+    problem = random_problem(12)
+    perfect = Problem(problem.X, problem.Y, np.stack([problem.Y] * 2), problem.omega)
+    ensemble = perfect.white_box()
+    assert (ensemble.n_rounds_, ensemble.converged_, len(ensemble.history_)) == (0, True, 1)
+
+
+def test_conditional_cells_are_many_and_swept() -> None:
+    problem = random_problem(13, n=120, d=4, k=3)
+    ensemble = problem.black_box(conditional=True, alpha=0.02)
+    assert ensemble.log_[0].layout.count == black_box(Buckets(np.zeros(4), np.ones(4), 10), 3, conditional=True).count
+    assert ensemble.converged_
+    assert ensemble.conditional_["holds"].all()
+
+
+def test_the_public_names_are_pinned() -> None:
+    assert oe.__all__ == ["BlackBoxEnsemble", "WhiteBoxEnsemble", "exceptions", "feasible", "guarantees", "load"]
+    assert oe.__all__ == sorted(oe.__all__)
+    for name in ("exceptions", "guarantees", "feasible"):
+        assert all(hasattr(getattr(oe, name), member) for member in getattr(oe, name).__all__)

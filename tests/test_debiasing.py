@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from problems import Problem, random_problem
 
 import optensemble as oe
-from optensemble import debiasing
+from optensemble import _tables, debiasing
 from optensemble._exact import cell_sums
+from optensemble._least_squares import least_squares
 from optensemble.events import Buckets, Cells, Situation, black_box, white_box
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
@@ -80,7 +81,7 @@ def test_without_the_table_of_overlaps_the_rows_are_swept(schedule: str, monkeyp
     """Beyond the limit Algorithm 1 goes column by column, and least squares by conjugate gradients."""
     problem = random_problem(6)
     with_table = problem.white_box(schedule=schedule, alpha=0.02, bucket_width=0.25)
-    monkeypatch.setattr(debiasing, "TABLE_LIMIT", 0)
+    monkeypatch.setattr(_tables, "TABLE_LIMIT", 0)
     swept = problem.white_box(schedule=schedule, alpha=0.02, bucket_width=0.25)
     assert swept.converged_
     assert swept.guarantees_["holds"].all()
@@ -96,12 +97,12 @@ def test_without_the_table_of_overlaps_the_rows_are_swept(schedule: str, monkeyp
 def test_joint_is_the_smallest_least_squares_solution(
     shrinkage: float, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debiasing, "TABLE_LIMIT", limit)
+    monkeypatch.setattr(_tables, "TABLE_LIMIT", limit)
     problem = random_problem(8)
     layout = white_box(buckets_of(problem), 3)
     cells, residual = situation_of(problem).cells(0, layout), problem.Y - problem.P[0]
-    tables = debiasing.tabulate(cells, residual)
-    found = debiasing.least_squares(cells, residual, tables, 0.01, shrinkage)
+    tables = _tables.tabulate(cells, residual)
+    found = least_squares(cells, residual, tables, 0.01, shrinkage)
     Z = dense(cells, len(residual))
     ridge = np.sqrt(shrinkage) * np.eye(layout.count)
     stacked, right = np.vstack([Z, ridge]), np.vstack([residual, np.zeros((layout.count, 3))])
@@ -121,10 +122,10 @@ def dense(cells: Cells, n: int) -> npt.NDArray[np.float64]:
 def test_overlaps_of_shards_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(9)
     cells = situation_of(problem).cells(1, white_box(buckets_of(problem), 3))
-    tables = debiasing.tabulate(cells, problem.Y)
-    monkeypatch.setattr(debiasing, "_SHARD", 7)
+    tables = _tables.tabulate(cells, problem.Y)
+    monkeypatch.setattr(_tables, "_SHARD", 7)
     Z = dense(cells, len(problem.Y))[:, tables.occupied]
-    np.testing.assert_array_equal(debiasing._overlaps(cells, tables), Z.T @ Z)
+    np.testing.assert_array_equal(_tables.overlaps(cells, tables), Z.T @ Z)
 
 
 def test_a_long_update_looks_up_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:

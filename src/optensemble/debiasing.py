@@ -17,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from numba import njit
-from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
 
-from optensemble._exact import cell_sums, overlap_counts
+from optensemble import _tables
+from optensemble._exact import cell_sums
+from optensemble._least_squares import least_squares
+from optensemble._tables import Correction, Tables, overlaps, tabulate
 from optensemble.events import TIE, Cells, Layout, Rows, Situation
 from optensemble.guarantees import lemma_6
 from optensemble.history import Entry, Recorder
@@ -28,11 +29,7 @@ from optensemble.history import Entry, Recorder
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
-TABLE_LIMIT = 2048
-"""Up to this many occupied cells, ``G`` is held as a table; beyond, the rows are swept column by column."""
-
 _SLICE = 10_000  # patches between two looks at the keyboard
-_SHARD = 1 << 16  # rows
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class Step(NamedTuple):
     violation: float
     made: Indices
     drop: float
-    last: bool
+    last: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,7 +114,7 @@ def debias(
     What was done. An interrupt (Ctrl-C) ends the loop and keeps all whole rounds; the situation itself may then
     hold half of the last one, so replay the log to go on.
     """
-    step = SCHEDULES[schedule](situation, labels, layout, alpha, shrinkage)
+    next_step = SCHEDULES[schedule](situation, labels, layout, alpha, shrinkage)
     log, history, recorder = PatchLog(layout), list[Entry](), Recorder(situation, labels)
     if max_rounds is None:
         max_rounds = lemma_6(alpha, recorder.squared_error.tolist())
@@ -125,16 +122,17 @@ def debias(
     finished = interrupted = False
     try:
         while not finished and len(log.rounds) < max_rounds:
-            patches, violation, above, expected, finished = step()
-            if finished and not patches:
+            step = next_step()
+            if step is None:
+                finished = True
                 break
-            history.append(recorder.entry(violation))
-            log.rounds.append(patches)
-            made, drop = made + above, drop + expected
-            for member, rows in correct(situation, layout, patches):
+            history.append(recorder.entry(step.violation))
+            log.rounds.append(step.patches)
+            made, drop, finished = made + step.made, drop + step.drop, step.last
+            for member, rows in correct(situation, layout, step.patches):
                 recorder.refresh(member, rows)
             if callback is not None:
-                callback(len(log.rounds), violation)
+                callback(len(log.rounds), step.violation)
     except KeyboardInterrupt:
         interrupted = True
     return Run(log, history[: len(log.rounds)], made, drop, finished, interrupted)
@@ -182,27 +180,6 @@ def _shift(predictions: Floats, cells: Cells, patch: Patch) -> Rows:
     return slice(None) if moved.all() else np.flatnonzero(moved)
 
 
-# Tables: everything Update needs to know of the rows
-
-
-class Tables(NamedTuple):
-    """Per cell the number of rows and the sum of residuals ``y − h``; which cells have rows at all."""
-
-    counts: Indices
-    sums: Floats
-    occupied: Indices
-
-
-def tabulate(cells: Cells, values: Floats) -> Tables:
-    """Count and sum ``values`` over every cell, in one pass over the rows for each event family."""
-    layout = cells.layout
-    counts = np.zeros(layout.count, dtype=np.int64)
-    sums = np.zeros((layout.count, values.shape[1]))
-    for event, (start, stop) in enumerate(zip(layout.offsets[:-1], layout.offsets[1:], strict=True)):
-        counts[start:stop], sums[start:stop] = cell_sums(cells.column(event) - start, values, stop - start)
-    return Tables(counts, sums, np.flatnonzero(counts))
-
-
 def worst_violation(situation: Situation, labels: Floats, layout: Layout) -> float:
     """Return the largest ``Pr[C]·‖E[y − h | C]‖_∞`` over all members and cells (Definition 1), measured afresh."""
     worst = 0.0
@@ -212,27 +189,7 @@ def worst_violation(situation: Situation, labels: Floats, layout: Layout) -> flo
     return worst
 
 
-def _overlaps(cells: Cells, tables: Tables) -> Floats:
-    """Return ``G`` on the occupied cells; the tables of shards add up."""
-    number = np.full(cells.layout.count, -1, dtype=np.int64)
-    number[tables.occupied] = np.arange(len(tables.occupied))
-    n, events = len(cells.parts[0]), range(len(cells.layout.events))
-    shared = np.zeros((len(tables.occupied), len(tables.occupied)))
-    for start in range(0, n, _SHARD):
-        columns = [number[cells.column(event, slice(start, start + _SHARD))] for event in events]
-        shared += overlap_counts(np.stack(columns, axis=1), len(shared))
-    return shared
-
-
 # Algorithm 1 on frozen cells: from tables to one delta for each cell
-
-
-class Correction(NamedTuple):
-    """Per cell what to add to the predictions, the patches that took, and the drop of squared error they bring."""
-
-    delta: Floats
-    patches: int
-    drop: float
 
 
 def update(cells: Cells, residual: Floats, tables: Tables, alpha: float, shrinkage: float = 0.0) -> Correction:
@@ -244,14 +201,14 @@ def update(cells: Cells, residual: Floats, tables: Tables, alpha: float, shrinka
     """
     n, threshold = len(residual), alpha * len(residual)
     delta = np.zeros_like(tables.sums)
-    if len(tables.occupied) > TABLE_LIMIT:
+    if len(tables.occupied) > _tables.TABLE_LIMIT:
         patches, drop = _sweep(cells, residual.copy(), threshold, delta)
         return Correction(delta, patches, drop / n)
     sums, counts = tables.sums[tables.occupied], tables.counts[tables.occupied].astype(np.float64)
-    overlaps, total = _overlaps(cells, tables), np.zeros_like(sums)
+    shared, total = overlaps(cells, tables), np.zeros_like(sums)
     patches, drop, made = 0, 0.0, _SLICE
     while made == _SLICE:
-        made, dropped = patch_worst(sums, counts, overlaps, total, threshold, _SLICE)
+        made, dropped = patch_worst(sums, counts, shared, total, threshold, _SLICE)
         patches, drop = patches + made, drop + dropped
     delta[tables.occupied] = total
     return Correction(delta, patches, drop / n)
@@ -305,58 +262,10 @@ def _sweep(cells: Cells, residual: Floats, threshold: float, delta: Floats) -> t
     return patches, drop
 
 
-def least_squares(cells: Cells, residual: Floats, tables: Tables, alpha: float, shrinkage: float = 0.0) -> Correction:
-    """Solve ``(G + shrinkage·I) δ = H`` at once: the limit of Algorithm 1; without shrinkage the smallest ``δ``.
-
-    ``alpha`` plays no part: what is solved is solved exactly. Cells without rows get 0.
-    """
-    sums = tables.sums[tables.occupied]
-    delta = np.zeros_like(tables.sums)
-    if len(tables.occupied) > TABLE_LIMIT:
-        delta = _conjugate_gradients(cells, tables, shrinkage)
-        product = _gram(cells, delta)[tables.occupied]
-    else:
-        overlaps = _overlaps(cells, tables)
-        with threadpool_limits(1, user_api="blas"):  # the same bits on one thread or many
-            values, vectors = eigh(overlaps)
-            null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
-            inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
-            solution = vectors @ (inverse[:, None] * (vectors.T @ sums))
-            product = overlaps @ solution
-        delta[tables.occupied] = solution
-    drop = float((delta[tables.occupied] * (2.0 * sums - product)).sum())
-    return Correction(delta, 1, drop / len(residual))
-
-
-def _conjugate_gradients(cells: Cells, tables: Tables, shrinkage: float) -> Floats:
-    """Solve the same equations without ever holding ``G``; from 0 the smallest solution is reached."""
-    delta, residual = np.zeros_like(tables.sums), tables.sums.copy()
-    direction = residual.copy()
-    size = (residual**2).sum(axis=0)
-    enough = 1e-13 * np.abs(tables.sums).max()
-    for _ in range(2 * len(tables.occupied)):
-        product = _gram(cells, direction) + shrinkage * direction
-        curvature = (direction * product).sum(axis=0)
-        step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)
-        delta += step * direction
-        residual -= step * product
-        if np.abs(residual).max() <= enough:
-            break
-        smaller = (residual**2).sum(axis=0)
-        direction = residual + np.divide(smaller, size, out=np.zeros_like(size), where=size > 0) * direction
-        size = smaller
-    return delta
-
-
-def _gram(cells: Cells, delta: Floats) -> Floats:
-    """Return ``G δ`` as ``Zᵀ(Z δ)``, by way of the rows."""
-    onto_rows = sum(delta[cells.column(event)] for event in range(len(cells.layout.events)))
-    return tabulate(cells, np.asarray(onto_rows)).sums
-
-
 # Schedules: what a round patches
 
-Schedule = Callable[[], Step]
+Schedule = Callable[[], Step | None]
+"""Gives the next round's step, or None where there is nothing left to do."""
 
 
 def _whole_rounds(
@@ -365,7 +274,7 @@ def _whole_rounds(
     """Update in a round every member that violates, each on its own frozen cells (Algorithms 2 and 3 as printed)."""
 
     def schedule(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
-        def step() -> Step:
+        def step() -> Step | None:
             patches, made = [], np.zeros(len(situation.predictions), dtype=np.int64)
             worst, drop = 0.0, 0.0
             for member, predictions in enumerate(situation.predictions):
@@ -378,7 +287,7 @@ def _whole_rounds(
                     patched = np.flatnonzero(correction.delta.any(axis=1))
                     patches.append(Patch(member, patched, correction.delta[patched]))
                     made[member], drop = correction.patches, drop + correction.drop
-            return Step(tuple(patches), worst, made, drop, last=not patches)
+            return Step(tuple(patches), worst, made, drop) if patches else None
 
         return step
 

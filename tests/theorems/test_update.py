@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from problems import Floats, Problem, bucket, random_problem
 
 import optensemble as oe
-from optensemble import debiasing, events, guarantees
+from optensemble import _tables, debiasing, events, guarantees
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
@@ -70,7 +70,7 @@ def test_lemma_1_holds_on_the_tables(seed: int, steps: int) -> None:
     layout = events.white_box(buckets, 3)
     situation = events.Situation(problem.P.copy(), problem.omega.argmax, buckets)
     cells, residual = situation.cells(0, layout), problem.Y - problem.P[0]
-    tables = debiasing.tabulate(cells, residual)
+    tables = _tables.tabulate(cells, residual)
     Z = np.zeros((50, layout.count))
     for event in range(len(layout.events)):
         Z[np.arange(50), cells.column(event)] = 1

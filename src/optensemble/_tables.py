@@ -1,0 +1,63 @@
+"""Tables of cells: all that Update needs to know of the rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._exact import cell_sums, overlap_counts
+from optensemble.events import Cells
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+TABLE_LIMIT = 2048
+"""Up to this many occupied cells, ``G`` is held as a table; beyond, one goes by way of the rows."""
+
+_SHARD = 1 << 16  # rows
+
+
+class Tables(NamedTuple):
+    """Per cell the number of rows and the sum of residuals ``y − h``; which cells have rows at all."""
+
+    counts: Indices
+    sums: Floats
+    occupied: Indices
+
+
+def tabulate(cells: Cells, values: Floats) -> Tables:
+    """Count and sum ``values`` over every cell, in one pass over the rows for each event family."""
+    layout = cells.layout
+    counts = np.zeros(layout.count, dtype=np.int64)
+    sums = np.zeros((layout.count, values.shape[1]))
+    for event, (start, stop) in enumerate(zip(layout.offsets[:-1], layout.offsets[1:], strict=True)):
+        counts[start:stop], sums[start:stop] = cell_sums(cells.column(event) - start, values, stop - start)
+    return Tables(counts, sums, np.flatnonzero(counts))
+
+
+def overlaps(cells: Cells, tables: Tables) -> Floats:
+    """Return ``G`` on the occupied cells; the tables of shards add up."""
+    number = np.full(cells.layout.count, -1, dtype=np.int64)
+    number[tables.occupied] = np.arange(len(tables.occupied))
+    n, events = len(cells.parts[0]), range(len(cells.layout.events))
+    shared = np.zeros((len(tables.occupied), len(tables.occupied)))
+    for start in range(0, n, _SHARD):
+        columns = [number[cells.column(event, slice(start, start + _SHARD))] for event in events]
+        shared += overlap_counts(np.stack(columns, axis=1), len(shared))
+    return shared
+
+
+def gram(cells: Cells, delta: Floats) -> Floats:
+    """Return ``G δ`` as ``Zᵀ(Z δ)``, by way of the rows."""
+    onto_rows = sum(delta[cells.column(event)] for event in range(len(cells.layout.events)))
+    return tabulate(cells, np.asarray(onto_rows)).sums
+
+
+class Correction(NamedTuple):
+    """Per cell what to add to the predictions, the patches that took, and the drop of squared error they bring."""
+
+    delta: Floats
+    patches: int
+    drop: float

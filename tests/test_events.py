@@ -69,14 +69,14 @@ def test_groups_keep_their_numbers_when_more_are_learned() -> None:
     first = Grouping(()).learn([["b", "c"]])
     second = first.learn([["a", "c", "d"]])
     assert second.values == (("b", "c", "a", "d"),)
-    np.testing.assert_array_equal(first([["c", "a", "b"]], 3), [[1, 2, 0]])
-    np.testing.assert_array_equal(second([["c", "a", "new"]], 3), [[1, 2, 4]])
+    np.testing.assert_array_equal(first([["c", "a", "b"]]), [[1, 2, 0]])
+    np.testing.assert_array_equal(second([["c", "a", "new"]]), [[1, 2, 4]])
 
 
 def test_a_group_that_came_later_is_in_the_last_part_of_an_earlier_layout() -> None:
     early = white_box(unit(1, 1), 1, (2,))
     situation = Situation(
-        np.zeros((1, 3, 1)), feasible.Box(dimension=1).argmax, unit(1, 1), groups=np.array([[0, 1, 2]], dtype=np.int16)
+        np.zeros((1, 3, 1)), feasible.Box(dimension=1).argmax, unit(1, 1), groups=np.array([[0, 1, 2]], dtype=np.int32)
     )
     np.testing.assert_array_equal(situation.cells(0, early).parts[2], [0, 1, 1])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from optensemble._validation import (
     group_columns,
     require_choice,
     require_number,
+    require_rows,
     row_count,
 )
 from optensemble.debiasing import SCHEDULES, PatchLog, Run, debias, replay, worst_violation
@@ -32,6 +34,30 @@ from optensemble.history import Recorder, history_frame
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Callback = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What every answer depends on, as it was at the fit: parameters set later wait for the next fit."""
+
+    feasible: FeasibleSet
+    sense: str
+    bucket_width: float
+    groups: Any
+
+    @property
+    def sign(self) -> float:
+        """Return 1 to maximise, -1 to minimise."""
+        return 1.0 if self.sense == "max" else -1.0
+
+    @property
+    def buckets(self) -> Buckets:
+        """Return the bucketing of the set's actions."""
+        return Buckets(self.feasible.lower, self.feasible.upper, bucket_count(self.bucket_width))
+
+    def group_labels(self, X: Any) -> list[list[Any]]:
+        """Return the columns of group labels of the rows of X."""
+        return group_columns(X, self.groups, row_count(X))
 
 
 class Ensemble(BaseEstimator, ABC):
@@ -48,6 +74,7 @@ class Ensemble(BaseEstimator, ABC):
     M: float | None
     validation: None
 
+    terms_: Terms
     members_: list[tuple[str, Any]]
     names_: list[str]
     log_: tuple[PatchLog, ...]
@@ -87,8 +114,9 @@ class Ensemble(BaseEstimator, ABC):
     def score(self, X: Any, Y: Any) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
         actions = self.decide(X)
-        labels = as_labels(Y, len(actions), self.feasible.dimension, None)
-        return self._sign * float(row_dots(actions, labels).mean())
+        require_rows(len(actions), 1)
+        labels = as_labels(Y, len(actions), self.terms_.feasible.dimension, None)
+        return self.terms_.sign * float(row_dots(actions, labels).mean())
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
@@ -121,13 +149,8 @@ class Ensemble(BaseEstimator, ABC):
         if not hasattr(self, "log_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
 
-    @property
-    def _sign(self) -> float:
-        return 1.0 if self.sense == "max" else -1.0
-
-    @property
-    def _buckets(self) -> Buckets:
-        return Buckets(self.feasible.lower, self.feasible.upper, bucket_count(self.bucket_width))
+    def _take_terms(self) -> None:
+        self.terms_ = Terms(self.feasible, self.sense, self.bucket_width, self.groups)
 
     def _check_parameters(self) -> None:
         if not isinstance(self.feasible, FeasibleSet):
@@ -144,20 +167,17 @@ class Ensemble(BaseEstimator, ABC):
         if self.shrinkage > 0 and self.schedule != "joint":
             raise InputError(f"shrinkage is for schedule='joint'; got schedule={self.schedule!r}. Leave it at 0.")
         if self.max_rounds is not None:
-            require_number(self.max_rounds, "max_rounds", at_least=0)
+            require_number(self.max_rounds, "max_rounds", at_least=0, whole=True)
         if self.M is not None:
             require_number(self.M, "M", above=0)
 
     def _learn_groups(self, X: Any, known: Grouping | None = None) -> Grouping | None:
-        if self.groups is None:
+        if self.terms_.groups is None:
             return None
-        return (known or Grouping(())).learn(group_columns(X, self.groups, row_count(X)))
+        return (known or Grouping(())).learn(self.terms_.group_labels(X))
 
-    def _group_parts(self, X: Any) -> npt.NDArray[np.int16] | None:
-        if self.grouping_ is None:
-            return None
-        n = row_count(X)
-        return self.grouping_(group_columns(X, self.groups, n), n)
+    def _group_parts(self, X: Any) -> npt.NDArray[np.int32] | None:
+        return None if self.grouping_ is None else self.grouping_(self.terms_.group_labels(X))
 
     @property
     def _group_sizes(self) -> tuple[int, ...]:
@@ -178,18 +198,19 @@ class Ensemble(BaseEstimator, ABC):
     def _conclude(self, situation: Situation, labels: Floats, layout: Layout, run: Run) -> Setting:
         """Learn how it went; what the guarantees are a function of is returned."""
         self.worst_violation_ = worst_violation(situation, labels, layout)
-        self.converged_ = self.worst_violation_ <= self.alpha
+        self.converged_ = bool(self.worst_violation_ <= self.alpha)
         self.stopped_ = self._reason(run)
         entries = [*run.history, Recorder(situation, labels).entry(self.worst_violation_)]
         self.history_ = history_frame(entries, self.names_, self.names_[situation.given :])
         self.M_ = float(np.abs(labels).max()) if self.M is None else float(self.M)
         self.n_rows_, self.n_rounds_ = len(labels), len(run.log.rounds)
         self.n_patches_, self.n_solves_ = run.patches, situation.solves
-        bounds = np.stack([self.feasible.lower, self.feasible.upper])
+        omega = self.terms_.feasible
+        bounds = np.stack([omega.lower, omega.upper])
         return Setting(
             alpha=self.alpha,
-            width=self.bucket_width,
-            d=self.feasible.dimension,
+            width=self.terms_.bucket_width,
+            d=omega.dimension,
             M=self.M_,
             M_h=float(np.abs(situation.predictions).max()),
             span=float((bounds[1] - bounds[0]).sum()),
@@ -220,5 +241,5 @@ class Ensemble(BaseEstimator, ABC):
             warnings.warn(
                 f"debiasing did not converge: {self.stopped_}. Allow more rounds, or a larger alpha.",
                 NotConvergedWarning,
-                stacklevel=4,
+                stacklevel=3,
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.utils.validation import _num_samples
 
 from optensemble.exceptions import InfeasibleActionError, InputError
@@ -28,13 +29,15 @@ _MOST_BUCKETS = 10_000
 def as_floats(value: Any, name: str, *, ndim: int | None = None) -> Floats:
     """Return ``value`` as a finite C-contiguous float64 array, or say what is wrong with it."""
     try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
+        given = np.asarray(np.ma.filled(value.astype(np.float64), np.nan) if np.ma.isMaskedArray(value) else value)
+        if given.dtype.kind not in "biufO" or value is None:
+            raise TypeError("not numbers")
+        array = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name} must be numeric; got {type(value).__name__} ({error}). Give an array of numbers."
         ) from error
-    if np.ndim(value) == 0:
-        array = array.reshape(())
+    array = array.reshape(given.shape)  # a single number stays one
     if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s); got an array of shape {array.shape}.")
     require_finite(array, name)
@@ -115,15 +118,19 @@ def _as_rows(values: Any, name: str, n: int, d: int) -> Floats:
 def row_count(X: Any) -> int:
     """Return how many rows X has, whatever it is."""
     try:
+        if isinstance(X, (str, bytes, Mapping)):
+            raise TypeError
         return int(_num_samples(X))
     except TypeError as error:
         raise InputError(f"X must have rows: an array, a pandas or polars frame; got {type(X).__name__}.") from error
 
 
-def require_rows(n: int) -> None:
-    """Refuse to fit on next to nothing."""
-    if n < _FEWEST_ROWS:
-        raise InputError(f"fit needs at least {_FEWEST_ROWS} rows; got {n}. Give more rows.")
+def require_rows(n: int, at_least: int = _FEWEST_ROWS) -> None:
+    """Refuse to learn from, or to judge by, next to nothing."""
+    if n < at_least:
+        raise InputError(
+            f"at least {at_least} row{'s are' if at_least > 1 else ' is'} needed; got {n}. Give more rows."
+        )
 
 
 def as_members(members: Any, what: str) -> list[tuple[str, Any]]:
@@ -150,6 +157,8 @@ def as_members(members: Any, what: str) -> list[tuple[str, Any]]:
 
 def as_function(member: Any, name: str, *methods: str) -> Callable[[Any], Any]:
     """Return how to call a member: by the first of ``methods`` it has, or as a function."""
+    if isinstance(member, type):
+        raise InputError(f"{name!r} is the class {member.__name__}. Give an object of it, fitted.")
     for method in methods:
         if callable(getattr(member, method, None)):
             return cast("Callable[[Any], Any]", getattr(member, method))
@@ -165,7 +174,7 @@ def bucket_count(width: float) -> int:
     >>> bucket_count(0.1)
     10
     """
-    if not (isinstance(width, Real) and 0 < width <= 1):
+    if not (isinstance(width, Real) and not isinstance(width, bool) and 0 < width <= 1):
         raise InputError(
             f"bucket_width must lie in (0, 1]; got {width!r}. It is a share of each coordinate's range: "
             "0.1 makes 10 buckets."
@@ -182,7 +191,7 @@ def bucket_count(width: float) -> int:
 
 def require_choice(value: Any, name: str, choices: Sequence[Any]) -> None:
     """Refuse a value that is not one of the choices, and name the closest."""
-    if value in choices:
+    if any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         return
     close = get_close_matches(str(value), [str(choice) for choice in choices], n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -190,13 +199,16 @@ def require_choice(value: Any, name: str, choices: Sequence[Any]) -> None:
     raise InputError(f"{name} must be {'one of ' if len(choices) > 1 else ''}{listed}; got {value!r}.{hint}")
 
 
-def require_number(value: Any, name: str, *, above: float | None = None, at_least: float | None = None) -> None:
-    """Refuse what is not a finite number in the range."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+def require_number(
+    value: Any, name: str, *, above: float | None = None, at_least: float | None = None, whole: bool = False
+) -> None:
+    """Refuse what is not a finite number, or a whole one, in the range."""
+    right = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+    number = float(value) if right else np.nan
     inside = (above is None or number > above) and (at_least is None or number >= at_least)
     if not (np.isfinite(number) and inside):
         limit = f"greater than {above:g}" if above is not None else f"at least {at_least:g}"
-        raise InputError(f"{name} must be a finite number {limit}; got {value!r}.")
+        raise InputError(f"{name} must be a {'whole' if whole else 'finite'} number {limit}; got {value!r}.")
 
 
 def group_columns(X: Any, groups: Any, n: int) -> list[list[Any]]:
@@ -212,15 +224,20 @@ def group_columns(X: Any, groups: Any, n: int) -> list[list[Any]]:
     else:
         names = groups if isinstance(groups, (list, tuple)) else [groups]
         columns = [_column(X, name) for name in names]
-    values = [column.tolist() for column in columns]
-    for column in values:
-        missing = np.flatnonzero([value is None or value != value for value in column])
-        if missing.size:
-            raise InputError(
-                f"group labels must not be missing; they are in {describe_rows(missing)} of {n}. "
-                "Give these rows a label of their own, or remove them."
-            )
-    return [[v if isinstance(v, (str, int, float)) else str(v) for v in column] for column in values]
+    return [_group_values(column) for column in columns]
+
+
+def _group_values(column: npt.NDArray[Any]) -> list[Any]:
+    """Return group labels as text or numbers, which can be saved and compared."""
+    missing = np.flatnonzero(pd.isna(column))
+    if missing.size:
+        raise InputError(
+            f"group labels must not be missing; they are in {describe_rows(missing)} of {len(column)}. "
+            "Give these rows a label of their own, or remove them."
+        )
+    dates = column.dtype.kind == "M"  # whose text must not depend on the unit they are stored in
+    values = (column.astype("datetime64[us]") if dates else column).tolist()
+    return [value if isinstance(value, (str, int, float)) else str(value) for value in values]
 
 
 def _column(X: Any, name: Any) -> npt.NDArray[Any]:
@@ -254,5 +271,5 @@ def warn_if_trained_on(member: Any, name: str, predictions: Floats, labels: Floa
             f"model {name!r} explains {score:.2f} of these labels' variance, but only {record:.2f} "
             "out of bag: these look like the rows it was trained on. Fit the ensemble on other rows.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )

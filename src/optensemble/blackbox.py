@@ -22,7 +22,7 @@ from optensemble._validation import (
     require_rows,
     row_count,
 )
-from optensemble.debiasing import replay
+from optensemble.debiasing import Run, replay
 from optensemble.events import Situation
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
@@ -57,6 +57,8 @@ class BlackBoxEnsemble(Ensemble):
     ----------
     names_
         The policies' names, and last ``"own"``: ``choose`` says whose action is taken, "own" where it is nobody's.
+    init_
+        The labels' mean, or the model begun with.
     conditional_
         A frame: on every level set and group the comparison with the best policy there, beside Lemma 10's bound.
     converged_, stopped_, worst_violation_, n_rounds_, n_patches_, n_solves_, history_, guarantees_, log_
@@ -80,7 +82,7 @@ class BlackBoxEnsemble(Ensemble):
     """
 
     conditional_: pd.DataFrame
-    initial_: Floats | None
+    init_: Any
     _rows: list[tuple[Any, Floats]]
 
     def __init__(
@@ -121,11 +123,13 @@ class BlackBoxEnsemble(Ensemble):
         require_rows(n)
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
         fitted = self.__sklearn_clone__()  # nothing is lost if this fit fails
+        fitted._take_terms()
         fitted._take_policies(as_members(self.policies, "policies"))
-        fitted.grouping_, fitted.time_ordered_ = self._learn_groups(X), time_ordered
-        fitted.initial_ = _mean(labels) if isinstance(self.init, str) else None
-        fitted.log_, fitted._rows = (), [(X, labels)]
-        return self._learn(fitted, callback)
+        fitted.grouping_, fitted.time_ordered_ = fitted._learn_groups(X), time_ordered
+        fitted.init_ = _mean(labels) if isinstance(self.init, str) else self.init
+        fitted.log_, fitted._rows = (), [(X, labels.copy())]
+        self._announce(self._learn(fitted, callback))
+        return self
 
     def extend(self, *, policies: Any = None, X: Any = None, Y: Any = None, callback: Callback | None = None) -> Self:
         """Go on from the current model with new policies, new rows, or both.
@@ -135,8 +139,8 @@ class BlackBoxEnsemble(Ensemble):
         policies
             Further pairs of a name and a policy.
         X, Y
-            Further rows. They are added to the rows fitted on so far; an ensemble that was loaded from a file has
-            none of these, and learns from the new rows alone, with a warning.
+            Further rows. They are added to the rows fitted on so far (of which labels are copied and X is not). An
+            ensemble that was loaded from a file has none of these: it learns from the new rows alone, with a warning.
         callback
             Called as ``callback(round, violation)`` after every round.
 
@@ -159,7 +163,7 @@ class BlackBoxEnsemble(Ensemble):
             fitted.policies = fitted.members_
         if X is not None:
             n = row_count(X)
-            labels = as_labels(Y, n, self.feasible.dimension, self.M)
+            labels = as_labels(Y, n, self.terms_.feasible.dimension, self.M)
             if not self._rows:
                 require_rows(n)
                 warnings.warn(
@@ -167,30 +171,32 @@ class BlackBoxEnsemble(Ensemble):
                     UserWarning,
                     stacklevel=2,
                 )
-            fitted._rows = [*self._rows, (X, labels)]
+            fitted._rows = [*self._rows, (X, labels.copy())]
             fitted.grouping_ = self._learn_groups(X, self.grouping_)
-        return self._learn(fitted, callback)
+        self._announce(self._learn(fitted, callback))
+        return self
 
     def predict(self, X: Any) -> Floats:
         """Return the model's corrected coefficients for every row of X, of shape (n, d)."""
         return np.asarray(self._replayed(X).predictions[0])
 
-    def _learn(self, fitted: Self, callback: Callback | None) -> Self:
+    def _learn(self, fitted: Self, callback: Callback | None) -> Run:
         """Debias on all rows from where the log has come to, and become what was fitted."""
         labels = np.concatenate([labels for _, labels in fitted._rows])
         situation = fitted._on_all_rows()
-        layout = events.black_box(self._buckets, situation.given, fitted._group_sizes, conditional=self.conditional)
+        layout = events.black_box(
+            fitted.terms_.buckets, situation.given, fitted._group_sizes, conditional=self.conditional
+        )
         run = fitted._debias(situation, labels, layout, callback)
         fitted.log_ = (*fitted.log_, run.log)
         if run.interrupted:
             situation = fitted._on_all_rows()  # the last round may be half done
         setting = fitted._conclude(situation, labels, layout, run)
-        evidence = (situation, labels, setting, self._sign, fitted.names_)
+        evidence = (situation, labels, setting, fitted.terms_.sign, fitted.names_)
         fitted.conditional_ = conditional_utility(*evidence, layout, guaranteed=self.conditional and fitted.converged_)
         fitted.guarantees_ = black_box_table(*evidence, fitted.conditional_)
         self.__dict__.update(fitted.__dict__)
-        self._announce(run)
-        return self
+        return run
 
     def _on_all_rows(self) -> Situation:
         situation = self._before([X for X, _ in self._rows])
@@ -203,10 +209,10 @@ class BlackBoxEnsemble(Ensemble):
 
     def _before(self, batches: list[Any]) -> Situation:
         """Return the situation before any correction, on the rows of all batches one after the other."""
-        d, omega = self.feasible.dimension, self.feasible
+        omega, terms = self.terms_.feasible, self.terms_
         ends = np.cumsum([0, *(row_count(X) for X in batches)])
-        predictions = np.empty((1, ends[-1], d))
-        actions = np.empty((len(self.names_), ends[-1], d))
+        predictions = np.empty((1, ends[-1], omega.dimension))
+        actions = np.empty((len(self.names_), ends[-1], omega.dimension))
         for X, start, end in zip(batches, ends[:-1], ends[1:], strict=True):
             n = int(end - start)
             predictions[0, start:end] = self._initial_predictions(X, n)
@@ -214,12 +220,13 @@ class BlackBoxEnsemble(Ensemble):
                 room[start:end] = as_actions(as_function(policy, name, "decide", "predict")(X), name, n, omega)
         parts = [self._group_parts(X) for X in batches]
         groups = np.concatenate([part for part in parts if part is not None], axis=1) if self.grouping_ else None
-        return Situation(predictions, omega.argmax, self._buckets, sign=self._sign, actions=actions, groups=groups)
+        return Situation(predictions, omega.argmax, terms.buckets, sign=terms.sign, actions=actions, groups=groups)
 
     def _initial_predictions(self, X: Any, n: int) -> Floats:
-        if self.initial_ is not None:
-            return self.initial_
-        return as_predictions(as_function(self.init, "init", "predict")(X), "init", n, self.feasible.dimension)
+        if isinstance(self.init_, np.ndarray):
+            return self.init_
+        d = self.terms_.feasible.dimension
+        return as_predictions(as_function(self.init_, "init", "predict")(X), "init", n, d)
 
     def _take_policies(self, members: list[tuple[str, Any]]) -> None:
         self.members_ = members

@@ -81,13 +81,13 @@ class Grouping:
             )
         )
 
-    def __call__(self, labels: Sequence[Sequence[Any]], n: int) -> npt.NDArray[np.int16]:
+    def __call__(self, labels: Sequence[Sequence[Any]]) -> npt.NDArray[np.int32]:
         """Return the part of every row in every column, of shape (columns, n)."""
-        parts = np.empty((len(self.values), n), dtype=np.int16)
-        for known, column, part in zip(self.values, labels, parts, strict=True):
+        parts = []
+        for known, column in zip(self.values, labels, strict=True):
             number = {value: i for i, value in enumerate(known)}
-            part[:] = [number.get(value, len(known)) for value in column]
-        return parts
+            parts.append([number.get(value, len(known)) for value in column])
+        return np.array(parts, dtype=np.int32)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -242,7 +242,7 @@ class Situation:
         *,
         sign: float = 1.0,
         actions: Floats | None = None,
-        groups: npt.NDArray[np.int16] | None = None,
+        groups: npt.NDArray[np.int32] | None = None,
     ) -> None:
         members, n, d = predictions.shape
         self.predictions = predictions
@@ -252,7 +252,7 @@ class Situation:
         self.assessed = np.empty((len(self.actions), n))
         self.winner = np.full(n, self.given, dtype=np.int64)
         self.choice = self.winner.copy() if self.given else self.winner
-        self.groups = np.empty((0, n), dtype=np.int16) if groups is None else groups
+        self.groups = np.empty((0, n), dtype=np.int32) if groups is None else groups
         self.solves = 0
         self._argmax, self._buckets, self._sign = argmax, buckets, sign
         for policy in range(self.given):

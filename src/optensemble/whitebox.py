@@ -143,19 +143,20 @@ class WhiteBoxEnsemble(Ensemble):
         require_rows(n)
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
         fitted = self.__sklearn_clone__()  # nothing is lost if this fit fails
+        fitted._take_terms()
         fitted.members_ = as_members(self.models, "models")
         fitted.names_ = [name for name, _ in fitted.members_]
-        fitted.grouping_, fitted.time_ordered_ = self._learn_groups(X), time_ordered
+        fitted.grouping_, fitted.time_ordered_ = fitted._learn_groups(X), time_ordered
         situation = fitted._begin(X)
         for (name, model), predictions in zip(fitted.members_, situation.predictions, strict=True):
             warn_if_trained_on(model, name, predictions, labels)
-        layout = events.white_box(self._buckets, len(fitted.names_), fitted._group_sizes)
+        layout = events.white_box(fitted.terms_.buckets, len(fitted.names_), fitted._group_sizes)
         run = fitted._debias(situation, labels, layout, callback)
         fitted.log_ = (run.log,)
         if run.interrupted:
             situation = fitted._replayed(X)  # the last round may be half done
         setting = fitted._conclude(situation, labels, layout, run)
-        fitted.guarantees_ = white_box_table(situation, labels, setting, self._sign, fitted.names_)
+        fitted.guarantees_ = white_box_table(situation, labels, setting, fitted.terms_.sign, fitted.names_)
         self.__dict__.update(fitted.__dict__)
         self._announce(run)
         return self
@@ -170,8 +171,10 @@ class WhiteBoxEnsemble(Ensemble):
         return self._replayed(X).predictions
 
     def _begin(self, X: Any) -> Situation:
-        n, d = row_count(X), self.feasible.dimension
+        terms = self.terms_
+        n, d = row_count(X), terms.feasible.dimension
         predictions = np.empty((len(self.members_), n, d))
         for member, (name, model) in enumerate(self.members_):
             predictions[member] = as_predictions(as_function(model, name, "predict")(X), name, n, d)
-        return Situation(predictions, self.feasible.argmax, self._buckets, sign=self._sign, groups=self._group_parts(X))
+        argmax, groups = terms.feasible.argmax, self._group_parts(X)
+        return Situation(predictions, argmax, terms.buckets, sign=terms.sign, groups=groups)

@@ -18,6 +18,11 @@ __all__ = ["Box", "FeasibleSet", "Oracle", "Polytope", "RiskBudget", "Simplex", 
 _KINDS: dict[str, type[FeasibleSet]] = {kind.__name__: kind for kind in (Box, Polytope, RiskBudget, Simplex, Vertices)}
 
 
+def to_spec(omega: FeasibleSet) -> dict[str, Any] | None:
+    """Return the arguments that make a set again, or None if only its owner can make it."""
+    return omega.spec() if _KINDS.get(type(omega).__name__) is type(omega) else None
+
+
 def from_spec(kind: str, spec: dict[str, Any]) -> FeasibleSet:
     """Make a set again from the name of its class and what its ``spec`` returned.
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 
 import optensemble as oe
 from optensemble import feasible
 
-assert "site-packages" in str(Path(oe.__file__)), f"imported from {oe.__file__}, not from the wheel"
-assert files("optensemble").joinpath("py.typed").is_file(), "the wheel has lost its py.typed"
-rng = np.random.default_rng(0)
-X = rng.normal(size=(200, 2))
-ensemble = oe.WhiteBoxEnsemble([("same", lambda X: X), ("half", lambda X: X / 2)], feasible.Simplex(2)).fit(X, X)
-assert ensemble.converged_, ensemble.stopped_
-print(f"the wheel works: optensemble {oe.__version__}")
+
+def main() -> None:
+    assert "site-packages" in oe.__file__, f"imported from {oe.__file__}, not from the wheel"
+    assert files("optensemble").joinpath("py.typed").is_file(), "the wheel has lost its py.typed"
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    models = [("same", lambda X: X), ("half", lambda X: X / 2)]
+    ensemble = oe.WhiteBoxEnsemble(models, feasible.Simplex(2)).fit(X, X)
+    assert ensemble.converged_, ensemble.stopped_
+    print(f"the wheel works: optensemble {oe.__version__}")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from optensemble import _tables
 from optensemble._tables import Correction, Tables, gram, overlaps
@@ -26,7 +28,7 @@ def least_squares(cells: Cells, residual: Floats, tables: Tables, alpha: float, 
         product = gram(cells, delta)[tables.occupied]
     else:
         shared = overlaps(cells, tables)
-        with threadpool_limits(1, user_api="blas"):  # the same bits on one thread or many
+        with _libraries().limit(limits=1, user_api="blas"):  # the same bits on one thread or many
             values, vectors = eigh(shared, driver="evd")
             null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
             inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
@@ -35,6 +37,11 @@ def least_squares(cells: Cells, residual: Floats, tables: Tables, alpha: float, 
         delta[tables.occupied] = solution
     drop = float((delta[tables.occupied] * (2.0 * sums - product)).sum())
     return Correction(delta, 1, drop / len(residual))
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for them takes longer than most solves
 
 
 def _conjugate_gradients(cells: Cells, tables: Tables, shrinkage: float) -> Floats:

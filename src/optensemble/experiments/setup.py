@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
 
 from optensemble._validation import require_choice
 from optensemble.exceptions import EmptySetError
@@ -112,8 +113,20 @@ def _least_variance(covariance: Floats) -> float:
         return RiskBudget(covariance, float(np.diag(covariance).max())).least_variance
 
 
-def _trees(X: Floats, y: Floats) -> HistGradientBoostingRegressor:
-    return HistGradientBoostingRegressor(max_depth=6, learning_rate=0.1, early_stopping=False, random_state=0).fit(X, y)
+def _trees(X: Floats, y: Floats) -> Model:
+    """Train gradient boosted trees and return their prediction.
+
+    On one thread: the same bits everywhere, and no threads that wait for one another on a busy machine.
+    """
+    trees = HistGradientBoostingRegressor(max_depth=6, learning_rate=0.1, early_stopping=False, random_state=0)
+    with threadpool_limits(1):
+        trees.fit(X, y)
+
+    def predict(X: Floats) -> Floats:
+        with threadpool_limits(1):
+            return np.asarray(trees.predict(X))
+
+    return predict
 
 
 def _by_coordinate(X: Floats, Y: Floats) -> list[tuple[str, Model]]:
@@ -125,7 +138,7 @@ def _by_coordinate(X: Floats, Y: Floats) -> list[tuple[str, Model]]:
 
         def predict(X: Floats) -> Floats:
             predictions = np.tile(mean, (len(X), 1))
-            predictions[:, j] = trees.predict(X)
+            predictions[:, j] = trees(X)
             return predictions
 
         return predict
@@ -145,7 +158,7 @@ def _by_group(X: Floats, Y: Floats) -> list[tuple[str, Model]]:
             predictions = np.tile(mean, (len(X), 1))
             rows = X[:, -1] == group
             if rows.any():
-                predictions[rows] = np.column_stack([tree.predict(X[rows]) for tree in trees])
+                predictions[rows] = np.column_stack([tree(X[rows]) for tree in trees])
             return predictions
 
         return predict

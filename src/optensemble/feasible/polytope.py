@@ -191,4 +191,4 @@ def _scaled(matrix: Sparse, right: Floats) -> tuple[Sparse, Floats]:
         return matrix, right
     size = abs(matrix).max(axis=1).toarray().ravel()
     factor = np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
-    return sparse.csr_array(sparse.diags_array(factor) @ matrix), right * factor
+    return sparse.csr_array(matrix.multiply(factor[:, None])), right * factor

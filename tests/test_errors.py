@@ -146,6 +146,74 @@ def test_no_rows_have_no_score(kind: Any) -> None:
         ensemble.score(PROBLEM.X[:0], PROBLEM.Y[:0])
 
 
+@pytest.mark.parametrize("schedule", ["frozen", "joint", "round-robin"])
+@pytest.mark.parametrize(("scale", "offset", "alpha"), [(1e16, 0.0, 0.01), (1.0, 0.0, 1e-17), (1.0, 1e8, 1e-9)])
+def test_alpha_must_be_resolvable(schedule: str, scale: float, offset: float, alpha: float) -> None:
+    problem = Problem(PROBLEM.X, scale * PROBLEM.Y + offset, scale * PROBLEM.P + offset, PROBLEM.omega)
+    with pytest.raises(InputError, match=r"below what float64 can tell apart.*Take alpha of at least"):
+        problem.white_box(alpha=alpha, schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule", ["frozen", "joint"])
+def test_the_smallest_alpha_allowed_can_be_reached(schedule: str) -> None:
+    largest = max(np.abs(PROBLEM.Y).max(), np.abs(PROBLEM.P).max())
+    ensemble = PROBLEM.white_box(alpha=1024.01 * np.finfo(float).eps * largest, schedule=schedule)
+    assert ensemble.converged_
+
+
+def test_an_alpha_that_nothing_can_exceed_is_noticed() -> None:
+    small = Problem(PROBLEM.X, 1e-8 * PROBLEM.Y, 1e-8 * PROBLEM.P, PROBLEM.omega)
+    with pytest.warns(UserWarning, match="nothing will be corrected. Alpha is in the units of the labels"):
+        small.white_box()
+
+
+@BOTH
+@pytest.mark.parametrize("alpha", [1e300, 1e-160])
+def test_extreme_alphas_do_not_overflow(kind: Any, alpha: float) -> None:
+    with pytest.raises((InputError, UserWarning), match="alpha"):
+        make(kind, alpha=alpha).fit(PROBLEM.X, PROBLEM.Y)
+
+
+@BOTH
+def test_labels_whose_squares_overflow(kind: Any) -> None:
+    refused(make(kind), PROBLEM.X, 1e200 * PROBLEM.Y, "the labels Y must be at most 1e.100 in size.*Rescale the data")
+
+
+@BOTH
+def test_an_error_of_a_member_names_it(kind: Any) -> None:
+    def broken(X: Any) -> Floats:
+        raise RuntimeError("no licence")
+
+    with pytest.raises(RuntimeError, match="no licence") as caught:
+        make(kind, members=[("vendor", broken)]).fit(PROBLEM.X, PROBLEM.Y)
+    assert caught.value.__notes__ == ["This came from the member 'vendor' of the ensemble."]
+
+
+def test_init_may_not_be_an_array() -> None:
+    with pytest.raises(InputError, match="init must be 'mean' or a model of the labels"):
+        make(oe.BlackBoxEnsemble, init=PROBLEM.Y).fit(PROBLEM.X, PROBLEM.Y)
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e12])
+def test_what_is_small_depends_on_the_range(scale: float) -> None:
+    omega = feasible.Box(np.zeros(3), np.full(3, scale))
+    inside = omega.argmax(PROBLEM.P[0])
+    oe.BlackBoxEnsemble([("rounded", lambda X: inside[X] * (1 + 1e-15))], omega, alpha=0.1).fit(PROBLEM.X, PROBLEM.Y)
+    twice = oe.BlackBoxEnsemble([("twice", lambda X: 2 * inside[X])], omega, alpha=0.1)
+    with pytest.raises(InfeasibleActionError, match=r"outside the feasible set.*if it is a model, give its policy"):
+        twice.fit(PROBLEM.X, PROBLEM.Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("sense", "min"), ("bucket_width", 0.5), ("feasible", feasible.Simplex(3))]
+)
+def test_extend_keeps_to_the_terms_of_the_fit(name: str, value: Any) -> None:
+    ensemble = make(oe.BlackBoxEnsemble).fit(PROBLEM.X, PROBLEM.Y)
+    ensemble.set_params(**{name: value})
+    with pytest.raises(InputError, match=f"{name} was .* at the fit and is .* now. Set it back, or fit again"):
+        ensemble.extend(X=PROBLEM.X, Y=PROBLEM.Y)
+
+
 @BOTH
 def test_a_class_is_not_a_member(kind: Any) -> None:
     words = "'a' is the class DecisionTreeRegressor. Give an object of it, fitted"
@@ -205,8 +273,8 @@ def test_names_must_be_distinct_strings(kind: Any) -> None:
 @BOTH
 @pytest.mark.parametrize("member", [5, None, "model", np.zeros((N, D))])
 def test_a_member_must_answer(kind: Any, member: Any) -> None:
-    methods = r"a predict\(X\) method" if kind is oe.WhiteBoxEnsemble else r"a decide\(X\) method or a predict\(X\)"
-    words = f"'a' must have {methods}.*or be a callable; got {type(member).__name__}"
+    method = "predict" if kind is oe.WhiteBoxEnsemble else "decide"
+    words = rf"'a' must have a {method}\(X\) method, or be callable; got {type(member).__name__}"
     refused(make(kind, members=[("a", member)]), PROBLEM.X, PROBLEM.Y, words)
 
 
@@ -379,7 +447,7 @@ def test_bucket_width_must_divide_one_and_the_hint_does(width: float, count: int
         ("schedule", "round_robin", "got 'round_robin'. Did you mean 'round-robin'?"),
         ("schedule", None, "schedule must be one of 'frozen', 'joint', 'round-robin'; got None"),
         ("sense", "maximum", "sense must be one of 'max', 'min'; got 'maximum'. Did you mean 'max'?"),
-        ("sense", "minimize", "sense must be one of 'max', 'min'; got 'minimize'"),
+        ("sense", "minimize", "sense must be one of 'max', 'min'; got 'minimize'. Did you mean 'min'?"),
         ("sense", 1, "sense must be one of 'max', 'min'; got 1"),
         ("validation", "auto", "validation must be None; got 'auto'"),
         ("validation", 0.2, "validation must be None; got 0.2"),
@@ -407,8 +475,8 @@ def test_shrinkage_belongs_to_joint(schedule: str) -> None:
 @pytest.mark.parametrize(
     ("init", "words"),
     [
-        ("maen", "init must be 'mean' or a model of the labels; got 'maen'"),
-        (None, r"'init' must have a predict\(X\) method, or be a callable; got NoneType"),
+        ("maen", "init must be 'mean' or a model of the labels, with predict.X. or callable; got 'maen'"),
+        (None, r"'init' must have a predict\(X\) method, or be callable; got NoneType"),
         (
             lambda X: np.zeros((len(X), D + 1)),
             rf"model 'init' must have shape \({N}, {D}\).*got shape \({N}, {D + 1}\)",
@@ -542,6 +610,7 @@ def test_more_groups_than_sixteen_bits_count() -> None:
 
 
 PUBLIC = {
+    "answer": (PROBLEM.X,),
     "decide": (PROBLEM.X,),
     "predict": (PROBLEM.X,),
     "self_assess": (PROBLEM.X,),

@@ -233,7 +233,7 @@ def test_greater_scores_are_better() -> None:
     """Knowing the labels scores more than knowing nothing, whether they are payoffs or costs."""
     for sense in ("max", "min"):
         scores = [
-            oe.WhiteBoxEnsemble([("a", lookup(P))], PROBLEM.omega, sense=sense, alpha=50.0)
+            oe.WhiteBoxEnsemble([("a", lookup(P))], PROBLEM.omega, sense=sense, alpha=5.0)
             .fit(PROBLEM.X, PROBLEM.Y)
             .score(PROBLEM.X, PROBLEM.Y)
             for P in (PROBLEM.Y, -PROBLEM.Y)
@@ -280,7 +280,7 @@ def test_history(kind: Any, options: dict[str, Any], sense: str) -> None:
     assert ensemble.names_ == contenders
     assert list(history.columns) == [
         *("promised", "realised", "worst_violation", "solves"),
-        *(f"{what}_{name}" for name in contenders for what in ("promised", "realised", "chosen")),
+        *(f"{what}_{name}" for what in ("promised", "realised", "chosen") for name in contenders),
         *(f"squared_error_{name}" for name in (contenders if white else ["own"])),
     ]
     assert history.index.name == "round"
@@ -375,7 +375,7 @@ def test_declared_and_estimated_bound(kind: Any) -> None:
     assert declared.M_ == 100.0
     assert_same_log(estimated, declared)
     lemma = "Lemma 7" if kind is oe.WhiteBoxEnsemble else "Lemma 3"
-    bounds = [one.guarantees_.set_index("lemma").loc[lemma, "paper"] for one in (estimated, declared)]
+    bounds = [one.guarantees_.set_index("lemma").loc[lemma, "bound"] for one in (estimated, declared)]
     assert np.all(np.asarray(bounds[1]) > np.asarray(bounds[0]))
     assert fitted(kind, M=float(np.abs(PROBLEM.Y).max())).M_ == estimated.M_
 
@@ -433,12 +433,12 @@ def test_replay_is_the_fit(kind: Any, options: dict[str, Any]) -> None:
     if kind is oe.WhiteBoxEnsemble:
         replayed = Problem(PROBLEM.X, PROBLEM.Y, ensemble.predict_members(PROBLEM.X), PROBLEM.omega)
         assert (
-            fitted(kind, replayed, schedule="frozen", max_rounds=0, alpha=9.0).worst_violation_
+            fitted(kind, replayed, schedule="frozen", max_rounds=0, alpha=5.0).worst_violation_
             == ensemble.worst_violation_
         )
     else:
         start = lookup(ensemble.predict(PROBLEM.X))
-        assert fitted(kind, init=start, max_rounds=0, alpha=9.0).worst_violation_ == ensemble.worst_violation_
+        assert fitted(kind, init=start, max_rounds=0, alpha=5.0).worst_violation_ == ensemble.worst_violation_
 
 
 @NOT_CONVERGED

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble import feasible
-from optensemble.events import Buckets, Cells, Event, Grouping, Layout, Situation, Visit, black_box, white_box
+from optensemble.events import Buckets, Cells, Event, Grouping, Layout, Visit, black_box, white_box
+from optensemble.situation import Situation
 
 
 def unit(d: int, count: int) -> Buckets:

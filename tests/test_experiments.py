@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import optensemble as oe
 from optensemble.exceptions import InputError
+from optensemble.experiments import __main__ as demo
 from optensemble.experiments import make_experiment, setup
 from optensemble.feasible import RiskBudget
 
@@ -81,9 +79,12 @@ def test_an_unknown_experiment() -> None:
         make_experiment("E")
 
 
-def test_the_demo_prints_what_is_promised_and_earned() -> None:
-    command = [sys.executable, "-m", "optensemble.experiments"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+def test_the_demo_prints_what_is_promised_and_earned(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "FRESH_ROWS", 200)
+    demo.main()
+    printed = capsys.readouterr()
     for words in ("Experiment A", "Experiment C", "white box", "black box", "promised", "earned", "foresight"):
-        assert words in done.stdout
-    assert not done.stderr
+        assert words in printed.out
+    assert not printed.err

@@ -227,7 +227,7 @@ def test_a_black_box_that_began_with_a_model(tmp_path: Path) -> None:
 
 
 def test_no_rounds_at_all(tmp_path: Path) -> None:
-    still = {**QUICK, "alpha": 50.0}
+    still = {**QUICK, "alpha": 4.0}
     assert PROBLEM.white_box(**still).n_rounds_ == 0
     round_trip(PROBLEM.white_box(**still), PROBLEM.X, tmp_path, **MEMBERS)
     round_trip(PROBLEM.black_box(**still), PROBLEM.X, tmp_path, **POLICIES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any, Self
 
@@ -16,34 +16,63 @@ from sklearn.base import BaseEstimator
 
 from optensemble._evidence import Setting
 from optensemble._exact import row_dots
+from optensemble._types import Floats, Indices
 from optensemble._validation import (
     as_labels,
     bucket_count,
     group_columns,
     require_choice,
     require_number,
+    require_resolution,
     require_rows,
     row_count,
 )
 from optensemble.debiasing import SCHEDULES, PatchLog, Run, debias, replay, worst_violation
-from optensemble.events import Buckets, Grouping, Layout, Situation
+from optensemble.events import Buckets, Grouping, Layout
 from optensemble.exceptions import InputError, NotConvergedWarning, NotFittedError
 from optensemble.feasible import FeasibleSet
 from optensemble.history import Recorder, history_frame
+from optensemble.situation import Situation
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 Callback = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
+class Answer:
+    """Everything an ensemble has to say of a batch of rows.
+
+    Attributes
+    ----------
+    actions
+        What to do, of shape (n, d).
+    promised
+        The payoff it expects of that, per row.
+    chosen
+        Whom it follows, as an index into ``names_``.
+    predictions
+        The coefficients behind the decision, of shape (n, d).
+    """
+
+    actions: Floats
+    promised: Floats
+    chosen: Indices
+    predictions: Floats
+
+
+@dataclass(frozen=True)
 class Terms:
-    """What every answer depends on, as it was at the fit: parameters set later wait for the next fit."""
+    """The parameters of a fit, on which every answer depends: parameters set later wait for the next fit."""
 
     feasible: FeasibleSet
     sense: str
     bucket_width: float
     groups: Any
+    alpha: float
+    schedule: str
+    max_rounds: int | None
+    shrinkage: float
+    M: float | None
+    validation: None
 
     @property
     def sign(self) -> float:
@@ -91,25 +120,31 @@ class Ensemble(BaseEstimator, ABC):
     history_: pd.DataFrame
     guarantees_: pd.DataFrame
 
-    # What every answer is read off: the situation after all corrections
+    def answer(self, X: Any) -> Answer:
+        """Return actions, promises, choices and predictions for the rows of X, from one replay of the corrections."""
+        situation = self._replayed(X)
+        return Answer(
+            actions=situation.taken(situation.actions),
+            promised=situation.taken(situation.assessed),
+            chosen=situation.choice,
+            predictions=situation.behind(),
+        )
 
     def decide(self, X: Any) -> Floats:
         """Return the action to take for every row of X, of shape (n, d)."""
-        situation = self._replayed(X)
-        return situation.taken(situation.actions)
+        return self.answer(X).actions
 
     def self_assess(self, X: Any) -> Floats:
         """Return the payoff promised for every row of X, in the user's units and sense."""
-        situation = self._replayed(X)
-        return situation.taken(situation.assessed)
+        return self.answer(X).promised
 
     def choose(self, X: Any) -> Indices:
         """Return for every row of X whom the ensemble follows, as an index into ``names_``."""
-        return self._replayed(X).choice
+        return self.answer(X).chosen
 
-    @abstractmethod
     def predict(self, X: Any) -> Floats:
-        """Return the coefficients behind the decision for every row of X, of shape (n, d)."""
+        """Return the corrected coefficients behind the decision for every row of X, of shape (n, d)."""
+        return self.answer(X).predictions
 
     def score(self, X: Any, Y: Any) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
@@ -132,7 +167,7 @@ class Ensemble(BaseEstimator, ABC):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "log_")
 
-    # The fit around the loop
+    # Before the loop
 
     @abstractmethod
     def _begin(self, X: Any) -> Situation:
@@ -150,7 +185,7 @@ class Ensemble(BaseEstimator, ABC):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
 
     def _take_terms(self) -> None:
-        self.terms_ = Terms(self.feasible, self.sense, self.bucket_width, self.groups)
+        self.terms_ = Terms(**{field.name: getattr(self, field.name) for field in fields(Terms)})
 
     def _check_parameters(self) -> None:
         if not isinstance(self.feasible, FeasibleSet):
@@ -183,50 +218,55 @@ class Ensemble(BaseEstimator, ABC):
     def _group_sizes(self) -> tuple[int, ...]:
         return () if self.grouping_ is None else self.grouping_.sizes
 
+    # The loop, and after it
+
     def _debias(self, situation: Situation, labels: Floats, layout: Layout, callback: Callback | None) -> Run:
+        terms = self.terms_
+        require_resolution(terms.alpha, labels, situation.predictions)
         return debias(
             situation,
             labels,
             layout,
-            schedule=self.schedule,
-            alpha=self.alpha,
-            max_rounds=self.max_rounds,
-            shrinkage=self.shrinkage,
+            schedule=terms.schedule,
+            alpha=float(terms.alpha),
+            max_rounds=terms.max_rounds,
+            shrinkage=float(terms.shrinkage),
             callback=callback,
         )
 
     def _conclude(self, situation: Situation, labels: Floats, layout: Layout, run: Run) -> Setting:
         """Learn how it went; what the guarantees are a function of is returned."""
+        terms, omega = self.terms_, self.terms_.feasible
         self.worst_violation_ = worst_violation(situation, labels, layout)
-        self.converged_ = bool(self.worst_violation_ <= self.alpha)
+        self.converged_ = bool(self.worst_violation_ <= terms.alpha)
         self.stopped_ = self._reason(run)
         entries = [*run.history, Recorder(situation, labels).entry(self.worst_violation_)]
         self.history_ = history_frame(entries, self.names_, self.names_[situation.given :])
-        self.M_ = float(np.abs(labels).max()) if self.M is None else float(self.M)
+        self.M_ = float(np.abs(labels).max()) if terms.M is None else float(terms.M)
         self.n_rows_, self.n_rounds_ = len(labels), len(run.log.rounds)
         self.n_patches_, self.n_solves_ = run.patches, situation.solves
-        omega = self.terms_.feasible
-        bounds = np.stack([omega.lower, omega.upper])
+        errors = self.history_.filter(like="squared_error_").to_numpy()
         return Setting(
-            alpha=self.alpha,
-            width=self.terms_.bucket_width,
+            alpha=terms.alpha,
+            width=terms.bucket_width,
             d=omega.dimension,
             M=self.M_,
             M_h=float(np.abs(situation.predictions).max()),
-            span=float((bounds[1] - bounds[0]).sum()),
-            reach=float(np.abs(bounds).max(axis=0).sum()),
-            before=entries[0].squared_error.tolist(),
-            after=entries[-1].squared_error.tolist(),
+            span=float((omega.upper - omega.lower).sum()),
+            reach=float(np.maximum(np.abs(omega.lower), np.abs(omega.upper)).sum()),
+            before=errors[0].tolist(),
+            after=errors[-1].tolist(),
             drop=run.drop,
             patches=run.patches.tolist(),
-            rounds=sum(entry.violation > self.alpha for entry in run.history),
+            rounds=int((self.history_["worst_violation"].iloc[:-1] > terms.alpha).sum()),
             consistent=self.converged_,
+            exact=terms.shrinkage == 0,
         )
 
     def _reason(self, run: Run) -> str:
         if self.converged_:
             return "every cell is within alpha"
-        left = f"the worst violation left is {self.worst_violation_:.3g}, above alpha={self.alpha:g}"
+        left = f"the worst violation left is {self.worst_violation_:.3g}, above alpha={self.terms_.alpha:g}"
         if run.interrupted:
             return f"interrupted after {len(run.log.rounds)} rounds; {left}"
         if run.finished:
@@ -238,8 +278,7 @@ class Ensemble(BaseEstimator, ABC):
         if run.interrupted:
             raise KeyboardInterrupt
         if not self.converged_:
-            warnings.warn(
-                f"debiasing did not converge: {self.stopped_}. Allow more rounds, or a larger alpha.",
-                NotConvergedWarning,
-                stacklevel=3,
+            advice = (
+                "Take a smaller alpha, or schedule='frozen'" if run.finished else "Allow more rounds, or more alpha"
             )
+            warnings.warn(f"debiasing did not converge: {self.stopped_}. {advice}.", NotConvergedWarning, stacklevel=3)

@@ -1,13 +1,11 @@
-"""Sums whose bits depend neither on the order of the rows, nor on the batch, nor on the shards they come in."""
+"""Sums whose bits do not depend on the order of the rows."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from optensemble._types import Floats, Indices
 
 
 @njit(cache=True, nogil=True)
@@ -15,7 +13,7 @@ def cell_sums(cells: Indices, values: Floats, count: int) -> tuple[Indices, Floa
     """Count the rows of each cell and sum their ``values``, exactly.
 
     Each value is split into two limbs on grids so coarse that no partial sum of a limb is ever rounded: float
-    addition is then associative, and shards agree in any order. One rounding is left, when the limbs meet.
+    addition is then associative, and any order of the rows agrees. One rounding is left, when the limbs meet.
     """
     n, d = values.shape
     top = 0.0

@@ -5,21 +5,19 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import eigh
 from threadpoolctl import ThreadpoolController
 
 from optensemble import _tables
 from optensemble._tables import Correction, Tables, gram, overlaps
+from optensemble._types import Floats
 from optensemble.events import Cells
 
-Floats = npt.NDArray[np.float64]
 
-
-def least_squares(cells: Cells, residual: Floats, tables: Tables, alpha: float, shrinkage: float = 0.0) -> Correction:
+def least_squares(cells: Cells, residual: Floats, tables: Tables, shrinkage: float = 0.0) -> Correction:
     """Solve ``(G + shrinkage·I) δ = H`` at once: the limit of Algorithm 1; without shrinkage the smallest ``δ``.
 
-    ``alpha`` plays no part: what is solved is solved exactly. Cells without rows get 0.
+    Cells without rows get 0.
     """
     sums = tables.sums[tables.occupied]
     delta = np.zeros_like(tables.sums)

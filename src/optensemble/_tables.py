@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from optensemble._exact import cell_sums, overlap_counts
+from optensemble._types import Floats, Indices
 from optensemble.events import Cells
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 
 TABLE_LIMIT = 2048
 """Up to this many occupied cells, ``G`` is held as a table; beyond, one goes by way of the rows."""

@@ -14,16 +14,18 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.utils.validation import _num_samples
 
+from optensemble._types import Floats
 from optensemble.exceptions import InfeasibleActionError, InputError
 
 if TYPE_CHECKING:
     from optensemble.feasible import FeasibleSet
 
-Floats = npt.NDArray[np.float64]
 
 _POLICY_SLACK = 1e-6  # a planner's log may be rounded
+_LARGEST = 1e100  # squares must not overflow
 _FEWEST_ROWS = 2
 _MOST_BUCKETS = 10_000
+_RESOLUTION = 1024 * np.finfo(np.float64).eps
 
 
 def as_floats(value: Any, name: str, *, ndim: int | None = None) -> Floats:
@@ -94,17 +96,20 @@ def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
     """Return what a policy decided as an (n, d) array of feasible actions."""
     actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension)
     outside = feasible.violation(actions)
-    rows = np.flatnonzero(outside > _POLICY_SLACK)
+    rows = np.flatnonzero(outside > _POLICY_SLACK * feasible.extent)
     if rows.size:
         raise InfeasibleActionError(
             f"policy {name!r} returned actions outside the feasible set in {describe_rows(rows)} of {n}, by up to "
-            f"{outside.max():.3g}. Check that it decides for the set {feasible!r}, or project its actions onto it."
+            f"{outside.max():.3g}. Check that it decides for the set {feasible!r}, or project its actions onto it; if "
+            "it is a model, give its policy: lambda X: omega.argmax(model.predict(X)), with a minus for costs."
         )
     return actions
 
 
 def _as_rows(values: Any, name: str, n: int, d: int) -> Floats:
     array = as_floats(values, name)
+    if array.size and np.abs(array).max() > _LARGEST:
+        raise InputError(f"{name} must be at most {_LARGEST:g} in size; got {np.abs(array).max():g}. Rescale the data.")
     if array.ndim == 1 and d == 1:
         array = array.reshape(-1, 1)
     if array.shape != (n, d):
@@ -155,17 +160,41 @@ def as_members(members: Any, what: str) -> list[tuple[str, Any]]:
     return named
 
 
-def as_function(member: Any, name: str, *methods: str) -> Callable[[Any], Any]:
-    """Return how to call a member: by the first of ``methods`` it has, or as a function."""
+def ask(member: Any, name: str, method: str, X: Any) -> Any:
+    """Have a member answer for the rows of X, by its ``method`` or as a function; its errors will name it."""
+    function = _as_function(member, name, method)
+    try:
+        return function(X)
+    except Exception as error:
+        error.add_note(f"This came from the member {name!r} of the ensemble.")
+        raise
+
+
+def _as_function(member: Any, name: str, method: str) -> Callable[[Any], Any]:
     if isinstance(member, type):
         raise InputError(f"{name!r} is the class {member.__name__}. Give an object of it, fitted.")
-    for method in methods:
-        if callable(getattr(member, method, None)):
-            return cast("Callable[[Any], Any]", getattr(member, method))
-    if callable(member):
-        return cast("Callable[[Any], Any]", member)
-    expected = " or ".join(f"a {method}(X) method" for method in methods)
-    raise InputError(f"{name!r} must have {expected}, or be a callable; got {type(member).__name__}.")
+    found = getattr(member, method, member)
+    if not callable(found):
+        raise InputError(f"{name!r} must have a {method}(X) method, or be callable; got {type(member).__name__}.")
+    return cast("Callable[[Any], Any]", found)
+
+
+def require_resolution(alpha: float, labels: Floats, predictions: Floats) -> None:
+    """Refuse an alpha that rounding would hide; warn of one that nothing can exceed."""
+    largest = max(float(np.abs(labels).max()), float(np.abs(predictions).max()))
+    least = _RESOLUTION * largest
+    if alpha < least:
+        raise InputError(
+            f"alpha={alpha:g} is below what float64 can tell apart in labels and predictions of size {largest:g}. "
+            f"Take alpha of at least {least:.1g}, or rescale the data."
+        )
+    if largest and alpha >= 2 * largest:
+        warnings.warn(
+            f"alpha={alpha:g} is more than labels and predictions of size {largest:g} can be wrong by: nothing will "
+            "be corrected. Alpha is in the units of the labels; take a smaller one.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def bucket_count(width: float) -> int:
@@ -193,7 +222,8 @@ def require_choice(value: Any, name: str, choices: Sequence[Any]) -> None:
     """Refuse a value that is not one of the choices, and name the closest."""
     if any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         return
-    close = get_close_matches(str(value), [str(choice) for choice in choices], n=1)
+    begun = [choice for choice in choices if isinstance(choice, str) and str(value).startswith(choice)]
+    close = begun or get_close_matches(str(value), [str(choice) for choice in choices], n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     listed = ", ".join(repr(choice) for choice in choices)
     raise InputError(f"{name} must be {'one of ' if len(choices) > 1 else ''}{listed}; got {value!r}.{hint}")

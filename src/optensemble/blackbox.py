@@ -6,28 +6,27 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from optensemble import events
 from optensemble._ensemble import Callback, Ensemble
 from optensemble._evidence import black_box_table, conditional_utility
 from optensemble._exact import cell_sums
+from optensemble._types import Floats
 from optensemble._validation import (
     as_actions,
-    as_function,
     as_labels,
     as_members,
     as_predictions,
+    ask,
+    require_choice,
     require_rows,
     row_count,
 )
 from optensemble.debiasing import Run, replay
-from optensemble.events import Situation
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
-
-Floats = npt.NDArray[np.float64]
+from optensemble.situation import Situation
 
 OWN = "own"
 """The name, last in ``names_``, of the model's own policy."""
@@ -43,8 +42,9 @@ class BlackBoxEnsemble(Ensemble):
     Parameters
     ----------
     policies
-        Pairs of a name and a policy: a callable ``X -> (n, d)`` of feasible actions, or anything with ``decide(X)``
-        (such as another ensemble) or ``predict(X)``.
+        Pairs of a name and a policy: a callable ``X -> (n, d)`` of feasible actions, or anything with ``decide(X)``,
+        such as another ensemble. The policy of a model is ``lambda X: omega.argmax(model.predict(X))``; of a model of
+        costs ``lambda X: omega.argmax(-model.predict(X))``.
     feasible, sense, alpha, bucket_width, schedule, max_rounds, shrinkage, groups, M, validation
         As of :class:`WhiteBoxEnsemble`.
     init
@@ -119,6 +119,7 @@ class BlackBoxEnsemble(Ensemble):
     def fit(self, X: Any, Y: Any, *, time_ordered: bool = False, callback: Callback | None = None) -> Self:
         """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
         self._check_parameters()
+        require_choice(time_ordered, "time_ordered", [True, False])
         n = row_count(X)
         require_rows(n)
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
@@ -158,12 +159,17 @@ class BlackBoxEnsemble(Ensemble):
             raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
         fitted = self.__sklearn_clone__()
         fitted.__dict__.update(self.__dict__)
+        fitted._take_terms()
+        for name in ("feasible", "sense", "bucket_width", "groups"):  # the log is in terms of these
+            before, now = getattr(self.terms_, name), getattr(self, name)
+            if now is not before and now != before:
+                raise InputError(f"{name} was {before!r} at the fit and is {now!r} now. Set it back, or fit again.")
         if policies is not None:
             fitted._take_policies(as_members([*self.members_, *as_members(policies, "policies")], "policies"))
             fitted.policies = fitted.members_
         if X is not None:
             n = row_count(X)
-            labels = as_labels(Y, n, self.terms_.feasible.dimension, self.M)
+            labels = as_labels(Y, n, self.feasible.dimension, self.M)
             if not self._rows:
                 require_rows(n)
                 warnings.warn(
@@ -175,10 +181,6 @@ class BlackBoxEnsemble(Ensemble):
             fitted.grouping_ = self._learn_groups(X, self.grouping_)
         self._announce(self._learn(fitted, callback))
         return self
-
-    def predict(self, X: Any) -> Floats:
-        """Return the model's corrected coefficients for every row of X, of shape (n, d)."""
-        return np.asarray(self._replayed(X).predictions[0])
 
     def _learn(self, fitted: Self, callback: Callback | None) -> Run:
         """Debias on all rows from where the log has come to, and become what was fitted."""
@@ -217,7 +219,7 @@ class BlackBoxEnsemble(Ensemble):
             n = int(end - start)
             predictions[0, start:end] = self._initial_predictions(X, n)
             for (name, policy), room in zip(self.members_, actions, strict=False):
-                room[start:end] = as_actions(as_function(policy, name, "decide", "predict")(X), name, n, omega)
+                room[start:end] = as_actions(ask(policy, name, "decide", X), name, n, omega)
         parts = [self._group_parts(X) for X in batches]
         groups = np.concatenate([part for part in parts if part is not None], axis=1) if self.grouping_ else None
         return Situation(predictions, omega.argmax, terms.buckets, sign=terms.sign, actions=actions, groups=groups)
@@ -226,7 +228,7 @@ class BlackBoxEnsemble(Ensemble):
         if isinstance(self.init_, np.ndarray):
             return self.init_
         d = self.terms_.feasible.dimension
-        return as_predictions(as_function(self.init_, "init", "predict")(X), "init", n, d)
+        return as_predictions(ask(self.init_, "init", "predict", X), "init", n, d)
 
     def _take_policies(self, members: list[tuple[str, Any]]) -> None:
         self.members_ = members
@@ -236,8 +238,11 @@ class BlackBoxEnsemble(Ensemble):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if isinstance(self.init, str) and self.init != "mean":
-            raise InputError(f"init must be 'mean' or a model of the labels; got {self.init!r}.")
+        require_choice(self.conditional, "conditional", [True, False])
+        if (isinstance(self.init, str) and self.init != "mean") or isinstance(self.init, np.ndarray):
+            raise InputError(
+                f"init must be 'mean' or a model of the labels, with predict(X) or callable; got {self.init!r}."
+            )
 
 
 def _mean(labels: Floats) -> Floats:

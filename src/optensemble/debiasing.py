@@ -12,22 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from optensemble import _tables
 from optensemble._exact import cell_sums
 from optensemble._least_squares import least_squares
 from optensemble._tables import Correction, Tables, overlaps, tabulate
-from optensemble.events import TIE, Cells, Layout, Rows, Situation
+from optensemble._types import Floats, Indices, Rows
+from optensemble.events import Cells, Layout
 from optensemble.guarantees import lemma_6
-from optensemble.history import Entry, Recorder
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from optensemble.history import Recorder
+from optensemble.situation import TIE, Situation
 
 _SLICE = 10_000  # patches between two looks at the keyboard
 
@@ -68,7 +67,7 @@ class Run:
     """What the loop did: the log, an entry per round, per member the patches made, the drop Lemma 1 foretells."""
 
     log: PatchLog
-    history: list[Entry]
+    history: list[Floats]
     patches: Indices
     drop: float
     finished: bool
@@ -115,7 +114,7 @@ def debias(
     hold half of the last one, so replay the log to go on.
     """
     next_step = SCHEDULES[schedule](situation, labels, layout, alpha, shrinkage)
-    log, history, recorder = PatchLog(layout), list[Entry](), Recorder(situation, labels)
+    log, history, recorder = PatchLog(layout), list[Floats](), Recorder(situation, labels)
     if max_rounds is None:
         max_rounds = lemma_6(alpha, recorder.squared_error.tolist())
     made, drop = np.zeros(len(situation.predictions), dtype=np.int64), 0.0
@@ -192,12 +191,11 @@ def worst_violation(situation: Situation, labels: Floats, layout: Layout) -> flo
 # Algorithm 1 on frozen cells: from tables to one delta for each cell
 
 
-def update(cells: Cells, residual: Floats, tables: Tables, alpha: float, shrinkage: float = 0.0) -> Correction:
+def update(cells: Cells, residual: Floats, tables: Tables, alpha: float) -> Correction:
     """Algorithm 1: while some cell violates, patch the worst.
 
     Where ``G`` would be too large, every violating cell of a column is patched at once, column after column: the
-    cells of a column are disjoint, so these are patches of Algorithm 1 too, in another order. ``shrinkage`` is not
-    part of the algorithm and ignored.
+    cells of a column are disjoint, so these are patches of Algorithm 1 too, in another order.
     """
     n, threshold = len(residual), alpha * len(residual)
     delta = np.zeros_like(tables.sums)
@@ -206,10 +204,12 @@ def update(cells: Cells, residual: Floats, tables: Tables, alpha: float, shrinka
         return Correction(delta, patches, drop / n)
     sums, counts = tables.sums[tables.occupied], tables.counts[tables.occupied].astype(np.float64)
     shared, total = overlaps(cells, tables), np.zeros_like(sums)
-    patches, drop, made = 0, 0.0, _SLICE
-    while made == _SLICE:
+    patches, drop, made, worst, before = 0, 0.0, _SLICE, np.abs(sums).max(), np.inf
+    # if many patches bring no progress, rounding has worn the tables out: the next round makes new ones
+    while made == _SLICE and worst < before:
         made, dropped = patch_worst(sums, counts, shared, total, threshold, _SLICE)
         patches, drop = patches + made, drop + dropped
+        worst, before = np.abs(sums).max(), worst
     delta[tables.occupied] = total
     return Correction(delta, patches, drop / n)
 
@@ -268,30 +268,41 @@ Schedule = Callable[[], Step | None]
 """Gives the next round's step, or None where there is nothing left to do."""
 
 
+def _frozen(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
+    """Run Algorithm 1 in every round, as Algorithms 2 and 3 are printed."""
+    return _whole_rounds(situation, labels, layout, alpha, partial(update, alpha=alpha))
+
+
+def _joint(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
+    """Go in every round to where Algorithm 1 would end if alpha were 0."""
+    return _whole_rounds(situation, labels, layout, alpha, partial(least_squares, shrinkage=shrinkage))
+
+
 def _whole_rounds(
-    solve: Callable[[Cells, Floats, Tables, float, float], Correction],
-) -> Callable[..., Schedule]:
-    """Update in a round every member that violates, each on its own frozen cells (Algorithms 2 and 3 as printed)."""
+    situation: Situation,
+    labels: Floats,
+    layout: Layout,
+    alpha: float,
+    solve: Callable[[Cells, Floats, Tables], Correction],
+) -> Schedule:
+    """Correct in a round every member that violates, each on its own frozen cells."""
 
-    def schedule(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
-        def step() -> Step | None:
-            patches, made = [], np.zeros(len(situation.predictions), dtype=np.int64)
-            worst, drop = 0.0, 0.0
-            for member, predictions in enumerate(situation.predictions):
-                cells, residual = situation.cells(member, layout), labels - predictions
-                tables = tabulate(cells, residual)
-                violation = float(np.abs(tables.sums).max()) / len(labels)
-                worst = max(worst, violation)
-                if violation > alpha:
-                    correction = solve(cells, residual, tables, alpha, shrinkage)
-                    patched = np.flatnonzero(correction.delta.any(axis=1))
-                    patches.append(Patch(member, patched, correction.delta[patched]))
-                    made[member], drop = correction.patches, drop + correction.drop
-            return Step(tuple(patches), worst, made, drop) if patches else None
+    def step() -> Step | None:
+        patches, made = [], np.zeros(len(situation.predictions), dtype=np.int64)
+        worst, drop = 0.0, 0.0
+        for member, predictions in enumerate(situation.predictions):
+            cells, residual = situation.cells(member, layout), labels - predictions
+            tables = tabulate(cells, residual)
+            violation = float(np.abs(tables.sums).max()) / len(labels)
+            worst = max(worst, violation)
+            if violation > alpha:
+                correction = solve(cells, residual, tables)
+                patched = np.flatnonzero(correction.delta.any(axis=1))
+                patches.append(Patch(member, patched, correction.delta[patched]))
+                made[member], drop = correction.patches, drop + correction.drop
+        return Step(tuple(patches), worst, made, drop) if patches else None
 
-        return step
-
-    return schedule
+    return step
 
 
 def _round_robin(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
@@ -327,8 +338,8 @@ def _round_robin(situation: Situation, labels: Floats, layout: Layout, alpha: fl
 
 
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
-    "frozen": _whole_rounds(update),
-    "joint": _whole_rounds(least_squares),
+    "frozen": _frozen,
+    "joint": _joint,
     "round-robin": _round_robin,
 }
 """How the corrections are ordered; all three end on the same conditions."""

@@ -2,7 +2,7 @@
 
 The general form holds for any data. ``M`` bounds the labels, ``M_h`` the predictions after fitting (patches may carry
 them beyond ``M``). For actions between ``l`` and ``u``, ``span = Σ(u_j − l_j)`` and ``reach = Σ max(|l_j|, |u_j|)``;
-in the unit box both are ``d``, and where ``reach`` is not given it is taken to be ``span``. The paper's form
+in the unit box both are ``d``, which is what ``reach`` is taken for when it is not given. The paper's form
 (``paper_*``) is the special case ``M_h ≤ M``, the unit box, and the bucket width at which the bound is smallest.
 
 All of them speak of the rows that were debiased on. None of them speaks of rows not yet seen.
@@ -13,10 +13,12 @@ from __future__ import annotations
 from math import floor, sqrt
 
 __all__ = [
+    "corollary_1",
     "lemma_1",
     "lemma_2",
     "lemma_3",
     "lemma_4",
+    "lemma_5",
     "lemma_6",
     "lemma_7",
     "lemma_8",
@@ -33,6 +35,8 @@ __all__ = [
     "paper_width",
 ]
 
+_MOST = 2**62
+
 # Convergence
 
 
@@ -46,17 +50,23 @@ def lemma_1(probability: float, squared_step: float) -> float:
 
 
 def lemma_2(alpha: float, squared_error: float) -> int:
-    """Update ends, on any sequence of cells (Lemma 5), within ``E‖h⁰ − y‖²/α²`` patches.
+    """Update ends within ``E‖h⁰ − y‖²/α²`` patches.
 
     >>> lemma_2(alpha=0.1, squared_error=0.5)
     50
     """
-    return floor(squared_error / alpha**2 * (1 + 1e-12))  # 0.5 / 0.1² is not 50 in floating point
+    ratio = sqrt(squared_error) / alpha
+    return floor(min(ratio * ratio * (1 + 1e-12), _MOST))  # 0.5/0.1² is not 50 in floating point
+
+
+def lemma_5(alpha: float, squared_error: float) -> int:
+    """Update ends within as many patches on any sequence of cells, even if each is chosen after the last patch."""
+    return lemma_2(alpha, squared_error)
 
 
 def paper_lemma_2(alpha: float, d: int, M: float) -> int:
     """``dM²/α²``: labels and predictions in ``[0, M]`` (Lemma 5 too)."""
-    return lemma_2(alpha, d * M**2)
+    return lemma_2(alpha, d * M * M)
 
 
 def lemma_6(alpha: float, squared_errors: list[float]) -> int:
@@ -73,7 +83,7 @@ def paper_lemma_6(alpha: float, k: int, d: int, M: float) -> int:
 
 
 def lemma_3(alpha: float, width: float, span: float, M: float, M_h: float, reach: float | None = None) -> float:
-    """How far ``E[π·h]`` may be from ``E[π·y]`` when ``h`` is α-consistent with ``π`` (Corollary 1: with ``π_h``).
+    """How far ``E[π·h]`` may be from ``E[π·y]`` when ``h`` is α-consistent with ``π``.
 
     ``α·reach/w + w·span·(M + M_h)/2``: each of the ``1/w`` buckets of a coordinate may be off by ``α``, and the
     midpoint of a bucket stands for an action up to half a width away.
@@ -82,6 +92,11 @@ def lemma_3(alpha: float, width: float, span: float, M: float, M_h: float, reach
     0.8
     """
     return alpha * (span if reach is None else reach) / width + width * span * (M + M_h) / 2
+
+
+def corollary_1(alpha: float, width: float, span: float, M: float, M_h: float, reach: float | None = None) -> float:
+    """How far the promise ``E[π_h·h]`` of a self-consistent model may be from what it earns."""
+    return lemma_3(alpha, width, span, M, M_h, reach)
 
 
 def paper_lemma_3(alpha: float, d: int, M: float) -> float:

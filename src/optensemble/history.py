@@ -3,43 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from optensemble._exact import row_dots
-from optensemble.events import Rows, Situation
-
-Floats = npt.NDArray[np.float64]
-
-
-class Entry(NamedTuple):
-    """The state that a round found.
-
-    Attributes
-    ----------
-    promised, realised
-        Mean payoff of the ensemble as it assesses itself, and as the labels have it.
-    promised_by, realised_by, chosen
-        The same for each contender, and on how many rows it was followed.
-    squared_error
-        ``E‖h − y‖²`` of each model.
-    violation
-        The worst violation the round saw.
-    solves
-        Rows handed to the solver so far.
-    """
-
-    promised: float
-    realised: float
-    promised_by: Floats
-    realised_by: Floats
-    chosen: npt.NDArray[np.int64]
-    squared_error: Floats
-    violation: float
-    solves: int
+from optensemble._types import Floats, Rows
+from optensemble.situation import Situation
 
 
 class Recorder:
@@ -61,18 +31,19 @@ class Recorder:
         self._promised_by[assessed] = situation.assessed[assessed].mean(axis=-1)
         self.squared_error[member] = self._error_of(member)
 
-    def entry(self, violation: float) -> Entry:
-        """Write down the state as it is now."""
+    def entry(self, violation: float) -> Floats:
+        """Write down the state as it is now, in the order of :func:`history_frame`."""
         situation = self._situation
-        return Entry(
-            promised=float(situation.taken(situation.assessed).mean()),
-            realised=float(situation.taken(self._realised).mean()),
-            promised_by=self._promised_by.copy(),
-            realised_by=self._realised_by.copy(),
-            chosen=np.bincount(situation.choice, minlength=len(situation.actions)),
-            squared_error=self.squared_error.copy(),
-            violation=violation,
-            solves=situation.solves,
+        promised, realised = situation.taken(situation.assessed).mean(), situation.taken(self._realised).mean()
+        chosen = np.bincount(situation.choice, minlength=len(situation.actions))
+        return np.concatenate(
+            [
+                [promised, realised, violation, situation.solves],
+                self._promised_by,
+                self._realised_by,
+                chosen,
+                self.squared_error,
+            ]
         )
 
     def _error_of(self, member: int) -> float:
@@ -80,18 +51,16 @@ class Recorder:
         return float(np.square(difference, out=difference).sum()) / len(difference)
 
 
-def history_frame(entries: Sequence[Entry], contenders: Sequence[str], members: Sequence[str]) -> pd.DataFrame:
-    """Return one row per round, of the state the round found; the last row is the state in the end."""
-    columns: dict[str, object] = {
-        "promised": [entry.promised for entry in entries],
-        "realised": [entry.realised for entry in entries],
-        "worst_violation": [entry.violation for entry in entries],
-        "solves": [entry.solves for entry in entries],
-    }
-    for c, name in enumerate(contenders):
-        columns[f"promised_{name}"] = [entry.promised_by[c] for entry in entries]
-        columns[f"realised_{name}"] = [entry.realised_by[c] for entry in entries]
-        columns[f"chosen_{name}"] = [entry.chosen[c] for entry in entries]
-    for m, name in enumerate(members):
-        columns[f"squared_error_{name}"] = [entry.squared_error[m] for entry in entries]
-    return pd.DataFrame(columns).rename_axis("round")
+def history_frame(entries: Sequence[Floats], contenders: Sequence[str], members: Sequence[str]) -> pd.DataFrame:
+    """Return one row per round, of the state the round found; the last row is the state in the end.
+
+    ``promised`` and ``realised`` are the ensemble's mean payoff as it assesses it and as the labels have it,
+    ``worst_violation`` is what the round saw (in the end, of all cells), ``solves`` counts rows handed to the solver;
+    then promise, payoff and number of rows followed of each contender, and the squared error of each model.
+    """
+    columns = ["promised", "realised", "worst_violation", "solves"]
+    columns += [f"{what}_{name}" for what in ("promised", "realised", "chosen") for name in contenders]
+    columns += [f"squared_error_{name}" for name in members]
+    counts = ["solves", *(f"chosen_{name}" for name in contenders)]
+    frame = pd.DataFrame(np.stack(entries), columns=columns).rename_axis("round")
+    return frame.astype(dict.fromkeys(counts, np.int64))

@@ -44,11 +44,10 @@ def save(ensemble: Ensemble, path: str | PathLike[str]) -> None:
     """Write a fitted ensemble to ``path``, whole or not at all."""
     terms, grouping = ensemble.terms_, ensemble.grouping_
     arrays: Arrays = {"n_patches_": ensemble.n_patches_}
-    parameters = {name: getattr(terms if hasattr(terms, name) else ensemble, name) for name in _PARAMETERS}
     document: dict[str, Any] = {
         "kind": type(ensemble).__name__,
         "names": [name for name, _ in ensemble.members_],
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "parameters": {name: _plain(getattr(terms, name)) for name in _PARAMETERS},
         "learned": {name: _plain(getattr(ensemble, name)) for name in _LEARNED},
         "feasible": _pack_set(terms.feasible, arrays),
         "groups": {"callable": callable(terms.groups), "columns": _columns(terms.groups)},

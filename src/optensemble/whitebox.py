@@ -5,24 +5,23 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from optensemble import events
 from optensemble._ensemble import Callback, Ensemble
 from optensemble._evidence import white_box_table
+from optensemble._types import Floats
 from optensemble._validation import (
-    as_function,
     as_labels,
     as_members,
     as_predictions,
+    ask,
+    require_choice,
     require_rows,
     row_count,
     warn_if_trained_on,
 )
-from optensemble.events import Situation
 from optensemble.feasible import FeasibleSet
-
-Floats = npt.NDArray[np.float64]
+from optensemble.situation import Situation
 
 
 class WhiteBoxEnsemble(Ensemble):
@@ -30,7 +29,8 @@ class WhiteBoxEnsemble(Ensemble):
 
     Every model is corrected until it is unbiased on the level sets of its own action, crossed with who has the
     highest self-assessment. Then the ensemble earns, on the rows it was fitted on, about the *pointwise maximum* of
-    the models' self-assessments (Lemma 8). On rows it has not seen nothing is guaranteed: judge it there.
+    the corrected models' self-assessments (Lemma 8). Against the models as they were given, and on rows it has not
+    seen, nothing is guaranteed: judge it there.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class WhiteBoxEnsemble(Ensemble):
     sense
         ``"max"`` to maximise a payoff, ``"min"`` to minimise a cost.
     alpha
-        The tolerance of consistency, in the units of the labels.
+        The tolerance of consistency, in the units of the labels: on no cell may the predictions be wrong by more, on
+        average over all rows. The bound on the promise is about ``alpha * k * d / bucket_width`` and more.
     bucket_width
         The width of the level sets, as a share of each coordinate's range; it must divide 1.
     schedule
@@ -139,6 +140,7 @@ class WhiteBoxEnsemble(Ensemble):
         ensemble is then fitted as far as it came.
         """
         self._check_parameters()
+        require_choice(time_ordered, "time_ordered", [True, False])
         n = row_count(X)
         require_rows(n)
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
@@ -161,11 +163,6 @@ class WhiteBoxEnsemble(Ensemble):
         self._announce(run)
         return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return the followed model's corrected coefficients for every row of X, of shape (n, d)."""
-        situation = self._replayed(X)
-        return situation.taken(situation.predictions)
-
     def predict_members(self, X: Any) -> Floats:
         """Return every model's corrected predictions, of shape (k, n, d)."""
         return self._replayed(X).predictions
@@ -175,6 +172,6 @@ class WhiteBoxEnsemble(Ensemble):
         n, d = row_count(X), terms.feasible.dimension
         predictions = np.empty((len(self.members_), n, d))
         for member, (name, model) in enumerate(self.members_):
-            predictions[member] = as_predictions(as_function(model, name, "predict")(X), name, n, d)
+            predictions[member] = as_predictions(ask(model, name, "predict", X), name, n, d)
         argmax, groups = terms.feasible.argmax, self._group_parts(X)
         return Situation(predictions, argmax, terms.buckets, sign=terms.sign, groups=groups)

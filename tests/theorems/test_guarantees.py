@@ -86,6 +86,23 @@ def test_lemma_10_holds_with_conditional_cells(seed: int, sense: str, alpha: flo
     assert ensemble.conditional_["guaranteed"].all()
 
 
+def test_shrunk_patches_are_not_counted_on() -> None:
+    """A ridge round may lower the squared error by less than alpha squared, so no number of rounds is promised."""
+    table = random_problem(0).white_box(alpha=0.1, schedule="joint", shrinkage=1.0).guarantees_
+    assert not table.loc[table["lemma"].isin(["Lemma 2", "Lemma 6"]), "guaranteed"].any()
+    assert table.loc[table["lemma"] == "Lemma 1", "holds"].all()
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_guarantees_hold_at_any_scale(scale: float) -> None:
+    problem = random_problem(1)
+    scaled = Problem(problem.X, scale * problem.Y, scale * problem.P, problem.omega)
+    for ensemble in (scaled.white_box(alpha=0.03 * scale), scaled.black_box(alpha=0.03 * scale)):
+        assert ensemble.converged_
+        assert ensemble.guarantees_.query("guaranteed")["holds"].all()
+        assert ensemble.n_rounds_ > 0
+
+
 def counterexample() -> tuple[Problem, Floats]:
     """Four rows on which every level set is unbiased, and yet the model is wrong where it matters.
 
@@ -137,5 +154,7 @@ def test_the_papers_forms_are_the_general_ones_at_its_width(alpha: float, M: flo
     assert guarantees.paper_lemma_7(alpha, d, M, k) == pytest.approx(guarantees.lemma_7(alpha, wide, d, M, M, k))
     assert guarantees.paper_lemma_8(alpha, d, M, k) == pytest.approx(guarantees.lemma_8(alpha, wide, d, M, M, k))
     assert guarantees.paper_lemma_9(alpha, d, M, k) == pytest.approx(guarantees.lemma_9(alpha, wide, d, M, M, k))
+    assert guarantees.corollary_1(alpha, width, d, M, M) == guarantees.lemma_3(alpha, width, d, M, M)
+    assert guarantees.lemma_5(alpha, M) == guarantees.lemma_2(alpha, M)
     corrected = 2 * alpha * d / (width * 0.5) + 2 * width * M * d
     assert guarantees.lemma_10(alpha, width, d, M, M, 0.5) == pytest.approx(corrected)

@@ -12,6 +12,7 @@ from problems import Floats, Problem, bucket, random_problem
 
 import optensemble as oe
 from optensemble import _tables, debiasing, events, guarantees
+from optensemble.situation import Situation
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
@@ -68,7 +69,7 @@ def test_lemma_1_holds_on_the_tables(seed: int, steps: int) -> None:
     problem = random_problem(seed, n=50, d=2)
     buckets = events.Buckets(problem.omega.lower, problem.omega.upper, 4)
     layout = events.white_box(buckets, 3)
-    situation = events.Situation(problem.P.copy(), problem.omega.argmax, buckets)
+    situation = Situation(problem.P.copy(), problem.omega.argmax, buckets)
     cells, residual = situation.cells(0, layout), problem.Y - problem.P[0]
     tables = _tables.tabulate(cells, residual)
     Z = np.zeros((50, layout.count))

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
 from optensemble import BlackBoxEnsemble, WhiteBoxEnsemble
+from optensemble._types import Floats
 from optensemble.experiments import Experiment, make_experiment
+from optensemble.experiments.setup import Model
 
-Floats = npt.NDArray[np.float64]
-Answer = Callable[[Floats], tuple[Floats, Floats]]
+Ask = Callable[[Floats], tuple[Floats, Floats]]
 """From features to actions and the payoff they promise."""
 
 FITTING_ROWS, FRESH_ROWS, SEED = 400, 2000, 42
@@ -45,22 +45,34 @@ def _table(experiment: Experiment) -> Table:
     seconds = time.perf_counter() - start
     best, model = max(models, key=lambda pair: _payoff(omega.argmax(pair[1](X)), Y).mean())
 
-    def optimise(predict: Callable[[Floats], Floats]) -> Answer:
-        return lambda X: (actions := omega.argmax(predict(X)), _payoff(actions, predict(X)))
+    def optimise(predict: Model) -> Ask:
+        def ask(X: Floats) -> tuple[Floats, Floats]:
+            predictions = predict(X)
+            actions = omega.argmax(predictions)
+            return actions, _payoff(actions, predictions)
 
-    answers: dict[str, Answer] = {
+        return ask
+
+    def follow(ensemble: WhiteBoxEnsemble | BlackBoxEnsemble) -> Ask:
+        def ask(X: Floats) -> tuple[Floats, Floats]:
+            answer = ensemble.answer(X)
+            return answer.actions, answer.promised
+
+        return ask
+
+    asked: dict[str, Ask] = {
         f"best member ({best})": optimise(model),
         "average of the members": optimise(lambda X: np.mean([model(X) for _, model in models], axis=0)),
-        "white box": lambda X: (white.decide(X), white.self_assess(X)),
-        "black box": lambda X: (black.decide(X), black.self_assess(X)),
+        "white box": follow(white),
+        "black box": follow(black),
     }
     table = Table(title=f"Experiment {experiment.name} ({experiment.note}), both fitted in {seconds:.1f} s")
     for heading in ("", "promised", "earned", "promised, fresh rows", "earned, fresh rows"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, answer in answers.items():
+    for name, ask in asked.items():
         numbers: list[float] = []
         for features, labels in ((X, Y), (fresh_X, fresh_Y)):
-            actions, promised = answer(features)
+            actions, promised = ask(features)
             numbers += [promised.mean(), _payoff(actions, labels).mean()]
         table.add_row(name, *(f"{number:.2f}" for number in numbers))
     foresight = [f"{_payoff(omega.argmax(labels), labels).mean():.2f}" for labels in (Y, fresh_Y)]

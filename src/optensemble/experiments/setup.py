@@ -16,15 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
+from optensemble._types import Floats
 from optensemble._validation import require_choice
 from optensemble.exceptions import EmptySetError
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 
-Floats = npt.NDArray[np.float64]
 Model = Callable[[Floats], Floats]
 
 FEATURES, LABELS, CATEGORIES = 19, 4, 5

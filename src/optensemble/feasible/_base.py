@@ -11,10 +11,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError, UnboundedSetError
-
-Floats = npt.NDArray[np.float64]
 
 FEASIBILITY = 1e-7
 """How far an action of ours may stand outside the set."""
@@ -100,6 +99,11 @@ class FeasibleSet(ABC):
                 f"[{self.lower[unbounded[0]]:g}, {self.upper[unbounded[0]]:g}]. Give finite lower= and "
                 "upper=."
             )
+
+    @property
+    def extent(self) -> float:
+        """The largest range of a coordinate, or the largest coordinate where all are fixed: what small means here."""
+        return float((self.upper - self.lower).max() or np.abs(self.upper).max() or 1.0)
 
     def _outside_box(self, actions: Floats) -> Floats:
         """How far each row leaves the box of the bounds."""

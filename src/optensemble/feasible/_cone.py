@@ -9,8 +9,8 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
+from optensemble._types import Floats
 from optensemble.exceptions import SolverError
-from optensemble.feasible._base import Floats
 from optensemble.feasible._highs import LinearProgram
 from optensemble.feasible._supports import NEGATIVE
 

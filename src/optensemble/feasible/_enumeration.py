@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 from scipy.linalg import qr
 
-from optensemble.feasible._base import Floats
+from optensemble._types import Floats
 
 MOST_CANDIDATES = 50_000
 MOST_VERTICES = 4096

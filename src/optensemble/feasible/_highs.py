@@ -8,8 +8,8 @@ from typing import Any
 import highspy
 import numpy as np
 
+from optensemble._types import Floats
 from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
-from optensemble.feasible._base import Floats
 
 _OPTIONS = {
     "output_flag": False,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from optensemble.feasible._base import Floats
+from optensemble._types import Floats
 from optensemble.feasible._vertex_kernel import row_scale
 
 _CONDITION = 1e12

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from optensemble.feasible._base import TIE, Floats
+from optensemble._types import Floats
+from optensemble.feasible._base import TIE
 
 
 class VertexTable:

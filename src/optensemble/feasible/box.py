@@ -7,8 +7,9 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from optensemble._types import Floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, Floats, as_dimension, bound_length
+from optensemble.feasible._base import FeasibleSet, as_dimension, bound_length
 
 
 @final

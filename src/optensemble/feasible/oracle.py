@@ -8,9 +8,10 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from optensemble._types import Floats
 from optensemble._validation import as_floats, describe_rows
 from optensemble.exceptions import InfeasibleActionError, InputError
-from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Floats, as_dimension
+from optensemble.feasible._base import FEASIBILITY, FeasibleSet, as_dimension
 
 
 @final
@@ -18,8 +19,8 @@ class Oracle(FeasibleSet):
     """Any batched argmax of yours: a solver, a dynamic programme, a lookup.
 
     What the oracle returns is checked on every call, and clipped to the bounds where it leaves them by less
-    than 1e-7. That a row's action does not depend on the rest of its batch is yours to keep. An oracle cannot
-    be saved with an ensemble: give it again on loading.
+    than 1e-7 of their range. That a row's action does not depend on the rest of its batch is yours to keep.
+    An oracle cannot be saved with an ensemble: give it again on loading.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class Oracle(FeasibleSet):
 
     def _require_inside(self, actions: Floats) -> None:
         excess = self._outside_box(actions)
-        outside = np.flatnonzero(excess > FEASIBILITY)
+        outside = np.flatnonzero(excess > FEASIBILITY * self.extent)
         if outside.size:
             raise InfeasibleActionError(
                 f"the oracle left the bounds in {describe_rows(outside)} of {len(actions)}, by up to "

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from optensemble._types import Floats
 from optensemble._validation import as_floats, require_finite
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, Floats, as_bounds, as_dimension, bound_length
+from optensemble.feasible._base import FeasibleSet, as_bounds, as_dimension, bound_length
 from optensemble.feasible._enumeration import enumerate_vertices, snap
 from optensemble.feasible._highs import LinearProgram
 from optensemble.feasible._vertex_kernel import VertexTable

@@ -7,10 +7,11 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import _cone, _supports
-from optensemble.feasible._base import TIE, FeasibleSet, Floats
+from optensemble.feasible._base import TIE, FeasibleSet
 from optensemble.feasible._highs import LinearProgram
 
 _CLOSED_FORM = 8

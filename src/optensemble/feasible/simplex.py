@@ -6,7 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from optensemble.feasible._base import TIE, FeasibleSet, Floats, as_dimension
+from optensemble._types import Floats
+from optensemble.feasible._base import TIE, FeasibleSet, as_dimension
 
 
 @final

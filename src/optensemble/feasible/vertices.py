@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import KDTree
 
+from optensemble._types import Floats
 from optensemble._validation import as_floats, describe_rows
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible._base import FeasibleSet, Floats
+from optensemble.feasible._base import FeasibleSet
 from optensemble.feasible._vertex_kernel import VertexTable
 
 

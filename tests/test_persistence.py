@@ -355,7 +355,7 @@ def test_a_flipped_byte_in_the_table_of_contents_is_noticed(
     white: tuple[oe.WhiteBoxEnsemble, Path], directory_start: int
 ) -> None:
     positions = range(directory_start, len(white[1].read_bytes()))
-    masks = (1, 2, 4, 8, 9, 12, 14, 64, 128, 255)
+    masks = (1, 8, 9, 14, 255)
     for mask in masks:
         assert_flips_are_noticed(
             white[1], white[0], [(p, mask) for p in positions[mask % 3 :: 1 if mask in (1, 8) else 3]]

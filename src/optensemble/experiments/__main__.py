@@ -43,7 +43,7 @@ def _table(experiment: Experiment) -> Table:
     white = WhiteBoxEnsemble(models, omega).fit(X, Y)
     black = BlackBoxEnsemble(policies, omega).fit(X, Y)
     seconds = time.perf_counter() - start
-    best, model = max(models, key=lambda pair: _payoff(omega.argmax(pair[1](X)), Y).mean())
+    _, best = max(models, key=lambda pair: _payoff(omega.argmax(pair[1](X)), Y).mean())
 
     def optimise(predict: Model) -> Ask:
         def ask(X: Floats) -> tuple[Floats, Floats]:
@@ -61,13 +61,13 @@ def _table(experiment: Experiment) -> Table:
         return ask
 
     asked: dict[str, Ask] = {
-        f"best member ({best})": optimise(model),
-        "average of the members": optimise(lambda X: np.mean([model(X) for _, model in models], axis=0)),
+        "best member": optimise(best),
+        "average member": optimise(lambda X: np.mean([model(X) for _, model in models], axis=0)),
         "white box": follow(white),
         "black box": follow(black),
     }
     table = Table(title=f"Experiment {experiment.name} ({experiment.note}), both fitted in {seconds:.1f} s")
-    for heading in ("", "promised", "earned", "promised, fresh rows", "earned, fresh rows"):
+    for heading in ("", "promised", "earned", "promised, fresh", "earned, fresh"):
         table.add_column(heading, justify="right" if heading else "left")
     for name, ask in asked.items():
         numbers: list[float] = []

@@ -184,6 +184,18 @@ class Ensemble(BaseEstimator, ABC):
         if not hasattr(self, "log_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
 
+    def _prepare(self, X: Any, Y: Any, time_ordered: bool) -> tuple[Self, Floats]:
+        """Check what can be checked beforehand; return a copy to fit, so that a failure loses nothing, and labels."""
+        self._check_parameters()
+        require_choice(time_ordered, "time_ordered", [True, False])
+        n = row_count(X)
+        require_rows(n)
+        labels = as_labels(Y, n, self.feasible.dimension, self.M)
+        fitted = self.__sklearn_clone__()
+        fitted._take_terms()
+        fitted.grouping_, fitted.time_ordered_ = fitted._learn_groups(X), time_ordered
+        return fitted, labels
+
     def _take_terms(self) -> None:
         self.terms_ = Terms(**{field.name: getattr(self, field.name) for field in fields(Terms)})
 

@@ -118,15 +118,8 @@ class BlackBoxEnsemble(Ensemble):
 
     def fit(self, X: Any, Y: Any, *, time_ordered: bool = False, callback: Callback | None = None) -> Self:
         """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
-        self._check_parameters()
-        require_choice(time_ordered, "time_ordered", [True, False])
-        n = row_count(X)
-        require_rows(n)
-        labels = as_labels(Y, n, self.feasible.dimension, self.M)
-        fitted = self.__sklearn_clone__()  # nothing is lost if this fit fails
-        fitted._take_terms()
+        fitted, labels = self._prepare(X, Y, time_ordered)
         fitted._take_policies(as_members(self.policies, "policies"))
-        fitted.grouping_, fitted.time_ordered_ = fitted._learn_groups(X), time_ordered
         fitted.init_ = _mean(labels) if isinstance(self.init, str) else self.init
         fitted.log_, fitted._rows = (), [(X, labels.copy())]
         self._announce(self._learn(fitted, callback))
@@ -160,27 +153,33 @@ class BlackBoxEnsemble(Ensemble):
         fitted = self.__sklearn_clone__()
         fitted.__dict__.update(self.__dict__)
         fitted._take_terms()
-        for name in ("feasible", "sense", "bucket_width", "groups"):  # the log is in terms of these
-            before, now = getattr(self.terms_, name), getattr(self, name)
-            if now is not before and now != before:
-                raise InputError(f"{name} was {before!r} at the fit and is {now!r} now. Set it back, or fit again.")
+        self._require_same_terms()
         if policies is not None:
             fitted._take_policies(as_members([*self.members_, *as_members(policies, "policies")], "policies"))
             fitted.policies = fitted.members_
         if X is not None:
-            n = row_count(X)
-            labels = as_labels(Y, n, self.feasible.dimension, self.M)
-            if not self._rows:
-                require_rows(n)
-                warnings.warn(
-                    "the rows this ensemble was fitted on are not in its file: it goes on with the new rows alone.",
-                    UserWarning,
-                    stacklevel=2,
-                )
-            fitted._rows = [*self._rows, (X, labels.copy())]
-            fitted.grouping_ = self._learn_groups(X, self.grouping_)
+            fitted._add_rows(X, Y)
+        if X is not None and not self._rows:
+            warnings.warn(
+                "the rows this ensemble was fitted on are not in its file: it goes on with the new rows alone.",
+                UserWarning,
+                stacklevel=2,
+            )
         self._announce(self._learn(fitted, callback))
         return self
+
+    def _require_same_terms(self) -> None:
+        for name in ("feasible", "sense", "bucket_width", "groups"):  # the log is in terms of these
+            before, now = getattr(self.terms_, name), getattr(self, name)
+            if now is not before and now != before:
+                raise InputError(f"{name} was {before!r} at the fit and is {now!r} now. Set it back, or fit again.")
+
+    def _add_rows(self, X: Any, Y: Any) -> None:
+        n = row_count(X)
+        require_rows(n + sum(len(labels) for _, labels in self._rows))
+        labels = as_labels(Y, n, self.feasible.dimension, self.M)
+        self._rows = [*self._rows, (X, labels.copy())]
+        self.grouping_ = self._learn_groups(X, self.grouping_)
 
     def _learn(self, fitted: Self, callback: Callback | None) -> Run:
         """Debias on all rows from where the log has come to, and become what was fitted."""

@@ -11,12 +11,9 @@ from optensemble._ensemble import Callback, Ensemble
 from optensemble._evidence import white_box_table
 from optensemble._types import Floats
 from optensemble._validation import (
-    as_labels,
     as_members,
     as_predictions,
     ask,
-    require_choice,
-    require_rows,
     row_count,
     warn_if_trained_on,
 )
@@ -139,16 +136,9 @@ class WhiteBoxEnsemble(Ensemble):
         The ensemble itself. An interrupt (Ctrl-C) is passed on after the finished rounds have been kept: the
         ensemble is then fitted as far as it came.
         """
-        self._check_parameters()
-        require_choice(time_ordered, "time_ordered", [True, False])
-        n = row_count(X)
-        require_rows(n)
-        labels = as_labels(Y, n, self.feasible.dimension, self.M)
-        fitted = self.__sklearn_clone__()  # nothing is lost if this fit fails
-        fitted._take_terms()
+        fitted, labels = self._prepare(X, Y, time_ordered)
         fitted.members_ = as_members(self.models, "models")
         fitted.names_ = [name for name, _ in fitted.members_]
-        fitted.grouping_, fitted.time_ordered_ = fitted._learn_groups(X), time_ordered
         situation = fitted._begin(X)
         for (name, model), predictions in zip(fitted.members_, situation.predictions, strict=True):
             warn_if_trained_on(model, name, predictions, labels)

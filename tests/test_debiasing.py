@@ -107,7 +107,7 @@ def test_joint_is_the_smallest_least_squares_solution(
     Z = dense(cells, len(residual))
     ridge = np.sqrt(shrinkage) * np.eye(layout.count)
     stacked, right = np.vstack([Z, ridge]), np.vstack([residual, np.zeros((layout.count, 3))])
-    np.testing.assert_allclose(found.delta, np.linalg.lstsq(stacked, right)[0], atol=1e-9)
+    np.testing.assert_allclose(found.delta, np.linalg.lstsq(stacked, right, rcond=None)[0], atol=1e-9)
     assert not found.delta[tables.counts == 0].any()
     before, after = (residual**2).sum(), ((residual - Z @ found.delta) ** 2).sum()
     assert found.drop == pytest.approx((before - after) / len(residual), abs=1e-9)

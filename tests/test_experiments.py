@@ -36,7 +36,7 @@ def test_the_distribution_is_as_described() -> None:
     assert X.shape == (20_000, 20)
     assert Y.shape == (20_000, 4)
     assert set(X[:, -1]) == set(range(5))
-    slopes, residual = np.linalg.lstsq(X, Y)[:2]
+    slopes, residual = np.linalg.lstsq(X, Y, rcond=None)[:2]
     assert ((slopes > 0) & (slopes < 1)).all()
     np.testing.assert_allclose(residual / 20_000, 0.01, rtol=0.1)
     again, _ = experiment.draw(20_000, 1)

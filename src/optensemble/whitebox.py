@@ -39,8 +39,8 @@ class WhiteBoxEnsemble(Ensemble):
     sense
         ``"max"`` to maximise a payoff, ``"min"`` to minimise a cost.
     alpha
-        The tolerance of consistency, in the units of the labels: on no cell may the predictions be wrong by more, on
-        average over all rows. The bound on the promise is about ``alpha * k * d / bucket_width`` and more.
+        The tolerance of consistency, in the units of the labels: summed over the rows of a cell and divided by all
+        rows, the predictions may be off by no more (Definition 1).
     bucket_width
         The width of the level sets, as a share of each coordinate's range; it must divide 1.
     schedule

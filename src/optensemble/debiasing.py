@@ -342,4 +342,4 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "joint": _joint,
     "round-robin": _round_robin,
 }
-"""How the corrections are ordered; all three end on the same conditions."""
+"""What a round patches, by name."""

@@ -38,6 +38,7 @@ wheel: $(READY)
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/in_sample.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "optensemble needs Python 3.11 or newer"'

@@ -11,7 +11,7 @@ from problems import Problem, random_problem
 
 import optensemble as oe
 from optensemble import _tables, debiasing
-from optensemble._exact import cell_sums
+from optensemble._exact import add_shard, cell_sums
 from optensemble._least_squares import least_squares
 from optensemble.events import Buckets, Cells, black_box, white_box
 from optensemble.situation import Situation
@@ -43,6 +43,19 @@ def test_sums_are_exact_and_so_do_not_depend_on_the_order(values: list[float], s
     np.testing.assert_array_equal(counts, np.bincount(cells, minlength=3))
     order = rng.permutation(len(values))
     np.testing.assert_array_equal(cell_sums(cells[order], array[order], 3)[1], sums)
+
+
+@given(seed=st.integers(0, 1000), shards=st.integers(2, 6))
+def test_sums_of_shards_agree_in_any_order(seed: int, shards: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells, values = rng.integers(3, size=50), rng.normal(size=(50, 2)) * 10.0 ** rng.integers(-12, 12, size=(50, 1))
+    counts, whole = cell_sums(cells, values, 3)
+    pieces = np.array_split(rng.permutation(50), shards)
+    found, high, low = np.zeros(3, dtype=np.int64), np.zeros((3, 2)), np.zeros((3, 2))
+    for rows in pieces:
+        add_shard(cells[rows], values[rows], np.abs(values).max(), 50, found, high, low)
+    np.testing.assert_array_equal(high + low, whole)
+    np.testing.assert_array_equal(found, counts)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-320, 1e-300, 1e300])
@@ -155,6 +168,16 @@ def test_conditional_cells_are_many_and_swept() -> None:
     assert ensemble.log_[0].layout.count == black_box(Buckets(np.zeros(4), np.ones(4), 10), 3, conditional=True).count
     assert ensemble.converged_
     assert ensemble.conditional_["holds"].all()
+
+
+def test_conditional_cells_are_named_as_the_user_knows_them() -> None:
+    problem = random_problem(14, omega="box")
+    colours = np.array(["red", "green"])[problem.X % 2]
+    table = problem.black_box(bucket_width=0.5, alpha=0.05, groups=lambda X: colours[X]).conditional_
+    low, high = problem.omega.lower[0], problem.omega.upper[0]
+    above = table.set_index("cell").loc[f"action[0] of m1 in [{(low + high) / 2:.4g}, {high:.4g}]"]
+    assert above["rows"] == (problem.actions[1][:, 0] == high).sum()
+    assert table.set_index("cell").loc["group 'red'", "rows"] == (colours == "red").sum()
 
 
 def test_the_public_names_are_pinned() -> None:

@@ -163,8 +163,9 @@ def test_the_smallest_alpha_allowed_can_be_reached(schedule: str) -> None:
 
 def test_an_alpha_that_nothing_can_exceed_is_noticed() -> None:
     small = Problem(PROBLEM.X, 1e-8 * PROBLEM.Y, 1e-8 * PROBLEM.P, PROBLEM.omega)
-    with pytest.warns(UserWarning, match="nothing will be corrected. Alpha is in the units of the labels"):
-        small.white_box()
+    for fit in (small.white_box, small.black_box):
+        with pytest.warns(UserWarning, match="nothing was corrected. Alpha is in the units of the labels"):
+            fit()
 
 
 @BOTH

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from optensemble._evidence import Setting
+from optensemble._evidence import Setting, observe
 from optensemble._exact import row_dots
 from optensemble._types import Floats, Indices
 from optensemble._validation import (
@@ -248,7 +248,7 @@ class Ensemble(BaseEstimator, ABC):
 
     def _conclude(self, situation: Situation, labels: Floats, layout: Layout, run: Run) -> Setting:
         """Learn how it went; what the guarantees are a function of is returned."""
-        terms, omega = self.terms_, self.terms_.feasible
+        terms = self.terms_
         self.worst_violation_ = worst_violation(situation, labels, layout)
         self.converged_ = bool(self.worst_violation_ <= terms.alpha)
         self.stopped_ = self._reason(run)
@@ -257,23 +257,7 @@ class Ensemble(BaseEstimator, ABC):
         self.M_ = float(np.abs(labels).max()) if terms.M is None else float(terms.M)
         self.n_rows_, self.n_rounds_ = len(labels), len(run.log.rounds)
         self.n_patches_, self.n_solves_ = run.patches, situation.solves
-        errors = self.history_.filter(like="squared_error_").to_numpy()
-        return Setting(
-            alpha=terms.alpha,
-            width=terms.bucket_width,
-            d=omega.dimension,
-            M=self.M_,
-            M_h=float(np.abs(situation.predictions).max()),
-            span=float((omega.upper - omega.lower).sum()),
-            reach=float(np.maximum(np.abs(omega.lower), np.abs(omega.upper)).sum()),
-            before=errors[0].tolist(),
-            after=errors[-1].tolist(),
-            drop=run.drop,
-            patches=run.patches.tolist(),
-            rounds=int((self.history_["worst_violation"].iloc[:-1] > terms.alpha).sum()),
-            consistent=self.converged_,
-            exact=terms.shrinkage == 0,
-        )
+        return observe(situation, run, self.history_, terms.feasible, terms.alpha, terms.bucket_width, self.M_)
 
     def _reason(self, run: Run) -> str:
         if self.converged_:
@@ -286,9 +270,16 @@ class Ensemble(BaseEstimator, ABC):
         return f"max_rounds={len(run.log.rounds)} reached; {left}"
 
     def _announce(self, run: Run) -> None:
-        """Say why the fit is not consistent, and pass on an interrupt once everything is in its place."""
+        """Warn of what the user should know, and pass on an interrupt once everything is in its place."""
         if run.interrupted:
             raise KeyboardInterrupt
+        if self.n_rounds_ == 0 and self.alpha >= 2 * self.M_:
+            warnings.warn(
+                f"alpha={self.alpha:g} is more than labels of size {self.M_:g} can be wrong by: nothing was corrected. "
+                "Alpha is in the units of the labels; take a smaller one.",
+                UserWarning,
+                stacklevel=3,
+            )
         if not self.converged_:
             advice = (
                 "Take a smaller alpha, or schedule='frozen'" if run.finished else "Allow more rounds, or more alpha"

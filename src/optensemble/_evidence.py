@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ import pandas as pd
 from optensemble import guarantees
 from optensemble._exact import cell_sums, row_dots
 from optensemble._types import Floats
-from optensemble.events import Layout
+from optensemble.debiasing import Run
+from optensemble.events import Buckets, Grouping
+from optensemble.feasible import FeasibleSet
 from optensemble.situation import Situation
 
 Row = tuple[str, str, float, float]
@@ -30,7 +33,6 @@ class Setting:
 
     alpha: float
     width: float
-    d: int
     M: float
     M_h: float
     span: float
@@ -46,6 +48,29 @@ class Setting:
     def bound(self, lemma: Callable[..., float], *args: float) -> float:
         """Evaluate a bound in its general form."""
         return lemma(self.alpha, self.width, self.span, self.M, self.M_h, *args, reach=self.reach)
+
+
+def observe(
+    situation: Situation, run: Run, history: pd.DataFrame, omega: FeasibleSet, alpha: float, width: float, M: float
+) -> Setting:
+    """Gather what the bounds are a function of, from a fit and the history it left."""
+    errors = history.filter(like="squared_error_").to_numpy()
+    violation = history["worst_violation"].to_numpy()
+    return Setting(
+        alpha=alpha,
+        width=width,
+        M=M,
+        M_h=float(np.abs(situation.predictions).max()),
+        span=omega.span,
+        reach=omega.reach,
+        before=errors[0].tolist(),
+        after=errors[-1].tolist(),
+        drop=run.drop,
+        patches=run.patches.tolist(),
+        rounds=int((violation[:-1] > alpha).sum()),
+        consistent=bool(violation[-1] <= alpha),
+        exact=run.exact,
+    )
 
 
 def white_box_table(
@@ -106,32 +131,34 @@ def conditional_utility(
     setting: Setting,
     sign: float,
     names: list[str],
-    layout: Layout,
+    buckets: Buckets,
+    grouping: Grouping | None,
     *,
     guaranteed: bool,
 ) -> pd.DataFrame:
     """Compare the ensemble with the best given policy on every level set and group that has rows (Lemma 10)."""
     realised = sign * np.stack([row_dots(actions, labels) for actions in situation.actions])
     gain = np.ascontiguousarray((realised[:-1] - realised[-1]).T)
-    found = []
-    for partition, title in _titles(setting.d, len(situation.groups), names[:-1]):
-        part = situation.parts(0)[partition].astype(np.int64)
-        counts, sums = cell_sums(part, gain, layout.sizes[partition])
+    parts, found = situation.parts(0), []
+    for partition, titles in _partitions(buckets, grouping, names[:-1]):
+        counts, sums = cell_sums(parts[partition].astype(np.int64), gain, len(titles))
         for cell in np.flatnonzero(counts):
             best, probability = int(sums[cell].argmax()), counts[cell] / len(gain)
             bound, observed = setting.bound(guarantees.lemma_10, probability), sums[cell, best] / counts[cell]
-            where = f"{title} in part {cell}"
-            found.append((where, int(counts[cell]), names[best], bound, observed))
+            found.append((titles[cell], int(counts[cell]), names[best], bound, observed))
     table = pd.DataFrame(found, columns=["cell", "rows", "policy", "bound", "observed"])
     return table.assign(holds=table["observed"] <= table["bound"] + _rounding(setting), guaranteed=guaranteed)
 
 
-def _titles(d: int, groups: int, policies: list[str]) -> Iterator[tuple[int, str]]:
-    """Name the partitions of a black box that are conditioned on; number ``d`` is the winner's."""
-    yield from ((j, f"own action[{j}]") for j in range(d))
-    yield from ((d + 1 + g, f"group column {g}") for g in range(groups))
-    for p, name in enumerate(policies):
-        yield from ((d + 1 + groups + p * d + j, f"action[{j}] of {name}") for j in range(d))
+def _partitions(buckets: Buckets, grouping: Grouping | None, policies: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """List the partitions of a black box that are conditioned on, and name their parts; ``d`` is the winner's."""
+    d = len(buckets.lower)
+    yield from ((j, [f"own action[{j}] {bucket}" for bucket in buckets.names(j)]) for j in range(d))
+    values = () if grouping is None else grouping.values
+    for column, known in enumerate(values):
+        yield d + 1 + column, [f"group {value!r}" for value in (*known, "other")]
+    for number, (policy, j) in enumerate(product(policies, range(d)), start=d + 1 + len(values)):
+        yield number, [f"action[{j}] of {policy} {bucket}" for bucket in buckets.names(j)]
 
 
 def _course(setting: Setting, names: list[str]) -> Iterator[Row]:

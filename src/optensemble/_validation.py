@@ -180,20 +180,13 @@ def _as_function(member: Any, name: str, method: str) -> Callable[[Any], Any]:
 
 
 def require_resolution(alpha: float, labels: Floats, predictions: Floats) -> None:
-    """Refuse an alpha that rounding would hide; warn of one that nothing can exceed."""
+    """Refuse an alpha that rounding would hide."""
     largest = max(float(np.abs(labels).max()), float(np.abs(predictions).max()))
     least = _RESOLUTION * largest
     if alpha < least:
         raise InputError(
             f"alpha={alpha:g} is below what float64 can tell apart in labels and predictions of size {largest:g}. "
             f"Take alpha of at least {least:.1g}, or rescale the data."
-        )
-    if largest and alpha >= 2 * largest:
-        warnings.warn(
-            f"alpha={alpha:g} is more than labels and predictions of size {largest:g} can be wrong by: nothing will "
-            "be corrected. Alpha is in the units of the labels; take a smaller one.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from optensemble import events
 from optensemble._ensemble import Callback, Ensemble
 from optensemble._evidence import black_box_table, conditional_utility
-from optensemble._exact import cell_sums
+from optensemble._exact import exact_mean
 from optensemble._types import Floats
 from optensemble._validation import (
     as_actions,
@@ -120,7 +120,7 @@ class BlackBoxEnsemble(Ensemble):
         """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
         fitted, labels = self._prepare(X, Y, time_ordered)
         fitted._take_policies(as_members(self.policies, "policies"))
-        fitted.init_ = _mean(labels) if isinstance(self.init, str) else self.init
+        fitted.init_ = exact_mean(labels) if isinstance(self.init, str) else self.init
         fitted.log_, fitted._rows = (), [(X, labels.copy())]
         self._announce(self._learn(fitted, callback))
         return self
@@ -194,7 +194,9 @@ class BlackBoxEnsemble(Ensemble):
             situation = fitted._on_all_rows()  # the last round may be half done
         setting = fitted._conclude(situation, labels, layout, run)
         evidence = (situation, labels, setting, fitted.terms_.sign, fitted.names_)
-        fitted.conditional_ = conditional_utility(*evidence, layout, guaranteed=self.conditional and fitted.converged_)
+        fitted.conditional_ = conditional_utility(
+            *evidence, fitted.terms_.buckets, fitted.grouping_, guaranteed=self.conditional and fitted.converged_
+        )
         fitted.guarantees_ = black_box_table(*evidence, fitted.conditional_)
         self.__dict__.update(fitted.__dict__)
         return run
@@ -242,9 +244,3 @@ class BlackBoxEnsemble(Ensemble):
             raise InputError(
                 f"init must be 'mean' or a model of the labels, with predict(X) or callable; got {self.init!r}."
             )
-
-
-def _mean(labels: Floats) -> Floats:
-    """Return the mean label, the same whatever the order of the rows."""
-    _, sums = cell_sums(np.zeros(len(labels), dtype=np.int64), labels, 1)
-    return np.asarray(sums[0] / len(labels))

@@ -64,7 +64,10 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What the loop did: the log, an entry per round, per member the patches made, the drop Lemma 1 foretells."""
+    """What the loop did: the log, an entry per round, per member the patches made, the drop Lemma 1 foretells.
+
+    ``finished`` if the schedule had no more to do; ``exact`` if its patches were not shrunk.
+    """
 
     log: PatchLog
     history: list[Floats]
@@ -72,6 +75,7 @@ class Run:
     drop: float
     finished: bool
     interrupted: bool
+    exact: bool
 
 
 def debias(
@@ -134,7 +138,7 @@ def debias(
                 callback(len(log.rounds), step.violation)
     except KeyboardInterrupt:
         interrupted = True
-    return Run(log, history[: len(log.rounds)], made, drop, finished, interrupted)
+    return Run(log, history[: len(log.rounds)], made, drop, finished, interrupted, exact=shrinkage == 0)
 
 
 def replay(situation: Situation, log: PatchLog) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +47,16 @@ class Buckets:
     def _per_unit(self) -> Floats:
         span = self.upper - self.lower
         return np.divide(self.count, span, out=np.zeros_like(span), where=span > 0)
+
+    def names(self, coordinate: int) -> list[str]:
+        """Say where the buckets of a coordinate are.
+
+        >>> Buckets(lower=np.array([0.0]), upper=np.array([4.0]), count=2).names(0)
+        ['in [0, 2)', 'in [2, 4]']
+        """
+        edges = np.linspace(self.lower[coordinate], self.upper[coordinate], self.sizes[coordinate] + 1)
+        names = [f"in [{low:.4g}, {high:.4g})" for low, high in pairwise(edges)]
+        return [*names[:-1], f"{names[-1][:-1]}]"]
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -86,6 +86,19 @@ def test_lemma_10_holds_with_conditional_cells(seed: int, sense: str, alpha: flo
     assert ensemble.conditional_["guaranteed"].all()
 
 
+def test_white_box_need_not_earn_what_the_models_as_given_earn() -> None:
+    """Its lemmas compare with the corrected models: correcting the loud one drowns the one that was right."""
+    rng = np.random.default_rng(79)
+    n = int(rng.integers(4, 40))
+    Y = rng.normal(size=(n, 2))
+    problem = Problem(np.arange(n), Y, np.stack([0.01 * Y, 5 * rng.normal(size=(n, 2))]), oe.feasible.Simplex(2))
+    ensemble = problem.white_box(alpha=1e-6, bucket_width=1.0)
+    assert ensemble.converged_
+    assert ensemble.guarantees_["holds"].all()
+    earned = payoff(ensemble.decide(problem.X), Y).mean()
+    assert earned < payoff(problem.actions[0], Y).mean() - 0.5
+
+
 def test_shrunk_patches_are_not_counted_on() -> None:
     """A ridge round may lower the squared error by less than alpha squared, so no number of rounds is promised."""
     table = random_problem(0).white_box(alpha=0.1, schedule="joint", shrinkage=1.0).guarantees_

@@ -105,6 +105,16 @@ class FeasibleSet(ABC):
         """The largest range of a coordinate, or the largest coordinate where all are fixed: what small means here."""
         return float((self.upper - self.lower).max() or np.abs(self.upper).max() or 1.0)
 
+    @property
+    def span(self) -> float:
+        """How far actions range, summed over coordinates: what stands for ``d`` beside ``w`` in the bounds."""
+        return float((self.upper - self.lower).sum())
+
+    @property
+    def reach(self) -> float:
+        """How far actions are from 0 at most, summed over coordinates: what stands for ``d`` beside ``alpha``."""
+        return float(np.maximum(np.abs(self.lower), np.abs(self.upper)).sum())
+
     def _outside_box(self, actions: Floats) -> Floats:
         """How far each row leaves the box of the bounds."""
         excess = np.maximum(self.lower - actions, actions - self.upper)

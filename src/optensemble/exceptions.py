@@ -13,6 +13,7 @@
     └── FileError (ValueError)             a saved ensemble that cannot be read, or written
 
     NotConvergedWarning (sklearn's ConvergenceWarning)
+    FallbackWarning (UserWarning)
 
 Every message says what is wrong, what was found, and what to do about it.
 """
@@ -24,6 +25,7 @@ from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
 __all__ = [
     "EmptySetError",
+    "FallbackWarning",
     "FeasibleSetError",
     "FileError",
     "InfeasibleActionError",
@@ -74,3 +76,7 @@ class FileError(OptEnsembleError, ValueError):
 
 class NotConvergedWarning(ConvergenceWarning):
     """Debiasing stopped before every cell was within alpha; the message says why."""
+
+
+class FallbackWarning(UserWarning):
+    """Some rows could not be solved and took the fallback action; the message counts them."""

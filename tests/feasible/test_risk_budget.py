@@ -96,7 +96,7 @@ def test_the_closed_form_and_the_solver_agree() -> None:
     C = np.random.default_rng(0).normal(size=(200, 8))
     exact = omega.argmax(C)
     twin = RiskBudget(omega.covariance, omega.limit)
-    twin.threaded = False
+    twin.kernel = None
     twin._program = ConeProgram(twin.covariance, twin.limit)
     np.testing.assert_allclose(twin.argmax(C), exact, atol=1e-9)
 

@@ -59,9 +59,11 @@ def test_order_and_batch_do_not_matter_for_any_numbers(name: str, data: st.DataO
     assert omega.violation(actions).max() <= FEASIBILITY
     np.testing.assert_array_equal(omega.argmax(C[::-1])[::-1], actions)
     np.testing.assert_array_equal(omega.argmax(C[-1:]), actions[-1:])
+    for hint in (actions, actions[::-1], data.draw(arrays(np.float64, shape, elements=numbers))):
+        np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(SETS) if SETS[name].threaded])
+@pytest.mark.parametrize("name", [name for name in sorted(SETS) if SETS[name].kernel is not None])
 def test_threads_do_not_matter(name: str) -> None:
     omega = SETS[name]
     C = np.random.default_rng(7).integers(-4, 5, size=(40_000, omega.dimension)) / 3.0
@@ -116,6 +118,12 @@ def test_the_coefficients_are_left_alone(omega: feasible.FeasibleSet) -> None:
     C.flags.writeable = False
     omega.argmax(C)
     np.testing.assert_array_equal(C, kept)
+
+
+def test_hints_of_the_wrong_shape_are_refused(omega: feasible.FeasibleSet) -> None:
+    if omega.kernel is not None:
+        with pytest.raises(InputError, match="one action for each of the 2 rows; got 3"):
+            omega.argmax(np.zeros((2, omega.dimension)), hint=np.zeros((3, omega.dimension)))
 
 
 def test_no_rows_are_fine(omega: feasible.FeasibleSet) -> None:

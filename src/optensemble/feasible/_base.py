@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,9 +13,17 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from optensemble._kernel import Kernel
 from optensemble._types import Floats
 from optensemble._validation import as_floats
-from optensemble.exceptions import EmptySetError, InputError, UnboundedSetError
+from optensemble.exceptions import (
+    EmptySetError,
+    FallbackWarning,
+    InfeasibleActionError,
+    InputError,
+    SolverError,
+    UnboundedSetError,
+)
 
 FEASIBILITY = 1e-7
 """How far an action of ours may stand outside the set."""
@@ -21,22 +31,29 @@ FEASIBILITY = 1e-7
 TIE = 1e-12
 """Values this close, relative to the size of their terms, are tied; the lowest index wins."""
 
-_ROWS_PER_THREAD = 8192
+
+class Unsolved(Exception):  # noqa: N818  (caught by argmax, which makes a SolverError of it or takes the fallback)
+    """Some rows of a batch could not be solved: the actions, and for each such row what happened and why."""
+
+    def __init__(self, actions: Floats, reasons: dict[int, str]) -> None:
+        super().__init__(actions, reasons)
+        self.actions, self.reasons = actions, reasons
 
 
 class FeasibleSet(ABC):
     """Ω: a fixed, bounded set of actions, with ``argmax`` of a linear objective over it.
 
-    The contract of :meth:`argmax`, kept by every set here and expected of every set of yours:
+    The contract of :meth:`argmax`, kept by every set here and expected of every set of yours
+    (:func:`optensemble.feasible.check` tries it):
 
     - row-independent and batch-invariant: a row's action is the same to the last bit alone, in a batch,
-      in another order, on one thread or several;
+      in another order, on one thread or several, with a hint or without;
     - ties are broken deterministically, never by solver noise;
     - actions are feasible to 1e-7.
 
     A set only maximises, and knows nothing of labels, models or events. To write one, set the attributes
     below in ``__init__`` by :meth:`_set_bounds` and implement :meth:`_argmax`, :meth:`violation` and
-    :meth:`spec`.
+    :meth:`spec`; a compiled set sets ``kernel`` instead of implementing :meth:`_argmax`.
 
     Attributes
     ----------
@@ -44,42 +61,120 @@ class FeasibleSet(ABC):
         The number of coordinates of an action.
     lower, upper
         A box around the set. Buckets of actions are cut between these bounds.
+    kernel
+        The compiled solver, or None where rows are solved by other means.
+    on_failure, fallback
+        What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
     """
 
     dimension: int
     lower: Floats
     upper: Floats
+    kernel: Kernel | None = None
+    on_failure: str = "raise"
+    fallback: Floats | None = None
 
-    threaded: bool = False
-    """Whether ``_argmax`` releases the GIL, so that large batches are shared among threads."""
-
-    def argmax(self, C: npt.ArrayLike) -> Floats:
+    def argmax(self, C: npt.ArrayLike, hint: npt.ArrayLike | None = None) -> Floats:
         """Return the action that maximises ``c·a`` for every row ``c`` of ``C``.
 
         Parameters
         ----------
         C
             Coefficients, of shape (n, dimension).
+        hint
+            For each row an action that may be optimal still, of the same shape: what ``argmax`` returned before the
+            coefficients changed a little. It saves time where it is right, and never changes the answer.
 
         Returns
         -------
         Actions of the same shape, one for each row.
         """
-        coefficients = as_floats(C, "the coefficients", ndim=2)
-        if coefficients.shape[1] != self.dimension:
-            raise InputError(
-                f"the coefficients must have {self.dimension} columns, one for each coordinate of the "
-                f"actions; got an array of shape {coefficients.shape}."
-            )
-        pieces = min(numba.get_num_threads(), len(coefficients) // _ROWS_PER_THREAD) if self.threaded else 1
-        if pieces <= 1:
+        coefficients = self._as_batch(C, "the coefficients")
+        try:
+            if self.kernel is not None:
+                return self._by_kernel(
+                    self.kernel, coefficients, None if hint is None else self._as_hint(hint, len(coefficients))
+                )
             return self._argmax(coefficients)
-        with ThreadPoolExecutor(pieces) as pool:
-            return np.concatenate(list(pool.map(self._argmax, np.array_split(coefficients, pieces))))
+        except Unsolved as unsolved:
+            return self._settle(unsolved.actions, unsolved.reasons)
 
-    @abstractmethod
     def _argmax(self, coefficients: Floats) -> Floats:
-        """Solve a checked batch of shape (n, dimension)."""
+        """Solve a checked batch of shape (n, dimension); raise :class:`Unsolved` if some rows cannot be solved."""
+        raise NotImplementedError(f"{type(self).__name__} has neither a kernel nor an _argmax.")
+
+    def _as_batch(self, C: npt.ArrayLike, name: str) -> Floats:
+        batch = as_floats(C, name, ndim=2)
+        if batch.shape[1] != self.dimension:
+            raise InputError(
+                f"{name} must have {self.dimension} columns, one for each coordinate of the "
+                f"actions; got an array of shape {batch.shape}."
+            )
+        return batch
+
+    def _as_hint(self, hint: npt.ArrayLike, n: int) -> Floats:
+        actions = self._as_batch(hint, "the hint")
+        if len(actions) != n:
+            raise InputError(f"the hint must have one action for each of the {n} rows; got {len(actions)}.")
+        return actions
+
+    def _by_kernel(self, kernel: Kernel, coefficients: Floats, hint: Floats | None) -> Floats:
+        coefficients = np.require(coefficients, np.float64, ["C", "W"])  # read-only arrays would compile again
+        n = len(coefficients)
+        actions, status = np.empty_like(coefficients), np.zeros(n, dtype=np.int64)
+
+        def solve(start: int) -> None:
+            rows = slice(start, start + kernel.rows_at_once)
+            if hint is not None:
+                actions[rows] = hint[rows]
+            kernel(coefficients[rows], hint is not None, actions[rows], status[rows])
+
+        share(solve, range(0, n, kernel.rows_at_once))
+        failed = np.flatnonzero(status)
+        if failed.size:
+            raise Unsolved(actions, {int(row): self._diagnosis(int(status[row])) for row in failed})
+        return actions
+
+    def _diagnosis(self, status: int) -> str:
+        """Say what a status of the kernel other than 0 means, and what is likely to cause it."""
+        return f"its kernel ended with status {status}."
+
+    def _settle(self, actions: Floats, reasons: dict[int, str]) -> Floats:
+        """Raise an error that names the first row, or let all such rows take the fallback action and count them."""
+        rows = np.array(sorted(reasons))
+        first = f"row {rows[0]} could not be solved: {reasons[int(rows[0])]}"
+        if self.on_failure == "raise":
+            raise SolverError(first)
+        warnings.warn(
+            f"{len(rows)} of {len(actions)} rows could not be solved and took the fallback action; {first}",
+            FallbackWarning,
+            stacklevel=4,
+        )
+        actions[rows] = self.fallback
+        return actions
+
+    def _set_failure(self, on_failure: str, fallback: npt.ArrayLike | None) -> None:
+        """Take what to do with rows that cannot be solved; the set must be complete, to judge the fallback."""
+        if on_failure not in ("raise", "fallback"):
+            raise InputError(f"on_failure must be 'raise' or 'fallback'; got {on_failure!r}.")
+        if (on_failure == "fallback") != (fallback is not None):
+            raise InputError(
+                f"on_failure={on_failure!r} and fallback={'None' if fallback is None else '...'} do not go together. "
+                "Give on_failure='fallback' with the action to take as fallback=, or neither."
+            )
+        self.on_failure = on_failure
+        if fallback is not None:
+            action = self._as_batch(np.atleast_2d(np.asarray(fallback)), "the fallback action")
+            excess = float(self.violation(action).max()) if len(action) == 1 else np.inf
+            if excess > FEASIBILITY * self.extent:
+                raise InfeasibleActionError(
+                    f"the fallback must be one action inside the set; got {fallback!r}, outside by {excess:.3g}."
+                )
+            self.fallback = action[0].copy()
+
+    def _failure_spec(self) -> dict[str, Any]:
+        """Return the arguments about failure, for ``spec``."""
+        return {"on_failure": self.on_failure, "fallback": None if self.fallback is None else self.fallback.copy()}
 
     @abstractmethod
     def violation(self, actions: Floats) -> Floats:
@@ -123,6 +218,21 @@ class FeasibleSet(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dimension={self.dimension})"
+
+
+def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
+    """Do pieces of work that release the GIL on all threads; an interrupt waits for those begun and drops the rest."""
+    threads = min(numba.get_num_threads(), len(pieces))
+    if threads <= 1:
+        for piece in pieces:
+            work(piece)
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for _ in pool.map(work, pieces):
+            pass
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def as_dimension(value: Any) -> int:

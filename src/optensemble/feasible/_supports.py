@@ -16,6 +16,7 @@ import numpy.typing as npt
 from numba import njit
 
 from optensemble._types import Floats
+from optensemble.feasible._base import TIE
 from optensemble.feasible._vertex_kernel import row_scale
 
 _CONDITION = 1e12
@@ -30,7 +31,7 @@ class Supports:
     """Everything about the supports that does not depend on the coefficients, padded to the dimension."""
 
     sizes: npt.NDArray[np.int64]
-    members: npt.NDArray[np.uint32]
+    members: npt.NDArray[np.int64]
     centres: Floats
     directions: Floats
     slacks: Floats
@@ -50,7 +51,7 @@ def list_supports(covariance: Floats, limit: float, slack: float) -> Supports:
             found.append((members, system))
     table = Supports(
         np.array([len(members) for members, _ in found], dtype=np.int64),
-        np.zeros((len(found), d), dtype=np.uint32),
+        np.zeros((len(found), d), dtype=np.int64),
         np.zeros((len(found), d)),
         np.zeros((len(found), d, d)),
         np.zeros(len(found)),
@@ -92,10 +93,17 @@ def least_variance(covariance: Floats) -> tuple[Floats, float]:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_on_supports(C, sizes, members, centres, directions, slacks, tie, negative):  # type: ignore[no-untyped-def]
-    """Return for each row the best feasible candidate; a later one must win by more than the tie."""
+def best_on_supports(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+    """Take for each row the best feasible candidate; a later one must win by more than the tie."""
     n, d = C.shape
-    actions = np.zeros((n, d))
+    count = len(ints) // (1 + d)
+    sizes, members = ints[:count], ints[count:].reshape(count, d)
+    centres, rest = floats[: count * d].reshape(count, d), floats[count * d :]
+    directions, rest = rest[: count * d * d].reshape(count, d, d), rest[count * d * d :]
+    slacks, rest = rest[:count], rest[count:]
+    covariance, centre, limit, slack = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[-2], rest[-1]
+    tie, negative = TIE, NEGATIVE
+    actions[:] = 0.0
     c, trial, best = np.empty(d), np.empty(d), np.empty(d)
     for i in range(n):
         scale = row_scale(C[i])
@@ -118,7 +126,7 @@ def best_on_supports(C, sizes, members, centres, directions, slacks, tie, negati
             total += best[k]
         for k in range(sizes[winner]):
             actions[i, members[winner, k]] = best[k] / total
-    return actions
+    pull_inside(actions, covariance, limit, slack, centre)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")

@@ -5,32 +5,27 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from optensemble._kernel import Kernel, make_kernel
 from optensemble._types import Floats
 from optensemble.feasible._base import TIE
 
 
-class VertexTable:
-    """A list of actions, laid out for the kernel.
+def vertex_kernel(vertices: Floats) -> Kernel:
+    """Return the kernel that takes the best of a list of actions.
 
     Values within ``TIE * sum_j max_v |v_j| |c_j|`` of the best are tied; the lowest index wins.
     """
-
-    def __init__(self, vertices: Floats) -> None:
-        self.vertices = np.ascontiguousarray(vertices)
-        self._columns = np.ascontiguousarray(vertices.T)
-        self._size = np.ascontiguousarray(np.abs(vertices).max(axis=0))
-
-    def argmax(self, coefficients: Floats) -> Floats:
-        """Return the best action for each row."""
-        writable = np.require(coefficients, np.float64, ["C", "W"])  # read-only arrays would compile again
-        return best_vertices(writable, self.vertices, self._columns, self._size, TIE)  # type: ignore[no-any-return]
+    return make_kernel(best_vertices, floats=[vertices, vertices.T, np.abs(vertices).max(axis=0)], ints=[len(vertices)])
 
 
 @njit(cache=True, nogil=True)
-def best_vertices(C, vertices, columns, size, tie):  # type: ignore[no-untyped-def]
+def best_vertices(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+    """Take for each row the first of the best vertices."""
     n, d = C.shape
-    count = len(vertices)
-    actions = np.empty((n, d))
+    count = ints[0]
+    vertices = floats[: count * d].reshape(count, d)
+    columns = floats[count * d : 2 * count * d].reshape(d, count)
+    size = floats[2 * count * d :]
     values = np.empty(count)
     for i in range(n):
         scale = row_scale(C[i])
@@ -46,10 +41,9 @@ def best_vertices(C, vertices, columns, size, tie):  # type: ignore[no-untyped-d
         for v in range(1, count):
             best = max(best, values[v])
         chosen = 0
-        while values[chosen] < best - tie * slack:
+        while values[chosen] < best - TIE * slack:
             chosen += 1
         actions[i] = vertices[chosen]
-    return actions
 
 
 @njit(cache=True, nogil=True)

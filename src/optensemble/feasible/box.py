@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, final
 
-import numpy as np
 import numpy.typing as npt
+from numba import njit
 
+from optensemble._kernel import make_kernel
 from optensemble._types import Floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, as_dimension, bound_length
@@ -39,9 +40,7 @@ class Box(FeasibleSet):
                 "Give dimension=, or one bound for each coordinate."
             )
         self._set_bounds(lower, upper, found)
-
-    def _argmax(self, coefficients: Floats) -> Floats:
-        return np.where(coefficients > 0, self.upper, self.lower)
+        self.kernel = make_kernel(best_corners, floats=[self.lower, self.upper])
 
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest excess over a bound."""
@@ -50,3 +49,12 @@ class Box(FeasibleSet):
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
         return {"lower": self.lower.copy(), "upper": self.upper.copy(), "dimension": self.dimension}
+
+
+@njit(cache=True, nogil=True)
+def best_corners(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+    """Take for each coordinate its upper bound where that pays, and its lower bound otherwise."""
+    n, d = C.shape
+    for i in range(n):
+        for j in range(d):
+            actions[i, j] = floats[d + j] if C[i, j] > 0.0 else floats[j]

@@ -14,7 +14,7 @@ from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, as_bounds, as_dimension, bound_length
 from optensemble.feasible._enumeration import enumerate_vertices, snap
 from optensemble.feasible._highs import LinearProgram
-from optensemble.feasible._vertex_kernel import VertexTable
+from optensemble.feasible._vertex_kernel import vertex_kernel
 
 _MOST_DENSE = 1_000_000
 """Constraints with more entries than this are never enumerated, nor made dense."""
@@ -71,17 +71,16 @@ class Polytope(FeasibleSet):
         low, high = as_bounds(lower, upper, d)
         self._set_bounds(*self._tighten(low, high), d)
         self._program = self._linear_program(self.lower, self.upper)
-        self._table = self._enumerate()
-        self.threaded = self._table is not None
+        self._vertices = self._enumerate()
+        if self._vertices is not None:
+            self.kernel = vertex_kernel(self._vertices)
 
     @property
     def vertices(self) -> Floats | None:
         """The vertices in ascending lexicographic order, or None where they are too many to list."""
-        return None if self._table is None else self._table.vertices.copy()
+        return None if self._vertices is None else self._vertices.copy()
 
     def _argmax(self, coefficients: Floats) -> Floats:
-        if self._table is not None:
-            return self._table.argmax(coefficients)
         actions = snap(self._program.argmax(coefficients), self.lower, self.upper)
         return np.clip(actions, self.lower, self.upper) + 0.0
 
@@ -119,12 +118,11 @@ class Polytope(FeasibleSet):
                 bound[j] = program.extent(int(j), sign)
         return lower, np.maximum(lower, upper)
 
-    def _enumerate(self) -> VertexTable | None:
+    def _enumerate(self) -> Floats | None:
         if self.dimension * (len(self._ub[1]) + len(self._eq[1])) > _MOST_DENSE:
             return None
         (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
-        vertices = enumerate_vertices(A_ub.toarray(), b_ub, A_eq.toarray(), b_eq, self.lower, self.upper)
-        return None if vertices is None else VertexTable(vertices)
+        return enumerate_vertices(A_ub.toarray(), b_ub, A_eq.toarray(), b_eq, self.lower, self.upper)
 
 
 def _as_matrix(value: Any, name: str) -> Sparse | None:

@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from optensemble._kernel import make_kernel
 from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
@@ -51,10 +52,10 @@ class RiskBudget(FeasibleSet):
         self.covariance = _as_covariance(covariance)
         self.limit = float(as_floats(limit, "limit", ndim=0))
         self._set_bounds(0.0, 1.0, len(self.covariance))
-        self.threaded = self.dimension <= _CLOSED_FORM
+        small = self.dimension <= _CLOSED_FORM
         largest = float(np.diag(self.covariance).max())
         self._slack = max(1e-9 * self.limit, 1e-12 * largest)
-        least = _supports.least_variance if self.threaded else _cone.least_variance
+        least = _supports.least_variance if small else _cone.least_variance
         self._program: _cone.ConeProgram | LinearProgram
         self._centre, self.least_variance = least(self.covariance)
         if self.least_variance > self.limit + self._slack:
@@ -62,23 +63,29 @@ class RiskBudget(FeasibleSet):
                 f"no portfolio has a variance of at most {self.limit:.6g}; the least attainable variance is "
                 f"{self.least_variance:.6g}. Raise limit= to at least that."
             )
-        if self.threaded:
-            self._table = _supports.list_supports(self.covariance, self.limit, self._slack)
+        if small:
+            table = _supports.list_supports(self.covariance, self.limit, self._slack)
+            self.kernel = make_kernel(
+                _supports.best_on_supports,
+                floats=[
+                    table.centres,
+                    table.directions,
+                    table.slacks,
+                    self.covariance,
+                    self._centre,
+                    [self.limit, self._slack],
+                ],
+                ints=[table.sizes, table.members],
+            )
         elif self.limit - self.least_variance > self._slack:
             self._program = _cone.ConeProgram(self.covariance, self.limit)
         else:
             self._program = _cone.least_variance_face(self.covariance, self._centre)
 
     def _argmax(self, coefficients: Floats) -> Floats:
-        actions = self._closed_form(coefficients) if self.threaded else self._by_solver(coefficients)
+        actions = self._by_solver(coefficients)
         _supports.pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
         return actions
-
-    def _closed_form(self, coefficients: Floats) -> Floats:
-        writable = np.require(coefficients, np.float64, ["C", "W"])  # read-only arrays would compile again
-        table = self._table
-        arrays = (table.sizes, table.members, table.centres, table.directions, table.slacks)
-        return _supports.best_on_supports(writable, *arrays, TIE, _supports.NEGATIVE)  # type: ignore[no-any-return]
 
     def _by_solver(self, coefficients: Floats) -> Floats:
         size = np.abs(coefficients).max(axis=1, keepdims=True)

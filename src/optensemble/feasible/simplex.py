@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, final
 
 import numpy as np
+from numba import njit
 
+from optensemble._kernel import make_kernel
 from optensemble._types import Floats
 from optensemble.feasible._base import TIE, FeasibleSet, as_dimension
 
@@ -30,13 +32,7 @@ class Simplex(FeasibleSet):
 
     def __init__(self, dimension: int) -> None:
         self._set_bounds(0.0, 1.0, as_dimension(dimension))
-
-    def _argmax(self, coefficients: Floats) -> Floats:
-        size = np.abs(coefficients).max(axis=1, keepdims=True)
-        tied = coefficients >= coefficients.max(axis=1, keepdims=True) - TIE * size
-        actions = np.zeros_like(coefficients)
-        actions[np.arange(len(actions)), tied.argmax(axis=1)] = 1.0
-        return actions
+        self.kernel = make_kernel(best_unit)
 
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the larger of its most negative weight and its distance to a sum of 1."""
@@ -46,3 +42,18 @@ class Simplex(FeasibleSet):
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
         return {"dimension": self.dimension}
+
+
+@njit(cache=True, nogil=True)
+def best_unit(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+    """Give everything to the first of the largest coefficients."""
+    n, d = C.shape
+    for i in range(n):
+        largest, size = C[i, 0], 0.0
+        for j in range(d):
+            largest, size = max(largest, C[i, j]), max(size, abs(C[i, j]))
+        first = 0
+        while C[i, first] < largest - TIE * size:
+            first += 1
+        actions[i] = 0.0
+        actions[i, first] = 1.0

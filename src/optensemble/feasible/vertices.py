@@ -12,7 +12,7 @@ from optensemble._types import Floats
 from optensemble._validation import as_floats, describe_rows
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import FeasibleSet
-from optensemble.feasible._vertex_kernel import VertexTable
+from optensemble.feasible._vertex_kernel import vertex_kernel
 
 
 @final
@@ -29,6 +29,11 @@ class Vertices(FeasibleSet):
         The box whose sides the buckets of actions divide. Left out, the unit box if it holds every action,
         and otherwise the bounding box of the actions.
 
+    Attributes
+    ----------
+    vertices
+        The actions, in the order given.
+
     Examples
     --------
     >>> Vertices([[0, 0], [1, 0], [0, 1]]).argmax([[1.0, 2.0], [-1.0, -1.0], [3.0, 3.0]])
@@ -36,8 +41,6 @@ class Vertices(FeasibleSet):
            [0., 0.],
            [1., 0.]])
     """
-
-    threaded = True
 
     def __init__(
         self, array: npt.ArrayLike, lower: npt.ArrayLike | None = None, upper: npt.ArrayLike | None = None
@@ -61,15 +64,8 @@ class Vertices(FeasibleSet):
                 f"every vertex must lie within lower= and upper=; {describe_rows(outside)} of "
                 f"{len(vertices)} do not. Widen the bounds, or leave them out."
             )
-        self._table = VertexTable(vertices.copy())
-
-    @property
-    def vertices(self) -> Floats:
-        """The actions, in the order given."""
-        return self._table.vertices
-
-    def _argmax(self, coefficients: Floats) -> Floats:
-        return self._table.argmax(coefficients)
+        self.vertices = vertices.copy()
+        self.kernel = vertex_kernel(self.vertices)
 
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the distance, in its largest coordinate, to the nearest vertex."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._kernel import Kernel
-from optensemble._types import Floats
+from optensemble._types import Floats, Indices
 from optensemble._validation import as_floats
 from optensemble.exceptions import (
     EmptySetError,
@@ -53,7 +53,7 @@ class FeasibleSet(ABC):
 
     A set only maximises, and knows nothing of labels, models or events. To write one, set the attributes
     below in ``__init__`` by :meth:`_set_bounds` and implement :meth:`_argmax`, :meth:`violation` and
-    :meth:`spec`; a compiled set sets ``kernel`` instead of implementing :meth:`_argmax`.
+    :meth:`spec`. A compiled set sets ``kernel``, and implements :meth:`_argmax` only for rows that the kernel gives up.
 
     Attributes
     ----------
@@ -131,9 +131,20 @@ class FeasibleSet(ABC):
 
         share(solve, range(0, n, kernel.rows_at_once))
         failed = np.flatnonzero(status)
-        if failed.size:
+        if failed.size and type(self)._argmax is not FeasibleSet._argmax:
+            self._try_again(coefficients, actions, failed)
+        elif failed.size:
             raise Unsolved(actions, {int(row): self._diagnosis(int(status[row])) for row in failed})
         return actions
+
+    def _try_again(self, coefficients: Floats, actions: Floats, failed: Indices) -> None:
+        """Solve by ``_argmax`` what the kernel gave up."""
+        try:
+            actions[failed] = self._argmax(coefficients[failed])
+        except Unsolved as unsolved:
+            actions[failed] = unsolved.actions
+            reasons = {int(failed[row]): reason for row, reason in unsolved.reasons.items()}
+            raise Unsolved(actions, reasons) from unsolved
 
     def _diagnosis(self, status: int) -> str:
         """Say what a status of the kernel other than 0 means, and what is likely to cause it."""

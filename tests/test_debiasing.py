@@ -4,15 +4,19 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 from problems import Problem, random_problem
 
 import optensemble as oe
-from optensemble import _tables, debiasing
+from optensemble import _tables, debiasing, feasible
 from optensemble._exact import add_shard, cell_sums
+from optensemble._kernel import make_kernel
 from optensemble._least_squares import least_squares
+from optensemble._types import Floats
 from optensemble.events import Buckets, Cells, black_box, white_box
 from optensemble.situation import Situation
 
@@ -20,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConve
 
 
 def situation_of(problem: Problem) -> Situation:
-    return Situation(problem.P.copy(), problem.omega.argmax, buckets_of(problem))
+    return Situation(problem.P.copy(), problem.omega, buckets_of(problem))
 
 
 def buckets_of(problem: Problem) -> Buckets:
@@ -85,9 +89,62 @@ def test_replay_on_other_rows_treats_each_by_itself(schedule: str) -> None:
     whole = situation_of(other)
     debiasing.replay(whole, run.log)
     for rows in (slice(0, 1), slice(17, 90)):
-        part = Situation(other.P[:, rows].copy(), other.omega.argmax, buckets_of(other))
+        part = Situation(other.P[:, rows].copy(), other.omega, buckets_of(other))
         debiasing.replay(part, run.log)
         np.testing.assert_array_equal(part.predictions, whole.predictions[:, rows])
+
+
+class Stubborn(feasible.FeasibleSet):
+    """A set whose kernel gives up every row with a first coefficient above zero."""
+
+    def __init__(self, inner: feasible.FeasibleSet, rows_at_once: int = 8192) -> None:
+        assert inner.kernel is not None
+        self.inner, self.kernel = inner, make_kernel(give_up_half, rows_at_once=rows_at_once)
+        self._set_bounds(inner.lower, inner.upper, inner.dimension)
+
+    def _argmax(self, coefficients: Floats) -> Floats:
+        return self.inner.argmax(coefficients)
+
+    def violation(self, actions: Floats) -> Floats:
+        return self.inner.violation(actions)
+
+    def spec(self) -> None:
+        return None
+
+
+@njit
+def give_up_half(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+    for i in range(len(C)):
+        status[i] = C[i, 0] > 0.0
+        best = 0
+        for j in range(C.shape[1]):
+            if C[i, j] > C[i, best]:
+                best = j
+        actions[i] = 0.0
+        actions[i, best] = 1.0
+
+
+@pytest.mark.parametrize("black", [False, True])
+@pytest.mark.parametrize("sense", ["max", "min"])
+def test_rounds_are_the_same_whoever_solves_the_rows(black: bool, sense: str) -> None:
+    """By the set's kernel inside compiled code, by the set when the kernel gives up, or by a set that has none."""
+    problem, omega = random_problem(15, n=120), feasible.Simplex(3)
+    sets = [omega, Stubborn(omega), Stubborn(omega, rows_at_once=5), feasible.Oracle(omega.argmax, 3)]
+    groups = problem.X % 3
+    fits = []
+    for solver in sets:
+        fit = Problem(problem.X, problem.Y, problem.P, solver)
+        make = fit.black_box if black else fit.white_box
+        fits.append(make(schedule="round-robin", sense=sense, max_rounds=150, groups=lambda X: groups[X]))
+    first, *others = fits
+    assert first.n_rounds_ > 20
+    for other in others:
+        pd.testing.assert_frame_equal(other.history_, first.history_, check_exact=True)
+        for mine, theirs in zip(other.log_[0].rounds, first.log_[0].rounds, strict=True):
+            assert [patch.cells.tolist() for patch in mine] == [patch.cells.tolist() for patch in theirs]
+            assert [patch.delta.tolist() for patch in mine] == [patch.delta.tolist() for patch in theirs]
+        np.testing.assert_array_equal(other.predict(problem.X), first.predict(problem.X))
+        np.testing.assert_array_equal(other.n_patches_, first.n_patches_)
 
 
 @pytest.mark.parametrize("schedule", ["frozen", "joint"])

@@ -77,7 +77,7 @@ def test_groups_keep_their_numbers_when_more_are_learned() -> None:
 def test_a_group_that_came_later_is_in_the_last_part_of_an_earlier_layout() -> None:
     early = white_box(unit(1, 1), 1, (2,))
     situation = Situation(
-        np.zeros((1, 3, 1)), feasible.Box(dimension=1).argmax, unit(1, 1), groups=np.array([[0, 1, 2]], dtype=np.int32)
+        np.zeros((1, 3, 1)), feasible.Box(dimension=1), unit(1, 1), groups=np.array([[0, 1, 2]], dtype=np.int32)
     )
     np.testing.assert_array_equal(situation.cells(0, early).parts[2], [0, 1, 1])
 
@@ -94,22 +94,22 @@ def test_conditional_adds_every_product_of_two_level_sets_and_of_groups_with_the
 def test_exact_ties_go_to_the_lowest_index() -> None:
     same = np.tile([[1.0, 2.0]], (3, 5, 1))
     for sign in (1.0, -1.0):
-        situation = Situation(same.copy(), feasible.Simplex(2).argmax, unit(2, 10), sign=sign)
+        situation = Situation(same.copy(), feasible.Simplex(2), unit(2, 10), sign=sign)
         np.testing.assert_array_equal(situation.winner, 0)
     nearly = same * np.array([1.0, 1 + 1e-14, 1 - 1e-14])[:, None, None]
-    np.testing.assert_array_equal(Situation(nearly, feasible.Simplex(2).argmax, unit(2, 10)).winner, 0)
+    np.testing.assert_array_equal(Situation(nearly, feasible.Simplex(2), unit(2, 10)).winner, 0)
     clearly = same * np.array([1.0, 1 + 1e-6, 1.0])[:, None, None]
-    np.testing.assert_array_equal(Situation(clearly, feasible.Simplex(2).argmax, unit(2, 10)).winner, 1)
+    np.testing.assert_array_equal(Situation(clearly, feasible.Simplex(2), unit(2, 10)).winner, 1)
 
 
 def test_resolving_some_rows_is_the_same_as_solving_all_anew() -> None:
     rng = np.random.default_rng(0)
     omega = feasible.Polytope(A_ub=[[1, 1, 0]], b_ub=[0.7])
-    situation = Situation(rng.normal(size=(3, 40, 3)), omega.argmax, unit(3, 10))
+    situation = Situation(rng.normal(size=(3, 40, 3)), omega, unit(3, 10))
     rows = np.array([3, 17, 18])
     situation.predictions[1, rows] += rng.normal(size=(3, 3))
     situation.resolve(1, rows)
-    fresh = Situation(situation.predictions.copy(), omega.argmax, unit(3, 10))
+    fresh = Situation(situation.predictions.copy(), omega, unit(3, 10))
     for name in ("actions", "level", "assessed", "winner", "choice"):
         np.testing.assert_array_equal(getattr(situation, name), getattr(fresh, name))
     assert situation.solves == 3 * 40 + 3

@@ -223,7 +223,7 @@ class BlackBoxEnsemble(Ensemble):
                 room[start:end] = as_actions(ask(policy, name, "decide", X), name, n, omega)
         parts = [self._group_parts(X) for X in batches]
         groups = np.concatenate([part for part in parts if part is not None], axis=1) if self.grouping_ else None
-        return Situation(predictions, omega.argmax, terms.buckets, sign=terms.sign, actions=actions, groups=groups)
+        return Situation(predictions, omega, terms.buckets, sign=terms.sign, actions=actions, groups=groups)
 
     def _initial_predictions(self, X: Any, n: int) -> Floats:
         if isinstance(self.init_, np.ndarray):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +22,12 @@ from numba import njit
 from optensemble import _tables
 from optensemble._exact import cell_sums
 from optensemble._least_squares import least_squares
+from optensemble._rounds import Progress, Runner, new_diary, replay_rounds, run_rounds, shift
 from optensemble._tables import Correction, Tables, overlaps, tabulate
 from optensemble._types import Floats, Indices, Rows
 from optensemble.events import Cells, Layout
 from optensemble.guarantees import lemma_6
-from optensemble.history import Recorder
+from optensemble.history import VIOLATION, Recorder
 from optensemble.situation import TIE, Situation
 
 _SLICE = 10_000  # patches between two looks at the keyboard
@@ -33,7 +35,7 @@ _SLICE = 10_000  # patches between two looks at the keyboard
 
 @dataclass(frozen=True)
 class Patch:
-    """Add ``delta[c]`` to the predictions of ``member`` on every row of cell ``cells[c]``."""
+    """Add ``delta[c]`` to the predictions of ``member`` on every row of cell ``cells[c]``; cells ascend."""
 
     member: int
     cells: Indices
@@ -48,15 +50,15 @@ class PatchLog:
     rounds: list[tuple[Patch, ...]] = field(default_factory=list)
 
 
-class Step(NamedTuple):
-    """What a schedule wants done in a round, and what it saw.
+class Rounds(NamedTuple):
+    """What a schedule did when it was last asked: one round or several.
 
-    ``made`` counts per member the patches of a violation above α, ``drop`` is what Lemma 1 says the patches take
-    off the squared error, summed over members, and ``last`` ends the loop after this round.
+    ``entries`` are what the history says of each, ``made`` counts per member the patches of a violation above α,
+    ``drop`` is what Lemma 1 says the patches take off the squared error, summed over members; ``last`` ends the loop.
     """
 
-    patches: tuple[Patch, ...]
-    violation: float
+    patches: list[tuple[Patch, ...]]
+    entries: list[Floats]
     made: Indices
     drop: float
     last: bool = False
@@ -117,25 +119,24 @@ def debias(
     What was done. An interrupt (Ctrl-C) ends the loop and keeps all whole rounds; the situation itself may then
     hold half of the last one, so replay the log to go on.
     """
-    next_step = SCHEDULES[schedule](situation, labels, layout, alpha, shrinkage)
-    log, history, recorder = PatchLog(layout), list[Floats](), Recorder(situation, labels)
+    recorder = Recorder(situation, labels)
+    go_on = SCHEDULES[schedule](situation, labels, layout, alpha, shrinkage, recorder)
+    log, history = PatchLog(layout), list[Floats]()
     if max_rounds is None:
         max_rounds = lemma_6(alpha, recorder.squared_error.tolist())
     made, drop = np.zeros(len(situation.predictions), dtype=np.int64), 0.0
     finished = interrupted = False
     try:
         while not finished and len(log.rounds) < max_rounds:
-            step = next_step()
-            if step is None:
+            rounds = go_on(1 if callback is not None else max_rounds - len(log.rounds))
+            if rounds is None:
                 finished = True
                 break
-            history.append(recorder.entry(step.violation))
-            log.rounds.append(step.patches)
-            made, drop, finished = made + step.made, drop + step.drop, step.last
-            for member, rows in correct(situation, layout, step.patches):
-                recorder.refresh(member, rows)
+            log.rounds.extend(rounds.patches)
+            history.extend(rounds.entries)
+            made, drop, finished = made + rounds.made, drop + rounds.drop, rounds.last
             if callback is not None:
-                callback(len(log.rounds), step.violation)
+                callback(len(log.rounds), float(history[-1][VIOLATION]))
     except KeyboardInterrupt:
         interrupted = True
     return Run(log, history[: len(log.rounds)], made, drop, finished, interrupted, exact=shrinkage == 0)
@@ -143,44 +144,41 @@ def debias(
 
 def replay(situation: Situation, log: PatchLog) -> None:
     """Make all corrections of a log on the rows of a situation, in place."""
-    for patches in log.rounds:
-        correct(situation, log.layout, patches)
+    for alone, rounds in groupby(log.rounds, key=lambda patches: len(patches) == 1):
+        if alone:
+            _replay_many(situation, log.layout, [patches[0] for patches in rounds])
+        else:
+            for patches in rounds:
+                correct(situation, log.layout, patches)
+
+
+def _replay_many(situation: Situation, layout: Layout, patches: list[Patch]) -> None:
+    """Make rounds of one patch each, as many at once as can be."""
+    run, moved = Runner(replay_rounds, situation.omega.kernel), np.empty(len(situation.winner), dtype=np.int64)
+    members = np.array([patch.member for patch in patches])
+    log = (
+        *(members, np.array([len(patch.cells) for patch in patches])),
+        *(np.concatenate([patch.cells for patch in patches]), np.concatenate([patch.delta for patch in patches])),
+    )
+    done = 0
+    while done < len(patches):
+        done, situation.solves, _, left = run(situation.state, layout.plan, moved, *log, done, situation.solves)
+        if left:
+            situation.resolve(int(members[done - 1]), moved[:left])
 
 
 def correct(situation: Situation, layout: Layout, patches: tuple[Patch, ...]) -> list[tuple[int, Rows]]:
     """Make the patches of one round, all on the cells as they are now, and solve again the rows that moved."""
-    moved = [
-        (
-            patch.member,
-            _shift(situation.predictions[patch.member], situation.cells(patch.member, layout), patch),
-        )
-        for patch in patches
-    ]
+    moved = [(patch.member, _shift(situation, layout, patch)) for patch in patches]
     for member, rows in moved:
         situation.resolve(member, rows)
     return moved
 
 
-def _shift(predictions: Floats, cells: Cells, patch: Patch) -> Rows:
-    """Add the patch to ``predictions`` in place, event by event; return the rows that lie in a patched cell."""
-    offsets = cells.layout.offsets
-    event_of = np.searchsorted(offsets, patch.cells, side="right") - 1
-    moved = np.zeros(len(predictions), dtype=np.bool_)
-    for event in sorted(set(event_of.tolist())):
-        mine = event_of == event
-        table = np.zeros((offsets[event + 1] - offsets[event], predictions.shape[1]))
-        patched = np.zeros(len(table), dtype=np.bool_)
-        table[patch.cells[mine] - offsets[event]] = patch.delta[mine]
-        patched[patch.cells[mine] - offsets[event]] = True
-        local = cells.column(event) - offsets[event]
-        hit = patched[local]
-        if hit.all():
-            predictions += table[local]
-        else:
-            rows = np.flatnonzero(hit)
-            predictions[rows] += table[local[rows]]
-        moved |= hit
-    return slice(None) if moved.all() else np.flatnonzero(moved)
+def _shift(situation: Situation, layout: Layout, patch: Patch) -> Rows:
+    moved = np.empty(len(situation.winner), dtype=np.int64)
+    count = shift(situation.state, layout.plan, patch.member, patch.cells, patch.delta, moved)
+    return slice(None) if count == len(moved) else moved[:count].copy()
 
 
 def worst_violation(situation: Situation, labels: Floats, layout: Layout) -> float:
@@ -268,18 +266,22 @@ def _sweep(cells: Cells, residual: Floats, threshold: float, delta: Floats) -> t
 
 # Schedules: what a round patches
 
-Schedule = Callable[[], Step | None]
-"""Gives the next round's step, or None where there is nothing left to do."""
+Schedule = Callable[[int], Rounds | None]
+"""Does at least one and at most so many rounds, or returns None where there is nothing left to do."""
 
 
-def _frozen(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
+def _frozen(
+    situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float, recorder: Recorder
+) -> Schedule:
     """Run Algorithm 1 in every round, as Algorithms 2 and 3 are printed."""
-    return _whole_rounds(situation, labels, layout, alpha, partial(update, alpha=alpha))
+    return _whole_rounds(situation, labels, layout, alpha, recorder, partial(update, alpha=alpha))
 
 
-def _joint(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
+def _joint(
+    situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float, recorder: Recorder
+) -> Schedule:
     """Go in every round to where Algorithm 1 would end if alpha were 0."""
-    return _whole_rounds(situation, labels, layout, alpha, partial(least_squares, shrinkage=shrinkage))
+    return _whole_rounds(situation, labels, layout, alpha, recorder, partial(least_squares, shrinkage=shrinkage))
 
 
 def _whole_rounds(
@@ -287,11 +289,12 @@ def _whole_rounds(
     labels: Floats,
     layout: Layout,
     alpha: float,
+    recorder: Recorder,
     solve: Callable[[Cells, Floats, Tables], Correction],
 ) -> Schedule:
     """Correct in a round every member that violates, each on its own frozen cells."""
 
-    def step() -> Step | None:
+    def go_on(most: int) -> Rounds | None:
         patches, made = [], np.zeros(len(situation.predictions), dtype=np.int64)
         worst, drop = 0.0, 0.0
         for member, predictions in enumerate(situation.predictions):
@@ -304,46 +307,76 @@ def _whole_rounds(
                 patched = np.flatnonzero(correction.delta.any(axis=1))
                 patches.append(Patch(member, patched, correction.delta[patched]))
                 made[member], drop = correction.patches, drop + correction.drop
-        return Step(tuple(patches), worst, made, drop) if patches else None
+        if not patches:
+            return None
+        entry = recorder.entry(worst)
+        for member, rows in correct(situation, layout, tuple(patches)):
+            recorder.refresh(member, rows)
+        return Rounds([tuple(patches)], [entry], made, drop)
 
-    return step
+    return go_on
 
 
-def _round_robin(situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float) -> Schedule:
+class _RoundRobin:
     """Visit in a round one (model, bucket, coordinate) and patch all cells there, whatever their size.
 
-    The order of the published experiments. It ends when a full cycle saw no violation above α.
+    The order of the published experiments. It ends when a full cycle saw no violation above α. Rounds are made many at
+    once by compiled code; a round whose rows that code leaves unsolved is closed here.
     """
-    cycle = layout.visits(len(situation.predictions))
-    time = quiet = 0
 
-    def step() -> Step:
-        nonlocal time, quiet
-        visit = cycle[time % len(cycle)]
-        time += 1
-        made = np.zeros(len(situation.predictions), dtype=np.int64)
-        cells = situation.cells(visit.member, layout)
-        rows = cells.visited(visit)
-        start, stop = layout.offsets[visit.event : visit.event + 2]
-        width = (stop - start) // layout.sizes[layout.events[visit.event].partitions[0]]
-        first = start + visit.part * width
-        residual = labels[rows] - situation.predictions[visit.member, rows]
-        counts, sums = cell_sums(cells.column(visit.event, rows) - first, residual, width)
-        violations = np.abs(sums).max(axis=1) / len(labels)
-        made[visit.member] = np.count_nonzero(violations > alpha)
-        quiet = 0 if made.any() else quiet + 1
-        occupied = np.flatnonzero(counts)
-        delta = sums[occupied] / counts[occupied, None]
-        drop = float((counts[occupied, None] * delta**2).sum()) / len(labels)
-        patches = (Patch(visit.member, first + occupied, delta),) if len(occupied) else ()
-        return Step(patches, float(violations.max()), made, drop, last=quiet == len(cycle))
+    def __init__(
+        self, situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float, recorder: Recorder
+    ) -> None:
+        self._situation, self._recorder = situation, recorder
+        self._cycle = np.array(layout.visits(len(situation.predictions)), dtype=np.int64)
+        self._visited = np.empty(len(labels), dtype=np.int64)
+        self._run = partial(
+            Runner(run_rounds, situation.omega.kernel),
+            *(situation.state, layout.plan, self._visited, self._cycle, labels, alpha, recorder.tally),
+        )
+        self._diary = new_diary(layout, recorder.columns, labels.shape[1])
+        self._began, self._done = 0, Progress(0, situation.solves, 0, 0)
 
-    return step
+    def __call__(self, most: int) -> Rounds:
+        if self._done.left:
+            return self._close()
+        self._began += self._done.rounds
+        now = self._began, self._situation.solves, self._done.quiet
+        self._done = self._run(*now, self._diary.first(most))
+        self._situation.solves = self._done.solves
+        whole = self._done.rounds - (self._done.left > 0)
+        return self._read(0, whole) if whole else self._close()
+
+    def _close(self) -> Rounds:
+        """Solve the rows that the last round in the diary still waits for."""
+        number, rows = self._done.rounds - 1, self._visited[: self._done.left]
+        member = int(self._cycle[(self._began + number) % len(self._cycle), 0])
+        self._situation.resolve(member, rows)
+        self._recorder.refresh(member, rows)
+        self._done = self._done._replace(left=0)
+        return self._read(number, number + 1)
+
+    def _read(self, start: int, stop: int) -> Rounds:
+        """Copy rounds out of the diary, which is overwritten later."""
+        diary, before = self._diary, int(self._diary.length[:start].sum())
+        after = before + int(diary.length[start:stop].sum())
+        cells, delta = diary.cells[before:after].copy(), diary.delta[before:after].copy()
+        members = self._cycle[np.arange(self._began + start, self._began + stop) % len(self._cycle), 0]
+        patches, begin = list[tuple[Patch, ...]](), 0
+        for member, length in zip(members.tolist(), diary.length[start:stop].tolist(), strict=True):
+            end = begin + length
+            patches.append((Patch(member, cells[begin:end], delta[begin:end]),) if length else ())
+            begin = end
+        made = np.zeros(len(self._situation.predictions), dtype=np.int64)
+        np.add.at(made, members, diary.made[start:stop])
+        entries = list(diary.entries[start:stop].copy())
+        last = self._done.quiet == len(self._cycle) and not self._done.left
+        return Rounds(patches, entries, made, float(diary.drop[start:stop].sum()), last)
 
 
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "frozen": _frozen,
     "joint": _joint,
-    "round-robin": _round_robin,
+    "round-robin": _RoundRobin,
 }
 """What a round patches, by name."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from optensemble._types import Floats, Indices, Rows
 
@@ -40,11 +41,12 @@ class Buckets:
 
     def __call__(self, actions: Floats) -> npt.NDArray[np.int16]:
         """Return the bucket of every coordinate of every action; both ends of the range are inside."""
-        scaled = (actions - self.lower) * self._per_unit
-        return np.clip(np.floor(scaled + EDGE), 0, self.count - 1).astype(np.int16)
+        levels: npt.NDArray[np.int16] = _buckets(actions, self.lower, self.per_unit, self.count)
+        return levels
 
     @cached_property
-    def _per_unit(self) -> Floats:
+    def per_unit(self) -> Floats:
+        """How many buckets there are to a unit of each coordinate; none where it is fixed."""
         span = self.upper - self.lower
         return np.divide(self.count, span, out=np.zeros_like(span), where=span > 0)
 
@@ -62,6 +64,22 @@ class Buckets:
     def sizes(self) -> tuple[int, ...]:
         """How many buckets each coordinate has: one where it is fixed."""
         return tuple(np.where(self.upper > self.lower, self.count, 1).tolist())
+
+
+@njit(cache=True, nogil=True)
+def bucket(coordinate: float, lower: float, per_unit: float, count: int) -> int:
+    """Definition 2: the number of the level set that a coordinate of an action lies in."""
+    return int(min(max(np.floor((coordinate - lower) * per_unit + EDGE), 0.0), count - 1.0))
+
+
+@njit(cache=True, nogil=True)
+def _buckets(actions: Floats, lower: Floats, per_unit: Floats, count: int) -> npt.NDArray[np.int16]:
+    n, d = actions.shape
+    levels = np.empty((n, d), np.int16)
+    for i in range(n):
+        for j in range(d):
+            levels[i, j] = bucket(actions[i, j], lower[j], per_unit[j], count)
+    return levels
 
 
 @dataclass(frozen=True)
@@ -112,6 +130,15 @@ class Visit(NamedTuple):
     part: int
 
 
+class Plan(NamedTuple):
+    """A layout as arrays: the partitions of each event, padded with -1; sizes, offsets, and how many group columns."""
+
+    partitions: Indices
+    sizes: Indices
+    offsets: Indices
+    groups: int
+
+
 @dataclass(frozen=True)
 class Layout:
     """Which cells there are, before any row is seen; every cell has a number.
@@ -128,6 +155,15 @@ class Layout:
         """The number of each event's first cell, and at the end the number of all cells."""
         counts = [int(np.prod([self.sizes[p] for p in event.partitions])) for event in self.events]
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The same, for compiled code."""
+        most = max(len(event.partitions) for event in self.events)
+        padded = [(*event.partitions, *[-1] * (most - len(event.partitions))) for event in self.events]
+        return Plan(
+            np.array(padded, dtype=np.int64), np.array(self.sizes, dtype=np.int64), self.offsets, len(self.groups)
+        )
 
     @property
     def count(self) -> int:
@@ -161,10 +197,6 @@ class Cells:
             cell += self.parts[partition][rows]
         cell += self.layout.offsets[event]
         return cell
-
-    def visited(self, visit: Visit) -> Indices:
-        """Return the rows that a round-robin round looks at."""
-        return np.flatnonzero(self.parts[self.layout.events[visit.event].partitions[0]] == visit.part)
 
 
 def white_box(buckets: Buckets, members: int, groups: tuple[int, ...] = ()) -> Layout:

@@ -163,5 +163,5 @@ class WhiteBoxEnsemble(Ensemble):
         predictions = np.empty((len(self.members_), n, d))
         for member, (name, model) in enumerate(self.members_):
             predictions[member] = as_predictions(ask(model, name, "predict", X), name, n, d)
-        argmax, groups = terms.feasible.argmax, self._group_parts(X)
-        return Situation(predictions, argmax, terms.buckets, sign=terms.sign, groups=groups)
+        groups = self._group_parts(X)
+        return Situation(predictions, terms.feasible, terms.buckets, sign=terms.sign, groups=groups)

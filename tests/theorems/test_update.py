@@ -69,7 +69,7 @@ def test_lemma_1_holds_on_the_tables(seed: int, steps: int) -> None:
     problem = random_problem(seed, n=50, d=2)
     buckets = events.Buckets(problem.omega.lower, problem.omega.upper, 4)
     layout = events.white_box(buckets, 3)
-    situation = Situation(problem.P.copy(), problem.omega.argmax, buckets)
+    situation = Situation(problem.P.copy(), problem.omega, buckets)
     cells, residual = situation.cells(0, layout), problem.Y - problem.P[0]
     tables = _tables.tabulate(cells, residual)
     Z = np.zeros((50, layout.count))

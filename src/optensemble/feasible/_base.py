@@ -159,7 +159,7 @@ class FeasibleSet(ABC):
         warnings.warn(
             f"{len(rows)} of {len(actions)} rows could not be solved and took the fallback action; {first}",
             FallbackWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         actions[rows] = self.fallback
         return actions
@@ -176,10 +176,13 @@ class FeasibleSet(ABC):
         self.on_failure = on_failure
         if fallback is not None:
             action = self._as_batch(np.atleast_2d(np.asarray(fallback)), "the fallback action")
-            excess = float(self.violation(action).max()) if len(action) == 1 else np.inf
+            if len(action) != 1:
+                raise InputError(f"the fallback must be one action; got {len(action)}. All rows take the same.")
+            excess = float(self.violation(action)[0])
             if excess > FEASIBILITY * self.extent:
                 raise InfeasibleActionError(
-                    f"the fallback must be one action inside the set; got {fallback!r}, outside by {excess:.3g}."
+                    f"the fallback action must lie inside the set; it is outside by {excess:.3g}. Give an action "
+                    "that is always allowed, such as doing nothing."
                 )
             self.fallback = action[0].copy()
 

@@ -130,10 +130,36 @@ def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
         feasible.Polytope(dimension=3, upper=1 / 3),
         feasible.Vertices([[0.0, 1.0, 5.0], [2.0, 0.1, -3.0]], lower=[-1, 0, -4], upper=[2, 1, 5]),
         feasible.Box([0.0, 0.5, 0.1 + 0.2], [1.0, 0.5, 7.0]),
+        feasible.RiskBudget(limit=0.7, factors=[[1.0], [0.5], [0.1]], specific=0.3, upper=0.9),
+        feasible.RiskBudget(np.eye(3), 0.6, A_ub=[[1, 1, 0]], b_ub=[0.8]),
+        feasible.Knapsack([1.0, 2.0, 3.0], 3.5, integer=True, on_failure="fallback", fallback=[0, 0, 0]),
+        feasible.TopK(3, 2, at_most=True),
+        feasible.Assignment(1, 3),
+        feasible.ShortestPath([("a", "b"), ("b", "c"), ("a", "c")], "a", "c"),
+        feasible.Product([feasible.Simplex(2), feasible.Product([feasible.Box(upper=[0.5])])]),
+        feasible.Product([feasible.Box(upper=[0.5]), feasible.RiskBudget(np.eye(2), 0.6)]),
     ]
     for omega in sets:
         ensemble = oe.WhiteBoxEnsemble(PROBLEM.models, omega, **QUICK).fit(PROBLEM.X, PROBLEM.Y)
         round_trip(ensemble, PROBLEM.X, tmp_path, **MEMBERS)
+
+
+def test_whole_numbers(tmp_path: Path) -> None:
+    omega = feasible.MixedInteger(A_ub=[[1.0, 2.0, 3.0]], b_ub=[3.5], integer=[0, 1])
+    X = PROBLEM.X[:10]
+    ensemble = oe.WhiteBoxEnsemble(PROBLEM.models[:1], omega, max_rounds=1).fit(X, PROBLEM.Y[:10])
+    ensemble.save(tmp_path / "whole.oe")
+    loaded = oe.load(tmp_path / "whole.oe", models=dict(PROBLEM.models[:1]))
+    np.testing.assert_array_equal(loaded.feasible.integer, [True, True, False])
+    np.testing.assert_array_equal(loaded.decide(X), ensemble.decide(X))
+
+
+def test_a_product_with_an_oracle_is_given_again(tmp_path: Path) -> None:
+    product = feasible.Product([feasible.Simplex(2), feasible.Oracle(lambda C: C > 0, 1)])
+    ensemble = oe.WhiteBoxEnsemble(PROBLEM.models, product, **QUICK).fit(PROBLEM.X, PROBLEM.Y)
+    round_trip(ensemble, PROBLEM.X, tmp_path, feasible=product, **MEMBERS)
+    with pytest.raises(InputError, match=r"feasible set \(Product\) cannot be saved"):
+        oe.load(tmp_path / "first.oe", **MEMBERS)
 
 
 def test_an_oracle_is_given_again(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ _LEARNED = (
     "stopped_",
     "worst_violation_",
 )
+_SET = "feasible/"
 _FRAMES = ("history_", "guarantees_", "conditional_")
 
 
@@ -173,15 +174,37 @@ def _groups(saved: dict[str, Any], given: Any) -> Any:
 
 
 def _pack_set(omega: FeasibleSet, arrays: Arrays) -> dict[str, Any]:
-    spec = to_spec(omega)
     arrays["lower"], arrays["upper"] = omega.lower, omega.upper
+    spec = to_spec(omega)
+    plain = _pack_spec(spec or {}, arrays, _SET)
+    return {"kind": type(omega).__name__, "saved": spec is not None, "arguments": plain}
+
+
+def _pack_spec(spec: dict[str, Any], arrays: Arrays, prefix: str) -> dict[str, Any]:
+    """Put a set's arrays among the others under their names, and return the rest; so for each block of a product."""
     plain: dict[str, Any] = {}
-    for name, value in (spec or {}).items():
+    for name, value in spec.items():
         if isinstance(value, np.ndarray):
-            arrays[f"feasible/{name}"] = value
+            arrays[prefix + name] = value
+        elif name == "blocks":
+            plain[name] = [
+                {"kind": block["kind"], "spec": _pack_spec(block["spec"], arrays, f"{prefix}{number}/")}
+                for number, block in enumerate(value)
+            ]
         else:
             plain[name] = _plain(value)
-    return {"kind": type(omega).__name__, "saved": spec is not None, "arguments": plain}
+    return plain
+
+
+def _unpack_spec(plain: dict[str, Any], arrays: Arrays, prefix: str) -> dict[str, Any]:
+    names = (name.removeprefix(prefix) for name in arrays if name.startswith(prefix))
+    spec = {**plain, **{name: arrays[prefix + name] for name in names if "/" not in name}}
+    if "blocks" in spec:
+        spec["blocks"] = [
+            {"kind": block["kind"], "spec": _unpack_spec(block["spec"], arrays, f"{prefix}{number}/")}
+            for number, block in enumerate(spec["blocks"])
+        ]
+    return spec
 
 
 def _unpack_set(saved: dict[str, Any], arrays: Arrays, given: FeasibleSet | None) -> FeasibleSet:
@@ -200,10 +223,8 @@ def _unpack_set(saved: dict[str, Any], arrays: Arrays, given: FeasibleSet | None
 
 
 def _saved_set(saved: dict[str, Any], arrays: Arrays) -> FeasibleSet:
-    prefix = "feasible/"
-    stored = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     try:
-        return from_spec(saved["kind"], {**saved["arguments"], **stored})
+        return from_spec(saved["kind"], _unpack_spec(saved["arguments"], arrays, _SET))
     except OptEnsembleError as error:
         raise LookupError(f"its feasible set cannot be made: {error}") from error
 

@@ -6,21 +6,52 @@ from typing import Any
 
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._check import Report, check
+from optensemble.feasible.assignment import Assignment
 from optensemble.feasible.box import Box
+from optensemble.feasible.cvxpy_set import CvxpySet
+from optensemble.feasible.knapsack import Knapsack
+from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.oracle import Oracle
 from optensemble.feasible.polytope import Polytope
+from optensemble.feasible.product import Product
+from optensemble.feasible.pyepo_set import PyEPOSet
 from optensemble.feasible.risk_budget import RiskBudget
+from optensemble.feasible.shortest_path import ShortestPath
 from optensemble.feasible.simplex import Simplex
+from optensemble.feasible.top_k import TopK
 from optensemble.feasible.vertices import Vertices
 
-__all__ = ["Box", "FeasibleSet", "Oracle", "Polytope", "RiskBudget", "Simplex", "Vertices"]
+__all__ = [
+    "Assignment",
+    "Box",
+    "CvxpySet",
+    "FeasibleSet",
+    "Knapsack",
+    "MixedInteger",
+    "Oracle",
+    "Polytope",
+    "Product",
+    "PyEPOSet",
+    "Report",
+    "RiskBudget",
+    "ShortestPath",
+    "Simplex",
+    "TopK",
+    "Vertices",
+    "check",
+]
 
-_KINDS: dict[str, type[FeasibleSet]] = {kind.__name__: kind for kind in (Box, Polytope, RiskBudget, Simplex, Vertices)}
+_SAVED = (Assignment, Box, Knapsack, MixedInteger, Polytope, Product, RiskBudget, ShortestPath, Simplex, TopK, Vertices)
+_KINDS: dict[str, type[FeasibleSet]] = {kind.__name__: kind for kind in _SAVED}
 
 
 def to_spec(omega: FeasibleSet) -> dict[str, Any] | None:
     """Return the arguments that make a set again, or None if only its owner can make it."""
-    return omega.spec() if _KINDS.get(type(omega).__name__) is type(omega) else None
+    blocks = omega.blocks if isinstance(omega, Product) else ()
+    if _KINDS.get(type(omega).__name__) is not type(omega) or any(to_spec(block) is None for block in blocks):
+        return None
+    return omega.spec()
 
 
 def from_spec(kind: str, spec: dict[str, Any]) -> FeasibleSet:
@@ -35,6 +66,8 @@ def from_spec(kind: str, spec: dict[str, Any]) -> FeasibleSet:
             "be saved: give it again as feasible=."
         )
     try:
+        if kind == "Product":
+            spec = {"blocks": [from_spec(block["kind"], block["spec"]) for block in spec["blocks"]]}
         return _KINDS[kind](**spec)
-    except TypeError as error:
+    except (KeyError, TypeError) as error:
         raise InputError(f"the saved {kind} does not fit this version's arguments ({error}).") from error

@@ -11,7 +11,7 @@ from scipy.linalg import qr
 from optensemble._types import Floats
 
 MOST_CANDIDATES = 50_000
-MOST_VERTICES = 4096
+MOST_VERTICES = 256
 """Beyond this, a row by the simplex method costs less than looking at every vertex."""
 
 _INSIDE = 1e-9

@@ -44,11 +44,18 @@ class LinearProgram:
 
     def argmax(self, coefficients: Floats, rows: Any = None) -> Floats:
         """Return an optimal action for each row; ``rows`` are the numbers under which errors name them."""
+        actions, reasons = self.try_argmax(coefficients)
+        for row, reason in reasons.items():
+            raise SolverError(f"row {row if rows is None else rows[row]} could not be solved: {reason}")
+        return actions
+
+    def try_argmax(self, coefficients: Floats) -> tuple[Floats, dict[int, str]]:
+        """Return an action for each row, and for those that could not be solved the reason."""
         solver = self._solver()
         basis = _as_basis(*self._basis)
         largest = np.abs(coefficients).max(axis=1, keepdims=True)
         costs = coefficients / np.where(largest > 0, largest, 1.0)
-        actions = np.empty_like(coefficients)
+        actions, reasons = np.zeros_like(coefficients), {}
         for i, cost in enumerate(costs):
             # Setting the basis alone keeps edge weights and factors of the row before, and they break ties.
             solver.clearSolver()
@@ -58,9 +65,11 @@ class LinearProgram:
             if status != highspy.HighsModelStatus.kOptimal:
                 solver.clearSolver()
                 status = _run(solver)
-            _require_optimal(status, f"row {i if rows is None else rows[i]}")
-            actions[i] = solver.getSolution().col_value
-        return actions
+            if status == highspy.HighsModelStatus.kOptimal:
+                actions[i] = solver.getSolution().col_value
+            else:
+                reasons[i] = _diagnosis(status)
+        return actions, reasons
 
     def extent(self, coordinate: int, sign: float) -> float:
         """Return the largest (sign 1) or smallest (sign -1) value of a coordinate."""
@@ -125,11 +134,14 @@ def _run(solver: Any) -> Any:
 
 def _require_optimal(status: Any, what: str) -> None:
     if status != highspy.HighsModelStatus.kOptimal:
-        raise SolverError(
-            f"{what} could not be solved: HiGHS ended with status {status.name}. The likely cause is a set "
-            "of constraints with nearly parallel rows, or with coefficients that differ by many orders of "
-            "magnitude; rescale or simplify them."
-        )
+        raise SolverError(f"{what} could not be solved: {_diagnosis(status)}")
+
+
+def _diagnosis(status: Any) -> str:
+    return (
+        f"HiGHS ended with status {status.name}. The likely cause is a set of constraints with nearly parallel rows, "
+        "or with coefficients that differ by many orders of magnitude; rescale or simplify them."
+    )
 
 
 def _as_basis(columns: list[int], rows: list[int]) -> Any:

@@ -8,10 +8,10 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._types import Floats
+from optensemble._types import Floats, Indices
 from optensemble._validation import as_floats, describe_rows
 from optensemble.exceptions import InfeasibleActionError, InputError
-from optensemble.feasible._base import FEASIBILITY, FeasibleSet, as_dimension
+from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Unsolved, as_dimension
 
 
 @final
@@ -32,6 +32,9 @@ class Oracle(FeasibleSet):
         A box around the set.
     contains
         Takes actions and returns a boolean mask with one entry per row; left out, only the box is checked.
+    on_failure, fallback
+        What to do with a row for which the function returns NaN or an action outside the set: "raise" an error, or
+        take the "fallback" action and warn.
 
     Examples
     --------
@@ -47,6 +50,8 @@ class Oracle(FeasibleSet):
         lower: npt.ArrayLike = 0.0,
         upper: npt.ArrayLike = 1.0,
         contains: Callable[[Floats], npt.ArrayLike] | None = None,
+        on_failure: str = "raise",
+        fallback: npt.ArrayLike | None = None,
     ) -> None:
         for name, value in (("function", function), ("contains", contains)):
             if not callable(value) and not (name == "contains" and value is None):
@@ -54,18 +59,40 @@ class Oracle(FeasibleSet):
         self.function = function
         self.contains = contains
         self._set_bounds(lower, upper, as_dimension(dimension))
+        self._set_failure(on_failure, fallback)
 
     def _argmax(self, coefficients: Floats) -> Floats:
         if not len(coefficients):
             return coefficients.copy()
-        actions = as_floats(self.function(coefficients.copy()), "the oracle's actions")
+        answer, missing = self._fill_in(self.function(coefficients.copy()))
+        actions = as_floats(answer, "the oracle's actions")
         if actions.shape != coefficients.shape:
             raise InputError(
                 f"the oracle must return one action for each row, of shape {coefficients.shape}; got an "
                 f"array of shape {actions.shape}. It is called with a whole batch, not row by row."
             )
-        self._require_inside(actions)
+        if self.fallback is None:
+            self._require_inside(actions)
+        elif reasons := self._reasons(actions, missing):
+            raise Unsolved(np.clip(actions, self.lower, self.upper), reasons)
         return np.clip(actions, self.lower, self.upper)
+
+    def _fill_in(self, answer: npt.ArrayLike) -> tuple[npt.ArrayLike, Indices]:
+        """Put the fallback, if there is one, into rows that are not finite; return which they are."""
+        values = np.array(answer)
+        if self.fallback is None or values.dtype.kind != "f" or values.shape[1:] != (self.dimension,):
+            return answer, np.empty(0, dtype=np.int64)
+        missing = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        values[missing] = self.fallback
+        return values, missing
+
+    def _reasons(self, actions: Floats, missing: Indices) -> dict[int, str]:
+        """Say for each row that cannot be used what is wrong with it."""
+        excess = self._outside_box(actions)
+        reasons = {int(row): "contains= refuses the oracle's action." for row in np.flatnonzero(~self._inside(actions))}
+        for row in np.flatnonzero(excess > FEASIBILITY * self.extent):
+            reasons[int(row)] = f"the oracle left the bounds by {excess[row]:.3g}."
+        return reasons | {int(row): "the oracle returned NaN or infinity." for row in missing}
 
     def _require_inside(self, actions: Floats) -> None:
         excess = self._outside_box(actions)

@@ -11,13 +11,18 @@ from scipy import sparse
 from optensemble._types import Floats
 from optensemble._validation import as_floats, require_finite
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, as_bounds, as_dimension, bound_length
+from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, as_dimension, bound_length
 from optensemble.feasible._enumeration import enumerate_vertices, snap
 from optensemble.feasible._highs import LinearProgram
+from optensemble.feasible._simplex_kernel import simplex_kernel
+from optensemble.feasible._standard_form import standard_form
 from optensemble.feasible._vertex_kernel import vertex_kernel
 
 _MOST_DENSE = 1_000_000
-"""Constraints with more entries than this are never enumerated, nor made dense."""
+"""Constraints with more entries than this are never made dense."""
+
+_MOST_TABLEAU = 150_000
+"""With a larger tableau than this HiGHS is faster, because it leaves out zeros."""
 
 Sparse = Any
 """A SciPy sparse array by rows."""
@@ -29,10 +34,15 @@ _ONE_SET = "One fixed set for all rows is supported; a set per row is not."
 class Polytope(FeasibleSet):
     """``A_ub a <= b_ub``, ``A_eq a = b_eq``, ``lower <= a <= upper``: a linear programme for each row.
 
-    Where the vertices are few they are listed once, in ascending lexicographic order, and every row takes the
-    best of them: values within ``1e-12 * sum_j max_v |v_j| |c_j|`` of the best are tied, and the lowest
-    vertex wins. Otherwise each row is solved by HiGHS from one reference basis; tied rows then take a vertex
-    that depends on the set and the row alone.
+    Where the vertices are few (at most 256, found among at most 50,000 candidates) they are listed once, in ascending
+    lexicographic order, and every row takes the best of them: values within ``1e-12 * sum_j max_v |v_j| |c_j|`` of the
+    best are tied, and the lowest vertex wins.
+
+    Otherwise each row is solved by a compiled dual simplex method, always from the same basis. Its reduced costs are
+    tied if they are within 1e-12 of 0, beside coefficients scaled to 1; among tied actions the one of least
+    ``sum_j exp(-2 j / d) a_j`` wins: small actions, and zeros in the first coordinates before zeros in the last. Rows
+    that rounding keeps it from solving, and sets with more than 150,000 numbers in their tableau, are left to HiGHS,
+    which starts from one basis too; tied rows then take a vertex that depends on the set and the row alone.
 
     Parameters
     ----------
@@ -46,6 +56,8 @@ class Polytope(FeasibleSet):
         constraints imply; if they imply none the set is unbounded.
     dimension
         The number of coordinates, if neither constraints nor bounds tell.
+    on_failure, fallback
+        What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
 
     Examples
     --------
@@ -63,6 +75,8 @@ class Polytope(FeasibleSet):
         lower: npt.ArrayLike = 0.0,
         upper: npt.ArrayLike = 1.0,
         dimension: int | None = None,
+        on_failure: str = "raise",
+        fallback: npt.ArrayLike | None = None,
     ) -> None:
         given = _as_matrix(A_ub, "A_ub"), _as_matrix(A_eq, "A_eq")
         d = _find_dimension(given[0], given[1], lower, upper, dimension)
@@ -71,9 +85,10 @@ class Polytope(FeasibleSet):
         low, high = as_bounds(lower, upper, d)
         self._set_bounds(*self._tighten(low, high), d)
         self._program = self._linear_program(self.lower, self.upper)
-        self._vertices = self._enumerate()
-        if self._vertices is not None:
-            self.kernel = vertex_kernel(self._vertices)
+        self._vertices: Floats | None = None
+        if d * (len(self._ub[1]) + len(self._eq[1])) <= _MOST_DENSE:
+            self._compile()
+        self._set_failure(on_failure, fallback)
 
     @property
     def vertices(self) -> Floats | None:
@@ -81,8 +96,11 @@ class Polytope(FeasibleSet):
         return None if self._vertices is None else self._vertices.copy()
 
     def _argmax(self, coefficients: Floats) -> Floats:
-        actions = snap(self._program.argmax(coefficients), self.lower, self.upper)
-        return np.clip(actions, self.lower, self.upper) + 0.0
+        found, reasons = self._program.try_argmax(coefficients)
+        actions = np.clip(snap(found, self.lower, self.upper), self.lower, self.upper) + 0.0
+        if reasons:
+            raise Unsolved(actions, reasons)
+        return actions
 
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its largest excess over a bound, or over a row scaled to a size near 1."""
@@ -97,6 +115,7 @@ class Polytope(FeasibleSet):
             "lower": self.lower.copy(),
             "upper": self.upper.copy(),
             "dimension": self.dimension,
+            **self._failure_spec(),
         }
         for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
             arguments[f"A_{name}"] = matrix.toarray() if len(right) else None
@@ -118,11 +137,16 @@ class Polytope(FeasibleSet):
                 bound[j] = program.extent(int(j), sign)
         return lower, np.maximum(lower, upper)
 
-    def _enumerate(self) -> Floats | None:
-        if self.dimension * (len(self._ub[1]) + len(self._eq[1])) > _MOST_DENSE:
-            return None
+    def _compile(self) -> None:
+        """List the vertices, or lay out the tableau, if they are small enough."""
         (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
-        return enumerate_vertices(A_ub.toarray(), b_ub, A_eq.toarray(), b_eq, self.lower, self.upper)
+        constraints = A_ub.toarray(), b_ub, A_eq.toarray(), b_eq, self.lower, self.upper
+        self._vertices = enumerate_vertices(*constraints)
+        if self._vertices is not None:
+            self.kernel = vertex_kernel(self._vertices)
+        elif (form := standard_form(*constraints)).matrix.size <= _MOST_TABLEAU:
+            weights = np.exp(-2.0 * np.arange(self.dimension) / self.dimension)
+            self.kernel = simplex_kernel(form, self.lower, self.upper, weights)
 
 
 def _as_matrix(value: Any, name: str) -> Sparse | None:

@@ -6,33 +6,38 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linprog
 
-from optensemble._kernel import make_kernel
 from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import _cone, _supports
-from optensemble.feasible._base import TIE, FeasibleSet
+from optensemble.feasible._base import TIE, FeasibleSet, Unsolved
+from optensemble.feasible._critical_line import line_kernel
 from optensemble.feasible._highs import LinearProgram
 
 _CLOSED_FORM = 8
-"""Up to this dimension all supports (255 of them) are tried in closed form."""
+"""Up to this dimension all supports (255 of them) are known in closed form."""
 
 
 @final
 class RiskBudget(FeasibleSet):
-    """Portfolio weights under a risk cap: ``a >= 0, sum(a) = 1, a'Ca <= limit``.
+    """Portfolio weights under a risk cap: ``a >= 0, sum(a) = 1, a'Ca <= limit``; optionally caps and sectors.
 
-    Up to 8 coordinates the action is the best of a closed form over all supports. Candidates are tried in a
-    fixed order: single coordinates first, then supports by size and in lexicographic order; a later one must
-    beat the earlier ones by more than 1e-12 of the row's largest coefficient, so that ties go to the first.
+    Up to 8 coordinates, without caps and sectors, the action is the best of a closed form over all supports.
+    Candidates have a fixed order: single coordinates first, then supports by size and in lexicographic order; a
+    later one must beat the earlier ones by more than 1e-12 of the row's largest coefficient, so that ties go to the first.
 
-    Beyond, Clarabel finds the support, at a tolerance of 1e-12, and the closed form on that support gives the
-    action. Where rounding keeps its optimality from being confirmed, Clarabel's own action is taken if its
-    gap and residuals are below 1e-9 ("Solved" or "AlmostSolved"); any other row is a ``SolverError``. If a
-    tied largest coefficient may take everything, the lowest index does; a row of equal coefficients otherwise
-    gets the portfolio of least variance. Where the limit is the least attainable variance (within 1e-9 of
-    itself, or 1e-12 of the largest variance) the portfolios of that variance are left, a polytope for HiGHS.
+    Otherwise the critical line is followed: the best portfolio as a function of the price of variance, from the
+    portfolio of least variance until the limit is met. The action is then computed from the coordinates that are
+    held and the constraints that bind alone. If a tied largest coefficient may take everything, the lowest index does
+    (with caps: the largest coefficients are filled up, tied ones in the order of their indices, if the limit allows);
+    otherwise the least variance decides among tied actions, and a row of equal coefficients gets the least variance of
+    all. Rows that the line does not reach, because rounding or ties leave nothing to confirm, are solved by Clarabel
+    at a tolerance of 1e-12; where its gap and residuals stay above 1e-9 the row is a ``SolverError``.
+
+    Where the limit is the least attainable variance (within 1e-9 of itself, or 1e-12 of the largest variance) the
+    portfolios of that variance are left, a polytope for HiGHS.
 
     Parameters
     ----------
@@ -40,83 +45,176 @@ class RiskBudget(FeasibleSet):
         Symmetric and positive semidefinite, of shape (dimension, dimension); it may be singular.
     limit
         The largest variance allowed.
+    factors, specific
+        Instead of the covariance, a factor model of it: ``factors @ factors.T + diag(specific)``, with factors of shape
+        (dimension, how many) and specific variances (a number, or one for each coordinate).
+    upper
+        The largest weight: a number, or one for each coordinate.
+    A_ub, b_ub, A_eq, b_eq
+        Further constraints ``A_ub a <= b_ub`` and ``A_eq a = b_eq``, such as the largest weight of a sector.
+    on_failure, fallback
+        What to do with a row that cannot be solved: "raise", or take the "fallback" action and warn.
 
     Examples
     --------
     >>> RiskBudget([[4.0, 0.0], [0.0, 1.0]], limit=2.0).argmax([[1.0, 0.0], [0.0, 1.0]]).round(3)
     array([[0.69, 0.31],
            [0.  , 1.  ]])
+    >>> RiskBudget(factors=[[1.0], [1.0], [0.5]], specific=0.1, limit=0.9, upper=0.6).argmax([[3.0, 2.0, 1.0]]).round(3)
+    array([[0.6  , 0.202, 0.198]])
     """
 
-    def __init__(self, covariance: npt.ArrayLike, limit: float) -> None:
-        self.covariance = _as_covariance(covariance)
+    def __init__(
+        self,
+        covariance: npt.ArrayLike | None = None,
+        limit: float | None = None,
+        *,
+        factors: npt.ArrayLike | None = None,
+        specific: npt.ArrayLike | None = None,
+        upper: npt.ArrayLike = 1.0,
+        A_ub: npt.ArrayLike | None = None,
+        b_ub: npt.ArrayLike | None = None,
+        A_eq: npt.ArrayLike | None = None,
+        b_eq: npt.ArrayLike | None = None,
+        on_failure: str = "raise",
+        fallback: npt.ArrayLike | None = None,
+    ) -> None:
+        self._factors, self.covariance = _read_risk(covariance, factors, specific)
+        if limit is None:
+            raise InputError("limit= is missing: give the largest variance allowed.")
         self.limit = float(as_floats(limit, "limit", ndim=0))
-        self._set_bounds(0.0, 1.0, len(self.covariance))
-        small = self.dimension <= _CLOSED_FORM
-        largest = float(np.diag(self.covariance).max())
-        self._slack = max(1e-9 * self.limit, 1e-12 * largest)
-        least = _supports.least_variance if small else _cone.least_variance
-        self._program: _cone.ConeProgram | LinearProgram
-        self._centre, self.least_variance = least(self.covariance)
+        self._set_bounds(0.0, upper, len(self.covariance))
+        self._ub = _as_rows(A_ub, b_ub, "ub", self.dimension)
+        self._eq = _as_rows(A_eq, b_eq, "eq", self.dimension)
+        self._rows = self._collect_rows()
+        self._slack = max(1e-9 * self.limit, 1e-12 * float(np.diag(self.covariance).max()))
+        small = self.dimension <= _CLOSED_FORM and self._plain
+        self._centre, self.least_variance = (
+            _supports.least_variance(self.covariance) if small else _cone.least_variance(self.covariance, self._rows)
+        )
         if self.least_variance > self.limit + self._slack:
             raise EmptySetError(
                 f"no portfolio has a variance of at most {self.limit:.6g}; the least attainable variance is "
                 f"{self.least_variance:.6g}. Raise limit= to at least that."
             )
+        self._program: _cone.ConeProgram | LinearProgram
+        risk = self.covariance, self.limit, self._slack, self._centre
         if small:
-            table = _supports.list_supports(self.covariance, self.limit, self._slack)
-            self.kernel = make_kernel(
-                _supports.best_on_supports,
-                floats=[
-                    table.centres,
-                    table.directions,
-                    table.slacks,
-                    self.covariance,
-                    self._centre,
-                    [self.limit, self._slack],
-                ],
-                ints=[table.sizes, table.members],
-            )
+            self.kernel = _supports.supports_kernel(*risk)
         elif self.limit - self.least_variance > self._slack:
-            self._program = _cone.ConeProgram(self.covariance, self.limit)
+            self._program = _cone.ConeProgram(self.covariance, self.limit, self._rows)
+            self.kernel = line_kernel(*risk, self._rows)
         else:
-            self._program = _cone.least_variance_face(self.covariance, self._centre)
+            self._program = _cone.least_variance_face(self.covariance, self._centre, self._rows)
+        self._set_failure(on_failure, fallback)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether there are neither caps nor sectors."""
+        return len(self._rows.b) == 1 and bool((self.upper >= 1.0).all())
+
+    def _collect_rows(self) -> _cone.Rows:
+        """Return all linear constraints, scaled and without redundant equalities, or say that they contradict."""
+        if self.upper.sum() < 1.0:
+            raise EmptySetError(
+                f"no portfolio is feasible: the weights must sum to 1, and the caps upper= to only "
+                f"{self.upper.sum():.6g}. Raise upper=."
+            )
+        A, b = np.ones((1, self.dimension)), np.ones(1)
+        for row, right in zip(*_scaled(*self._eq), strict=True):
+            if np.linalg.matrix_rank(np.vstack([A, row])) > len(A):
+                A, b = np.vstack([A, row]), np.append(b, right)
+        (ub, b_ub), (eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        excess = _least_excess(np.vstack([ub, eq, -eq]), np.concatenate([b_ub, b_eq, -b_eq]), self.upper)
+        if excess > 1e-9:
+            raise EmptySetError(
+                "no portfolio satisfies A_ub, b_ub, A_eq, b_eq, the caps upper= and a sum of 1 together: some constraint "
+                f"is missed by at least {excess:.3g} (rows scaled to a largest entry of 1). Check their signs, and that "
+                "the sectors leave room for weights that sum to 1."
+            )
+        return _cone.Rows(np.vstack([A, ub]), np.concatenate([b, b_ub]), len(b), self.upper)
 
     def _argmax(self, coefficients: Floats) -> Floats:
-        actions = self._by_solver(coefficients)
-        _supports.pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
-        return actions
-
-    def _by_solver(self, coefficients: Floats) -> Floats:
         size = np.abs(coefficients).max(axis=1, keepdims=True)
         scaled = coefficients / np.where(size > 0, size, 1.0)
         scaled -= scaled.max(axis=1, keepdims=True)
-        actions = np.tile(self._centre, (len(coefficients), 1))
-        alone = (scaled >= -TIE) & (np.diag(self.covariance) <= self.limit)
+        spread = -scaled.min(axis=1, keepdims=True)
+        scaled /= np.where(spread > TIE, spread, 1.0)
+        found, reasons = self._program.try_argmax(scaled)
+        actions = _cone.inside(found, self.upper)
+        actions[spread[:, 0] <= TIE] = self._centre
+        alone = (scaled >= -TIE) & (np.diag(self.covariance) <= self.limit) & self._plain
         single = alone.any(axis=1)
         actions[single] = np.eye(self.dimension)[alone[single].argmax(axis=1)]
-        spread = -scaled.min(axis=1, keepdims=True)
-        rows = np.flatnonzero(~single & (spread[:, 0] > TIE))
-        if rows.size:
-            found = np.maximum(self._program.argmax(scaled[rows] / spread[rows], rows), 0.0)
-            actions[rows] = found / found.sum(axis=1, keepdims=True)
+        _supports.pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
+        self._polish(coefficients, actions, reasons)
+        if reasons:
+            raise Unsolved(actions, reasons)
         return actions
 
+    def _polish(self, coefficients: Floats, actions: Floats, reasons: dict[int, str]) -> None:
+        """Take the kernel's action where it can prove an active set near an approximate action."""
+        if self.kernel is not None:
+            exact, status = actions.copy(), np.zeros(len(actions), dtype=np.int64)
+            self.kernel(np.ascontiguousarray(coefficients), True, exact, status)
+            for row in np.flatnonzero(status == 0):
+                actions[row] = exact[row]
+                reasons.pop(int(row), None)
+
     def violation(self, actions: Floats) -> Floats:
-        """Return for each row the largest of its negative weight, error in the sum, and risk excess.
+        """Return for each row the largest of its excess over a bound or constraint, error in the sum, and risk excess.
 
         The risk excess is ``a'Ca - limit`` relative to the limit (or to the largest variance, times 1e-3, if
-        that is more).
+        that is more). Constraints are scaled to a largest entry of 1.
         """
         variance = np.einsum("ij,ij->i", actions @ self.covariance, actions)
         excess = np.maximum(variance - self.limit, 0.0) / (1e9 * self._slack or 1.0)
-        total = np.abs(actions.sum(axis=1) - 1.0)
-        largest: Floats = np.maximum(np.maximum(excess, total), self._outside_box(actions))
+        (ub, b_ub), (eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        outside = np.column_stack(
+            [
+                self._outside_box(actions),
+                excess,
+                np.abs(actions.sum(axis=1) - 1.0),
+                actions @ ub.T - b_ub,
+                np.abs(actions @ eq.T - b_eq),
+            ]
+        )
+        largest: Floats = outside.max(axis=1)
         return largest
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
-        return {"covariance": self.covariance.copy(), "limit": self.limit}
+        arguments: dict[str, Any] = {"limit": self.limit, "upper": self.upper.copy(), **self._failure_spec()}
+        if self._factors is None:
+            arguments["covariance"] = self.covariance.copy()
+        else:
+            arguments["factors"], arguments["specific"] = (part.copy() for part in self._factors)
+        for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
+            if len(right):
+                arguments[f"A_{name}"], arguments[f"b_{name}"] = matrix.copy(), right.copy()
+        return arguments
+
+
+def _read_risk(
+    covariance: npt.ArrayLike | None, factors: npt.ArrayLike | None, specific: npt.ArrayLike | None
+) -> tuple[tuple[Floats, Floats] | None, Floats]:
+    """Return the factor form, if that is given, and the covariance."""
+    if (covariance is None) == (factors is None) or (factors is None) != (specific is None):
+        raise InputError(
+            "the risk must be given once: either the covariance, or factors= and specific= together (specific=0.0 if "
+            "there is no specific risk)."
+        )
+    if covariance is not None:
+        return None, _as_covariance(covariance)
+    F = as_floats(factors, "the factors", ndim=2)
+    D = as_floats(specific, "the specific variances")
+    if not len(F) or D.shape not in ((), (len(F),)) or (D < 0).any():
+        raise InputError(
+            f"factors must have a row for each coordinate, and specific must be a number or one for each, none of them "
+            f"negative; got arrays of shape {F.shape} and {D.shape}, the least specific variance being "
+            f"{D.min(initial=np.inf):.3g}."
+        )
+    return (F, D), _as_covariance(F @ F.T + np.diag(np.broadcast_to(D, len(F))))
 
 
 def _as_covariance(value: npt.ArrayLike) -> Floats:
@@ -141,3 +239,34 @@ def _as_covariance(value: npt.ArrayLike) -> Floats:
             "negative eigenvalues to zero, or shrink the matrix toward its diagonal."
         )
     return symmetric
+
+
+def _as_rows(A: npt.ArrayLike | None, b: npt.ArrayLike | None, name: str, d: int) -> tuple[Floats, Floats]:
+    if (A is None) != (b is None):
+        raise InputError(f"A_{name} and b_{name} go together; only one of them is given.")
+    if A is None or b is None:
+        return np.empty((0, d)), np.empty(0)
+    matrix, right = np.atleast_2d(as_floats(A, f"A_{name}")), np.atleast_1d(as_floats(b, f"b_{name}"))
+    if matrix.ndim != 2 or matrix.shape[1] != d or right.shape != (len(matrix),):
+        raise InputError(
+            f"A_{name} must have {d} columns, one for each coordinate, and b_{name} one entry for each of its rows; got "
+            f"arrays of shape {matrix.shape} and {right.shape}."
+        )
+    return matrix, right
+
+
+def _scaled(A: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Divide each row by its largest entry; a row of zeros stays as it is."""
+    size = np.abs(A).max(axis=1, initial=0.0)
+    size[size == 0.0] = 1.0
+    return A / size[:, None], b / size
+
+
+def _least_excess(A: Floats, b: Floats, upper: Floats) -> float:
+    """Return by how much ``A a <= b`` must be missed by weights between 0 and their caps that sum to 1."""
+    if not len(b):
+        return 0.0
+    d = len(upper)
+    columns, cost = np.column_stack([A, -np.ones(len(b))]), np.append(np.zeros(d), 1.0)
+    total, bounds = np.append(np.ones(d), 0.0)[None], [*((0.0, cap) for cap in upper), (0.0, None)]
+    return float(linprog(cost, A_ub=columns, b_ub=b, A_eq=total, b_eq=[1.0], bounds=bounds)["fun"])

@@ -1,0 +1,289 @@
+"""Linear constraints on coordinates some or all of which are whole numbers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, final
+
+import highspy
+import numba
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from optensemble._types import Floats, Indices
+from optensemble.exceptions import EmptySetError, InputError, SolverError
+from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
+from optensemble.feasible.polytope import Polytope, _as_matrix, _as_rows, _find_dimension, _scaled
+
+_OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "mip_rel_gap": 0.0,
+    "mip_abs_gap": 0.0,
+    "mip_feasibility_tolerance": 1e-10,
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+
+_BITS = 40
+"""Costs are rounded to this many bits below the largest of their row."""
+
+_INSIDE = 1e-9
+"""Actions further outside than this, relative to the extent, are not accepted."""
+
+_POLL = 0.1
+"""Seconds between two looks for an interrupt, on systems where waiting hides it."""
+
+
+@final
+class MixedInteger(FeasibleSet):
+    """``A_ub a <= b_ub``, ``A_eq a = b_eq``, ``lower <= a <= upper``, and some or all coordinates whole numbers.
+
+    Each row is a mixed-integer programme of its own, solved by HiGHS to a gap of 0, as many rows at once as numba has
+    threads. Whole numbers are exact; where rounding them would move an action outside, the other coordinates are
+    solved again as a linear programme. Coefficients are first rounded to 40 bits below the largest of their row, so
+    that rows tied but for rounding get the same action: which one depends on the set and the row alone.
+
+    Parameters
+    ----------
+    A_ub, b_ub
+        Inequalities: a matrix (a SciPy sparse one too) with a column for each coordinate, and its right-hand sides.
+    A_eq, b_eq
+        Equalities, likewise.
+    lower, upper
+        Numbers, or one for each coordinate. An infinite bound is replaced by the tightest one that the constraints
+        imply without the whole numbers; if they imply none the set is unbounded.
+    integer
+        Which coordinates are whole numbers: True for all, a boolean mask, or a list of their indices.
+    dimension
+        The number of coordinates, if neither constraints nor bounds tell.
+    on_failure, fallback
+        What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
+
+    Examples
+    --------
+    >>> knapsack = MixedInteger(A_ub=[[3, 4, 5]], b_ub=[8])
+    >>> knapsack.argmax([[3.0, 4.0, 6.0], [1.0, 3.0, 1.0]])
+    array([[1., 0., 1.],
+           [1., 1., 0.]])
+    """
+
+    def __init__(
+        self,
+        A_ub: Any = None,
+        b_ub: npt.ArrayLike | None = None,
+        A_eq: Any = None,
+        b_eq: npt.ArrayLike | None = None,
+        lower: npt.ArrayLike = 0.0,
+        upper: npt.ArrayLike = 1.0,
+        integer: Any = True,
+        dimension: int | None = None,
+        on_failure: str = "raise",
+        fallback: npt.ArrayLike | None = None,
+    ) -> None:
+        given = _as_matrix(A_ub, "A_ub"), _as_matrix(A_eq, "A_eq")
+        d = _find_dimension(given[0], given[1], lower, upper, dimension)
+        self._ub = _as_rows(given[0], b_ub, "ub", d)
+        self._eq = _as_rows(given[1], b_eq, "eq", d)
+        self.integer = _as_mask(integer, d)
+        (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        self._rows: Any = sparse.csr_array(sparse.vstack([A_ub, A_eq]))
+        self._row_lower = np.concatenate([np.full(len(b_ub), -np.inf), b_eq])
+        self._row_upper = np.concatenate([b_ub, b_eq])
+        low, high = as_bounds(lower, upper, d)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            relaxed = Polytope(*self._ub, *self._eq, low, high, d)
+            low, high = relaxed.lower, relaxed.upper
+        self._set_bounds(*_whole_bounds(low, high, self.integer), d)
+        self._require_an_action()
+        self._set_failure(on_failure, fallback)
+
+    def _require_an_action(self) -> None:
+        _, failures = self._solve(np.zeros((1, self.dimension)))
+        if failures.get(0) in ("kInfeasible", "kUnboundedOrInfeasible"):
+            raise EmptySetError(
+                "no action satisfies all constraints together with the bounds and the whole numbers. Check the signs "
+                "of A_ub and b_ub, that upper= (1 unless given) leaves enough room, and that integer= names the right "
+                "coordinates."
+            )
+        if failures:
+            raise SolverError(f"a first feasible action could not be found: {_explain(failures[0])}")
+
+    def _argmax(self, coefficients: Floats) -> Floats:
+        actions, failures = self._solve(_rounded(coefficients))
+        if failures:
+            raise Unsolved(actions, {row: _explain(failure) for row, failure in failures.items()})
+        return actions
+
+    def _solve(self, costs: Floats) -> tuple[Floats, dict[int, str]]:
+        """Return an action for each row, and for rows without one why."""
+        actions = np.zeros_like(costs)
+        failures: dict[int, str] = {}
+        stop, local = threading.Event(), threading.local()
+
+        def solve(row: int) -> None:
+            if not hasattr(local, "solver"):
+                local.solver = self._build(self.integer, stop)
+            failure = _run(local.solver, costs[row])
+            if failure is None:
+                actions[row], failure = self._exact(_action(local.solver), costs[row], stop)
+            if failure is not None:
+                failures[row] = failure
+
+        in_background(solve, range(len(costs)), stop)
+        return actions, failures
+
+    def _exact(self, found: Floats, cost: Floats, stop: threading.Event) -> tuple[Floats, str | None]:
+        """Round the whole numbers; where that changes them, solve for the other coordinates once more."""
+        action, failure = self._round(found), None
+        if not self.integer.all() and (action != found)[self.integer].any():
+            solver = self._build(np.zeros_like(self.integer), stop)
+            columns = np.flatnonzero(self.integer).astype(np.int32)
+            solver.changeColsBounds(len(columns), columns, action[columns], action[columns])
+            failure = _run(solver, cost)
+            action = self._round(_action(solver))
+        if self.violation(action[None])[0] > _INSIDE * self.extent:
+            failure = "kRounded"
+        return action, failure
+
+    def _round(self, action: Floats) -> Floats:
+        rounded = np.where(self.integer, np.rint(action), action)
+        return np.asarray(np.clip(rounded, self.lower, self.upper) + 0.0, dtype=np.float64)
+
+    def _build(self, integer: npt.NDArray[np.bool_], stop: threading.Event) -> Any:
+        model = highspy.HighsLp()
+        model.num_row_, model.num_col_ = self._rows.shape
+        model.sense_ = highspy.ObjSense.kMaximize
+        model.col_cost_ = np.zeros(self.dimension)
+        model.col_lower_, model.col_upper_ = self.lower, self.upper
+        model.row_lower_, model.row_upper_ = self._row_lower, self._row_upper
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_, model.a_matrix_.index_ = self._rows.indptr, self._rows.indices
+        model.a_matrix_.value_ = self._rows.data
+        if integer.any():
+            kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
+            model.integrality_ = [kinds[int(whole)] for whole in integer]
+        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        for name, value in _OPTIONS.items():
+            solver.setOptionValue(name, value)
+        solver.passModel(model)
+        stop_by(solver, stop)
+        return solver
+
+    def violation(self, actions: Floats) -> Floats:
+        """Return for each row its largest excess: over a bound, a row scaled to a size near 1, or a whole number."""
+        values = actions @ self._rows.T
+        parts = np.abs(actions - np.rint(actions))[:, self.integer]
+        excess = np.concatenate([values - self._row_upper, self._row_lower - values, parts], axis=1)
+        largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1, initial=0.0))
+        return largest
+
+    def spec(self) -> dict[str, Any]:
+        """Return the keyword arguments that make this set again."""
+        arguments: dict[str, Any] = {
+            "lower": self.lower.copy(),
+            "upper": self.upper.copy(),
+            "integer": self.integer.copy(),
+            "dimension": self.dimension,
+        }
+        for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
+            arguments[f"A_{name}"] = matrix.toarray() if len(right) else None
+            arguments[f"b_{name}"] = right.copy() if len(right) else None
+        return {**arguments, **self._failure_spec()}
+
+
+def in_background(work: Callable[[int], None], pieces: Sequence[int], stop: threading.Event) -> None:
+    """Do pieces of work on threads of their own, and have them stopped when the caller is interrupted.
+
+    Python hears Ctrl-C on the main thread only, and not while that runs a solver. A fresh thread also lets HiGHS run
+    on one thread, whatever the user's own HiGHS was told before.
+    """
+    with ThreadPoolExecutor(max(1, min(numba.get_num_threads(), len(pieces)))) as pool:
+        futures = [pool.submit(work, piece) for piece in pieces]
+        try:
+            for future in futures:
+                while wait([future], timeout=_POLL).not_done:
+                    pass
+                future.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def stop_by(solver: Any, stop: threading.Event) -> None:
+    """Have HiGHS end whatever it does, with the status kInterrupt, soon after an event is set."""
+
+    def look(kind: Any, message: str, output: Any, answer: Any, data: Any) -> None:
+        if stop.is_set():
+            answer.user_interrupt = True
+
+    solver.setCallback(look, None)
+    for kind in ("Simplex", "Ipm", "Mip"):
+        solver.startCallback(getattr(highspy.cb.HighsCallbackType, f"kCallback{kind}Interrupt"))
+
+
+def _run(solver: Any, cost: Floats) -> str | None:
+    """Solve for one cost, with nothing left of the row before; return the status if that is not optimal."""
+    solver.clearSolver()
+    solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+    solver.run()
+    status = solver.getModelStatus()
+    return None if status == highspy.HighsModelStatus.kOptimal else str(status.name)
+
+
+def _action(solver: Any) -> Floats:
+    return np.array(solver.getSolution().col_value, dtype=np.float64)
+
+
+def _rounded(coefficients: Floats) -> Floats:
+    """Divide rows by their largest magnitude, and round away what may be noise of the last bits."""
+    largest = np.abs(coefficients).max(axis=1, keepdims=True)
+    costs = coefficients / np.where(largest > 0, largest, 1.0)
+    return np.asarray(np.rint(costs * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)
+
+
+def _explain(failure: str) -> str:
+    happened = "its whole numbers had to be rounded, and that moved it outside the constraints"
+    if failure != "kRounded":
+        happened = f"HiGHS ended with status {failure}"
+    return (
+        f"{happened}. The likely cause is a set of constraints with nearly parallel rows, or with coefficients that "
+        "differ by many orders of magnitude; rescale or simplify them."
+    )
+
+
+def _as_mask(integer: Any, dimension: int) -> npt.NDArray[np.bool_]:
+    if isinstance(integer, bool | np.bool_):
+        return np.full(dimension, bool(integer))
+    given = np.asarray(integer)
+    if given.dtype == np.bool_ and given.shape == (dimension,):
+        return given.copy()
+    mask = np.zeros(dimension, dtype=np.bool_)
+    if given.size == 0 and given.ndim == 1:
+        return mask
+    indices: Indices = given if given.dtype.kind in "iu" and given.ndim == 1 else np.array([dimension])
+    if indices.min() < -dimension or indices.max() >= dimension:
+        raise InputError(
+            f"integer must be True, a boolean mask of {dimension} entries, or a list of column numbers below "
+            f"{dimension}; got {integer!r}."
+        )
+    mask[indices] = True
+    return mask
+
+
+def _whole_bounds(lower: Floats, upper: Floats, integer: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Move the bounds of whole numbers to the whole numbers inside them."""
+    low = np.where(integer, np.ceil(lower - _INSIDE), lower)
+    high = np.where(integer, np.floor(upper + _INSIDE), upper)
+    empty = np.flatnonzero(low > high)
+    if empty.size:
+        j = empty[0]
+        raise EmptySetError(
+            f"no action is feasible: there is no whole number between the bounds {lower[j]:g} and {upper[j]:g} of "
+            f"coordinate {j}. Widen them, or leave the coordinate out of integer=."
+        )
+    return low + 0.0, high + 0.0

@@ -1,0 +1,123 @@
+"""A set that a PyEPO model describes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._types import Floats
+from optensemble.exceptions import InputError
+from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Unsolved, as_dimension
+from optensemble.feasible.mixed_integer import _rounded
+
+_SIGNS = {1: -1.0, -1: 1.0, "MINIMIZE": -1.0, "MAXIMIZE": 1.0}
+"""What the coefficients are multiplied by, for each of PyEPO's senses."""
+
+
+@final
+class PyEPOSet(FeasibleSet):
+    """The feasible set of a PyEPO ``optModel``, or of any object with its four names, solved row by row.
+
+    A set maximises: a model that minimises is given the coefficients with the opposite sign. They are divided by the
+    largest of their row, and rounded to 40 bits below it, so that neither the size of a row nor its last digits matter.
+    Each action is checked to be finite and within the bounds, and clipped to them; the model's own constraints are not
+    known here, hence ``violation`` sees the bounds alone.
+
+    The model is used by one thread at a time. Whether it carries something from one row to the next (many solvers
+    start from the last solution, which then chooses among tied actions) is up to the model:
+    :func:`optensemble.feasible.check` finds out. A model cannot be saved with an ensemble: give it again on loading.
+
+    Parameters
+    ----------
+    optmodel
+        An object with ``setObj(c)``, ``solve()`` that returns a solution and its objective, ``num_cost``, and
+        ``modelSense`` (``EPO.MINIMIZE`` or ``EPO.MAXIMIZE``).
+    lower, upper
+        A box around the set.
+    on_failure, fallback
+        What to do with a row for which the model fails: "raise" an error, or take the "fallback" action and warn.
+
+    Examples
+    --------
+    >>> class Cheapest:  # in place of pyepo.model.opt.optModel
+    ...     num_cost, modelSense = 3, 1
+    ...
+    ...     def setObj(self, c):
+    ...         self.best = int(np.argmin(c))
+    ...
+    ...     def solve(self):
+    ...         return np.eye(3)[self.best], None
+    >>> PyEPOSet(Cheapest()).argmax([[1.0, 3.0, 2.0]])
+    array([[0., 1., 0.]])
+    """
+
+    _one_at_a_time = threading.Lock()
+
+    def __init__(
+        self,
+        optmodel: Any,
+        lower: npt.ArrayLike = 0.0,
+        upper: npt.ArrayLike = 1.0,
+        on_failure: str = "raise",
+        fallback: npt.ArrayLike | None = None,
+    ) -> None:
+        missing = [name for name in ("setObj", "solve", "num_cost", "modelSense") if not hasattr(optmodel, name)]
+        if missing or isinstance(optmodel, type):
+            found = f"the class {optmodel.__name__}" if isinstance(optmodel, type) else type(optmodel).__name__
+            lack = f", which has no {missing[0]}" if missing else ""
+            raise InputError(
+                "optmodel must be an object with setObj, solve, num_cost and modelSense, as PyEPO's models are; "
+                f"got {found}{lack}."
+            )
+        self.optmodel = optmodel
+        self._sign = _as_sign(optmodel.modelSense)
+        self._set_bounds(lower, upper, as_dimension(optmodel.num_cost))
+        self._set_failure(on_failure, fallback)
+
+    def _argmax(self, coefficients: Floats) -> Floats:
+        actions, reasons = np.zeros_like(coefficients), {}
+        for row, cost in enumerate(self._sign * _rounded(coefficients) + 0.0):
+            try:
+                with self._one_at_a_time:
+                    self.optmodel.setObj(cost)
+                    solution = self.optmodel.solve()[0]
+                actions[row] = self._as_action(solution)
+            except Exception as error:
+                reasons[row] = f"the model raised {type(error).__name__}: {error}"
+        if reasons:
+            raise Unsolved(actions, reasons)
+        return actions
+
+    def _as_action(self, solution: Any) -> Floats:
+        if hasattr(solution, "detach"):  # a tensor, which may be on another device
+            solution = solution.detach().cpu().numpy()
+        action = np.array(list(solution.values()) if isinstance(solution, dict) else solution, dtype=np.float64)
+        if action.shape != (self.dimension,):
+            raise InputError(f"the solution must have {self.dimension} entries; got shape {action.shape}.")
+        excess = float(self._outside_box(action[None])[0])
+        if not excess <= FEASIBILITY * self.extent:
+            raise InputError(
+                f"the solution must be finite and within the bounds; it leaves them by {excess:.3g}. Give the model's "
+                "true lower= and upper=."
+            )
+        return np.clip(action, self.lower, self.upper) + 0.0
+
+    def violation(self, actions: Floats) -> Floats:
+        """Return for each row its excess over the bounds; the model's constraints are not known here."""
+        return self._outside_box(actions)
+
+    def spec(self) -> None:
+        """Return None: a model is code, which cannot be saved."""
+
+
+def _as_sign(sense: Any) -> float:
+    for value in (sense, getattr(sense, "value", None), getattr(sense, "name", None)):
+        key = value.upper() if isinstance(value, str) else value
+        if isinstance(key, int | str) and key in _SIGNS:
+            return _SIGNS[key]
+    raise InputError(
+        f"modelSense must be EPO.MINIMIZE (1) or EPO.MAXIMIZE (-1); got {sense!r}. Set it in the model's _getModel."
+    )

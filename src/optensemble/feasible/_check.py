@@ -256,12 +256,13 @@ def _optimal(trial: _Trial) -> str | None:
 
 
 def _spec(trial: _Trial) -> str | None:
-    spec = trial.omega.spec()
+    from optensemble.feasible import from_spec, to_spec  # they know every set, and every set is checked here
+
+    spec, ours, kind = trial.omega.spec(), to_spec(trial.omega), type(trial.omega)
     if spec is None:
         return None
-    return trial.compare(
-        type(trial.omega)(**spec).argmax(trial.C.copy()), "gets another action from the set made of spec()"
-    )
+    twin = kind(**spec) if ours is None else from_spec(kind.__name__, ours)
+    return trial.compare(twin.argmax(trial.C.copy()), "gets another action from the set made of spec()")
 
 
 def _noise(trial: _Trial) -> str | None:

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from optensemble._kernel import Kernel, make_kernel
 from optensemble._types import Floats, Indices
 from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError
-from optensemble.feasible import _path_kernel
+from optensemble.feasible import _path_kernel, _path_search
 from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Unsolved
 
 _QUICK, _PATIENT = 20_000, 100_000_000
@@ -115,7 +115,7 @@ class ShortestPath(FeasibleSet):
         """Return the kernel for graphs with cycles."""
         rows_at_once = min(max(_AT_ONCE // (self._arcs * len(self._order)), 1), 256)
         limit = [effort // self._arcs]
-        return make_kernel(_path_kernel.best_simple_paths, ints=[limit, self._graph], rows_at_once=rows_at_once)
+        return make_kernel(_path_search.best_simple_paths, ints=[limit, self._graph], rows_at_once=rows_at_once)
 
     def _argmax(self, coefficients: Floats) -> Floats:
         """Search longer, for rows that the kernel gave up."""

@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types rooms pytest wheel benchmarks constraints clean
+.PHONY: demo test lint types rooms pytest wheel benchmarks constraints clean clean-cache
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -39,6 +39,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/in_sample.py
+	$(BIN)/python benchmarks/feasible.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "optensemble needs Python 3.11 or newer"'
@@ -53,5 +54,8 @@ constraints:
 	build/constraints/bin/python -m pip install --quiet --editable . --group dev
 	build/constraints/bin/python -m pip freeze --exclude-editable > constraints.txt
 
-clean:
+clean-cache:
+	find src tests -name '*.nb[ic]' -delete
+
+clean: clean-cache
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .hypothesis

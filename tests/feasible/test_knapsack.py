@@ -68,6 +68,20 @@ def test_fractions_agree_with_scipy(seed: int) -> None:
         assert c @ action == pytest.approx(value, abs=1e-9)
 
 
+def test_fractions_agree_with_sorting() -> None:
+    """Whole weights often use the capacity up exactly, where sums in another order may say otherwise."""
+    rng = np.random.default_rng(0)
+    weights = rng.integers(1, 30, size=200).astype(float)
+    omega = Knapsack(weights, weights.sum() // 2)
+    C = rng.uniform(size=(8000, 200))
+    actions = omega.argmax(C)
+    assert omega.violation(actions).max() <= 1e-11
+    order = np.argsort(-C / weights, axis=1)
+    before = np.cumsum(weights[order], axis=1) - weights[order]
+    share = np.clip((omega.capacity - before) / weights[order], 0.0, 1.0)
+    np.testing.assert_allclose(np.take_along_axis(actions, order, axis=1), share, atol=1e-10)
+
+
 @given(st.data())
 def test_fractions_satisfy_optimality(data: st.DataObject) -> None:
     """At an optimum no item left out is denser than one taken, and the capacity is used or nothing is left to take."""

@@ -214,6 +214,18 @@ def test_a_users_own_highs_with_other_threads_is_no_obstacle() -> None:
     np.testing.assert_array_equal(PACK.argmax([[1.0] + [0.0] * 6])[0, 0], 1)
 
 
+def test_a_row_beyond_the_limit_of_nodes_has_failed() -> None:
+    weights = np.random.default_rng(0).uniform(50, 100, size=(1, 60))
+    omega = MixedInteger(A_ub=weights, b_ub=[0.41 * weights.sum()], node_limit=3)
+    with pytest.raises(SolverError, match=r"row 1 could not be solved: .* within the limit of nodes"):
+        omega.argmax([np.eye(60)[0], weights[0]])
+    lenient = MixedInteger(**{**omega.spec(), "on_failure": "fallback", "fallback": np.zeros(60)})
+    with pytest.warns(FallbackWarning, match="1 of 2 rows"):
+        assert lenient.argmax([np.eye(60)[0], weights[0]]).sum() >= 1
+    with pytest.raises(InputError, match="node_limit"):
+        MixedInteger(dimension=2, node_limit=0)
+
+
 MARKET_SPLIT = """
 import sys
 import numpy as np

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -236,17 +237,22 @@ class FeasibleSet(ABC):
 
 def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
     """Do pieces of work that release the GIL on all threads; an interrupt waits for those begun and drops the rest."""
+    todo = iter(pieces)
+
+    def work_on() -> None:
+        for piece in todo:
+            work(piece)
+
     threads = min(numba.get_num_threads(), len(pieces))
     if threads <= 1:
-        for piece in pieces:
-            work(piece)
+        work_on()
         return
-    pool = ThreadPoolExecutor(threads)
-    try:
-        for _ in pool.map(work, pieces):
-            pass
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for worker in [pool.submit(work_on) for _ in range(threads)]:
+                worker.result()
+        finally:
+            deque(todo, maxlen=0)  # nobody takes up another piece
 
 
 def as_dimension(value: Any) -> int:

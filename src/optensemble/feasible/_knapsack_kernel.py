@@ -1,8 +1,8 @@
-"""Knapsacks by compiled code: fractions by density, and whole items by lists of undominated states.
+"""Whole items for knapsacks, by lists of undominated states.
 
 Weights come as shares of their capacity, so that every capacity is 1. Items that can never be taken weigh infinity.
 
-Whole items are chosen as in Pisinger's "A minimal algorithm for the 0-1 knapsack problem" (1997). Each resource gets a
+Items are chosen as in Pisinger's "A minimal algorithm for the 0-1 knapsack problem" (1997). Each resource gets a
 price, and at these prices every item either pays for its weight or does not. To take all that pay would be best, if the
 capacities came at these prices; an item that changes sides loses the difference between its value and its cost. Only
 items that lose less than a greedy choice does are in doubt, the *core*. They change sides one after the other, those
@@ -12,16 +12,13 @@ value, the load of each resource, and the items taken as bits.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from optensemble._kernel import INNER
 from optensemble.feasible._base import TIE
+from optensemble.feasible._density_kernel import FIT, critical_density
 from optensemble.feasible._vertex_kernel import row_scale
-
-FIT = 1e-12
-"""A weight beyond the capacity by this share of it is rounding, and fits."""
 
 MOST_STATES = 1 << 19
 """A row with more undominated states than this at a time is given up."""
@@ -29,75 +26,10 @@ MOST_STATES = 1 << 19
 MOST_WORK = 1 << 22
 """A row with more states than this in total is given up."""
 
-_INNER: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
-"""How functions are compiled that only kernels call: wrappers for Python would take a fifth of the time to compile."""
-
 _EQUAL = 1e-14  # loads that differ less are the same
 _SAME = 1 / 64  # values that differ by less than this part of the tie are the same
 _WORD = 63  # items of the core are bits of integers, so many in each
 _STEPS = 30  # of the subgradient method
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def fill_by_density(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
-    """Take what is denser than the critical density, and then what is as dense, in order, as far as it fits."""
-    n, d = C.shape
-    density, first, second = np.empty(d), np.empty((2, d)), np.empty((2, d))
-    for i in range(n):
-        scale = row_scale(C[i])
-        for j in range(d):
-            density[j] = C[i, j] / scale / floats[j] if C[i, j] > 0.0 else 0.0
-        critical = critical_density(density, floats, d, first, second)
-        room = 1.0
-        for j in range(d):
-            whole = density[j] > critical * (1.0 + TIE)
-            actions[i, j] = 1.0 if whole else 0.0
-            room -= floats[j] if whole else 0.0
-        for j in range(d):
-            level = critical * (1.0 - TIE) <= density[j] <= critical * (1.0 + TIE)
-            if level and room > FIT and density[j] > 0.0:
-                actions[i, j] = 1.0 if floats[j] <= room + FIT else room / floats[j]
-                room -= floats[j]
-
-
-@njit(**_INNER)
-def critical_density(density, weight, n, candidates, buffer):  # type: ignore[no-untyped-def]
-    """Return the density at which the capacity is used up if items are taken from the densest on; 0 if all fit."""
-    count = 0
-    for j in range(n):
-        candidates[0, count], candidates[1, count] = density[j], weight[j]
-        count += density[j] > 0.0
-    room, below = 1.0, 0.0
-    while count > 0:
-        a, b, c = candidates[0, 0], candidates[0, count // 2], candidates[0, count - 1]
-        pivot = max(min(a, b), min(max(a, b), c))
-        above = under = 0
-        denser = level = 0.0
-        # Denser items go to the front of the buffer and sparser ones to its end, without branches to mispredict.
-        for k in range(count):
-            x, w = candidates[0, k], candidates[1, k]
-            buffer[0, above], buffer[1, above] = x, w
-            above += x > pivot
-            buffer[0, count - 1 - under], buffer[1, count - 1 - under] = x, w
-            under += x < pivot
-            denser += w if x > pivot else 0.0
-            level += w if x == pivot else 0.0
-        if denser <= room < denser + level:
-            return pivot
-        start = 0
-        if denser > room:
-            count, below = above, pivot
-        else:
-            start, count, room = count - under, under, room - denser - level
-        for k in range(count):
-            candidates[0, k], candidates[1, k] = buffer[0, start + k], buffer[1, start + k]
-    return below
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -117,11 +49,10 @@ def choose_items(C, hinted, actions, status, floats, ints):  # type: ignore[no-u
         count = 0
         for j in range(d):
             actions[i, j] = 0.0
-            if C[i, j] / scale > 0.0 and shares[j, 0] < np.inf:
-                items[count], values[count] = j, C[i, j] / scale
-                for r in range(m):
-                    weights[count, r] = shares[j, r]
-                count += 1
+            items[count], values[count] = j, C[i, j] / scale
+            for r in range(m):
+                weights[count, r] = shares[j, r]
+            count += (values[count] > 0.0) & (shares[j, 0] < np.inf)
         value, weight, cost, distance = values[:count], weights[:count], costs[:count], distances[:count]
         order, rank = orders[:count], ranks[:count]
         ceiling, fits = find_prices(value, weight, price, trial, used, space)
@@ -138,7 +69,7 @@ def choose_items(C, hinted, actions, status, floats, ints):  # type: ignore[no-u
             actions[i, items[k]] = 1.0 if taken else 0.0
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def find_prices(value, weight, price, trial, used, space):  # type: ignore[no-untyped-def]
     """Find a price for each resource that makes the Lagrangian bound low; return the bound, and whether all items fit.
 
@@ -180,7 +111,7 @@ def find_prices(value, weight, price, trial, used, space):  # type: ignore[no-un
     return bound, False
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def lagrangian(value, weight, price, used):  # type: ignore[no-untyped-def]
     """Return the price of the capacities plus what the items that pay gain; ``used`` becomes what these use."""
     n, m = weight.shape
@@ -199,7 +130,7 @@ def lagrangian(value, weight, price, used):  # type: ignore[no-untyped-def]
     return bound
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def apply_prices(value, weight, price, cost, distance, order, rank):  # type: ignore[no-untyped-def]
     """Find the cost of each item and how far it is from its value, relative to it; return the sum of the values."""
     n, m = weight.shape
@@ -214,7 +145,7 @@ def apply_prices(value, weight, price, cost, distance, order, rank):  # type: ig
     return total
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def sort_by(key, order):  # type: ignore[no-untyped-def]
     """Sort items by ascending key, in place, by Shell's sort."""
     gap = 1
@@ -230,7 +161,7 @@ def sort_by(key, order):  # type: ignore[no-untyped-def]
         gap //= 3
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def greedy(value, weight, cost, order, used):  # type: ignore[no-untyped-def]
     """Return the value of taking what fits: items that pay, the furthest from their cost first, and then the rest."""
     n, m = weight.shape
@@ -249,7 +180,7 @@ def greedy(value, weight, cost, order, used):  # type: ignore[no-untyped-def]
     return worth
 
 
-@njit(**_INNER, inline="always")
+@njit(**INNER, inline="always")
 def search(  # type: ignore[no-untyped-def]
     value, weight, cost, price, order, core, rank, ceiling, best, tie, ends, states, masks
 ):
@@ -283,7 +214,7 @@ def search(  # type: ignore[no-untyped-def]
     return winner
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def start_state(value, weight, cost, price, core, rank, states, masks):  # type: ignore[no-untyped-def]
     """Make the state where all items that pay are taken: the room left at these prices, the value, the loads, the bits.
 
@@ -312,13 +243,13 @@ def start_state(value, weight, cost, price, core, rank, states, masks):  # type:
                 masks[0, rank[k] // _WORD] |= bit(rank[k])
 
 
-@njit(**_INNER, inline="always")
+@njit(**INNER, inline="always")
 def bit(rank):  # type: ignore[no-untyped-def]
     """Return the bit of an item of the core in its word."""
     return 1 << (_WORD - 1 - rank % _WORD)
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def compare(masks, a, b, words):  # type: ignore[no-untyped-def]
     """Return a positive number if ``a`` takes the earlier items, a negative one if ``b`` does, and otherwise 0."""
     for word in range(words):
@@ -327,7 +258,7 @@ def compare(masks, a, b, words):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def find_ends(value, cost, core, ends):  # type: ignore[no-untyped-def]
     """Find for the core from each place on what a unit of room gains at most, and what a lack of it costs at least."""
     gain, loss = 0.0, 1e300
@@ -341,7 +272,7 @@ def find_ends(value, cost, core, ends):  # type: ignore[no-untyped-def]
         ends[place, 0], ends[place, 1] = gain, loss
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def expand(states, masks, source, count, value, cost, weight, rank, words, ends, best, tie):  # type: ignore[no-untyped-def]
     """Merge the states with those where one item changes sides, by descending room, without those that cannot win.
 

@@ -12,7 +12,8 @@ from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet
-from optensemble.feasible._knapsack_kernel import FIT, choose_items, fill_by_density
+from optensemble.feasible._density_kernel import FIT, fill_by_density
+from optensemble.feasible._knapsack_kernel import choose_items
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
 
@@ -21,6 +22,10 @@ _NOTHING = 1e-100
 
 _LARGEST = 1e200
 """Weights beyond this share of the capacity are cut to it, where sums must stay finite."""
+
+
+_NODES = 10_000
+"""A row that is too hard for the kernel, and needs more nodes of HiGHS than this, has failed."""
 
 
 @final
@@ -103,7 +108,7 @@ class Knapsack(FeasibleSet):
             return self._polytope._argmax(coefficients)
         # What is not worth taking must not be taken for nothing either.
         costs = np.where(coefficients > 0, coefficients, -np.abs(coefficients).max(axis=1, keepdims=True))
-        return MixedInteger(A_ub=self.weights, b_ub=self.capacity)._argmax(costs)
+        return MixedInteger(A_ub=self.weights, b_ub=self.capacity, node_limit=_NODES)._argmax(costs)
 
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest excess over a bound or a capacity, or the distance to whole items.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._types import Floats, Indices
+from optensemble._validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
 from optensemble.feasible.polytope import Polytope, _as_matrix, _as_rows, _find_dimension, _scaled
@@ -60,6 +61,8 @@ class MixedInteger(FeasibleSet):
         Which coordinates are whole numbers: True for all, a boolean mask, or a list of their indices.
     dimension
         The number of coordinates, if neither constraints nor bounds tell.
+    node_limit
+        After how many nodes of the search tree a row has failed; by default it may take as long as it takes.
     on_failure, fallback
         What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
 
@@ -81,9 +84,13 @@ class MixedInteger(FeasibleSet):
         upper: npt.ArrayLike = 1.0,
         integer: Any = True,
         dimension: int | None = None,
+        node_limit: int | None = None,
         on_failure: str = "raise",
         fallback: npt.ArrayLike | None = None,
     ) -> None:
+        if node_limit is not None:
+            require_number(node_limit, "node_limit", at_least=1, whole=True)
+        self.node_limit = node_limit
         given = _as_matrix(A_ub, "A_ub"), _as_matrix(A_eq, "A_eq")
         d = _find_dimension(given[0], given[1], lower, upper, dimension)
         self._ub = _as_rows(given[0], b_ub, "ub", d)
@@ -169,6 +176,8 @@ class MixedInteger(FeasibleSet):
         solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         for name, value in _OPTIONS.items():
             solver.setOptionValue(name, value)
+        if self.node_limit is not None:
+            solver.setOptionValue("mip_max_nodes", int(self.node_limit))
         solver.passModel(model)
         stop_by(solver, stop)
         return solver
@@ -188,6 +197,7 @@ class MixedInteger(FeasibleSet):
             "upper": self.upper.copy(),
             "integer": self.integer.copy(),
             "dimension": self.dimension,
+            "node_limit": self.node_limit,
         }
         for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
             arguments[f"A_{name}"] = matrix.toarray() if len(right) else None
@@ -247,6 +257,12 @@ def _rounded(coefficients: Floats) -> Floats:
 
 
 def _explain(failure: str) -> str:
+    if failure == "kSolutionLimit":
+        return (
+            "its best action was not found and proven within the limit of nodes. The likely cause is coefficients that "
+            "nearly are a function of the constraints, so that very many actions are nearly as good; "
+            "on_failure='fallback' lets such rows take a given action."
+        )
     happened = "its whole numbers had to be rounded, and that moved it outside the constraints"
     if failure != "kRounded":
         happened = f"HiGHS ended with status {failure}"

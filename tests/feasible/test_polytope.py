@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import combinations, permutations
 from typing import Any
 
 import highspy
@@ -218,7 +219,44 @@ def test_sets_of_many_kinds_agree_with_scipy(seed: int) -> None:
         A_ub, slack = np.concatenate([A_ub, -A_ub]), np.concatenate([slack, slack])
     omega = Polytope(A_ub, A_ub @ centre + slack, A_eq, A_eq @ centre, lower, upper)
     assert omega.vertices is None
-    assert_optimal(omega, hard_rows(d, n=5, seed=seed))
+    C = hard_rows(d, n=5, seed=seed)
+    kernel_answers(omega, C)
+    assert_optimal(omega, C)
+
+
+def grid_paths(n: int = 5) -> Floats:
+    """All ways through the grid, by their turns."""
+    steps = 2 * (n - 1)
+    paths = []
+    for right in combinations(range(steps), n - 1):
+        i = j = 0
+        path = np.zeros(2 * n * (n - 1))
+        for step in range(steps):
+            if step in right:
+                path[i * (n - 1) + j] = 1.0
+                j += 1
+            else:
+                path[n * (n - 1) + i * n + j] = 1.0
+                i += 1
+        paths.append(path)
+    return np.array(paths)
+
+
+def permutation_matrices(n: int = 5) -> Floats:
+    return np.array([np.eye(n)[list(order)].ravel() for order in permutations(range(n))])
+
+
+@pytest.mark.parametrize(("name", "vertices"), [("grid", grid_paths()), ("transport", permutation_matrices())])
+@pytest.mark.parametrize("nearly", [1e-9, 1e-10, 2.0**-36])
+def test_near_ties_are_no_ties(name: str, vertices: Floats, nearly: float) -> None:
+    rng = np.random.default_rng(10)
+    C = rng.integers(-1, 2, size=(3000, vertices.shape[1])) + nearly * rng.integers(-1, 2, size=(3000, 1))
+    C[:, ::3] += nearly * rng.integers(-1, 2, size=C[:, ::3].shape)
+    values = C @ vertices.T
+    tied = values >= values.max(axis=1, keepdims=True) - nearly / 4
+    weights = vertices @ np.exp(-2 * np.arange(vertices.shape[1]) / vertices.shape[1])
+    expected = vertices[np.where(tied, weights, np.inf).argmin(axis=1)]
+    np.testing.assert_array_equal(kernel_answers(SETS[name], C), expected)
 
 
 @settings(max_examples=60, deadline=None)
@@ -260,6 +298,13 @@ def test_ranges_and_equalities_in_disguise_are_found() -> None:
     right, upper = np.array([1.0, -2.0, 5.0]), np.array([1.0, 1.0, 1.0, 0.5])
     form = standard_form(rows, right, A_eq, b_eq, np.zeros(4), upper)
     assert form.matrix.shape == (2, 2)
+
+
+def test_rounding_does_not_make_a_constraint() -> None:
+    A_eq = np.array([[0.1, 0.2, 0.3, 0.4, 0.7]])
+    A_ub = np.concatenate([3 * A_eq, A_eq / 7, [[1.0, 0.0, 0.0, 0.0, 1.0]]])
+    form = standard_form(A_ub, np.array([1.5, 0.5 / 7, 0.5]), A_eq, np.array([0.5]), np.zeros(5), np.ones(5))
+    assert not form.matrix[1:-1].any()
 
 
 def test_the_standard_form_is_the_same_set() -> None:

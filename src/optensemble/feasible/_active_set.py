@@ -21,8 +21,8 @@ from numba import njit
 from optensemble._types import Floats, Indices
 
 _OPTIONS: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-inner = njit(cache=True, nogil=True, **_OPTIONS)
-"""Compiled for the use of other compiled functions alone: wrappers for Python would double the time to compile."""
+inner = njit(nogil=True, **_OPTIONS)
+"""Compiled for the use of other compiled functions alone, and kept in the cache as parts of these."""
 
 OUT, IN, CAPPED = 0, 1, 2
 """Where a coordinate is (at 0, free, at its cap), and whether a row binds (IN) or not (OUT)."""
@@ -35,6 +35,9 @@ _CLEAN = 1e-13
 
 _LOOSE = 1e-11
 """Signs wrong by no more than this are accepted where nothing better is found."""
+
+_MISSED = 1e-9
+"""A variance further from the limit than this was lost to rounding."""
 
 _LOST = 1e-10
 """Equations that hold no better than this were lost to rounding."""
@@ -56,8 +59,12 @@ class Problem(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What changes: the active set and its places, p and q in ``x``, their residuals in ``w``, and scratch."""
+    """What changes: the active set and its places, p and q in ``x``, their residuals in ``w``, and scratch.
 
+    The coefficients ``c`` count from that of the first free coordinate, which keeps the digits of small differences.
+    """
+
+    c: Floats
     state: Indices
     places: Indices
     x: Floats
@@ -102,17 +109,24 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
             freedom += 1 if s < d else -1
             if s < d:
                 low, high = min(low, c[s]), max(high, c[s])
-    least = eliminate(c, problem, state, work.places[:n], work.system, x) if freedom >= 0 else 0.0
+    for s in range(d):
+        work.c[s] = c[s] - c[min(work.places[0], d - 1)]
+    least = eliminate(work.c, problem, state, work.places[:n], work.system, x) if freedom >= 0 else 0.0
     if least <= 0.0:
         return -1.0, 0.0
-    find_residuals(c, problem, state, work.places[:n], x, w)
-    variance, gain = variance_of(x[0], w[0], problem), 0.0
+    find_products(problem, state, work.places[:n], x, w)
+    variance, gain = variance_at(0.0, problem, x, w), 0.0
     for s in range(d):
-        gain += x[1, s] * (c[s] - high)
+        gain += x[1, s] * work.c[s]
     if variance > 1.0:
         return -1.0, 0.0
     fixed = freedom == 0 or high - low <= tie or gain <= 0.0
-    return np.inf if fixed else np.sqrt((1.0 - variance) / gain), least
+    t = np.inf if fixed else np.sqrt((1.0 - variance) / gain)
+    if not fixed and not abs(variance_at(t, problem, x, w) - 1.0) <= _MISSED:
+        return -1.0, 0.0
+    for s in range(d):
+        w[1, s] -= work.c[s]
+    return t, least
 
 
 @inner
@@ -145,8 +159,6 @@ def eliminate(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
             q -= M[i, j] * M[j, n + 1]
         M[i, n], M[i, n + 1] = p / M[i, i], q / M[i, i]
         x[0, places[i]], x[1, places[i]] = M[i, n], M[i, n + 1]
-    # The coefficients were counted from the first: the multiplier of sum(a) = 1 takes up the difference.
-    x[1, d] += c[places[0]]
     return least
 
 
@@ -159,7 +171,7 @@ def set_up(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
         for j in range(i, n):
             M[i, j] = H[s, places[j]]
         M[i, n] = 0.0 if s < d else problem.b[s - d]
-        M[i, n + 1] = c[s] - c[places[0]] if s < d else 0.0
+        M[i, n + 1] = c[s] if s < d else 0.0
     for s in range(d):
         if state[s] == CAPPED:
             for i in range(n):
@@ -176,11 +188,11 @@ def set_up(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
 
 
 @inner
-def find_residuals(c, problem, state, places, x, w):  # type: ignore[no-untyped-def]
-    """Write ``H x - r`` for both parts of x."""
+def find_products(problem, state, places, x, w):  # type: ignore[no-untyped-def]
+    """Write ``H p - (0, b)`` and ``H q``: the residuals, but for the coefficients that ``H q`` lacks."""
     d, H = problem.d, problem.H
     for s in range(len(state)):
-        w[0, s], w[1, s] = (0.0, -c[s]) if s < d else (-problem.b[s - d], 0.0)
+        w[0, s], w[1, s] = (0.0 if s < d else -problem.b[s - d]), 0.0
     for s in range(d):
         if state[s] == CAPPED:
             for k in range(len(state)):
@@ -205,15 +217,16 @@ def add_rows(out, factors, matrix, rows):  # type: ignore[no-untyped-def]
 
 
 @inner
-def variance_of(x, w, problem):  # type: ignore[no-untyped-def]
-    """Return the variance of the action in ``x``, from its residuals."""
-    variance = -problem.rho
-    for s in range(problem.d):
-        if x[s] != 0.0:
-            along = w[s]
-            for k in range(problem.d, len(x)):
-                along -= problem.H[s, k] * x[k]
-            variance += x[s] * along
+def variance_at(t, problem, x, w):  # type: ignore[no-untyped-def]
+    """Return the variance of the action ``p + tq``, from the products."""
+    d, variance = problem.d, -problem.rho
+    for s in range(d):
+        weight = x[0, s] + t * x[1, s]
+        if weight != 0.0:
+            along = w[0, s] + t * w[1, s]
+            for k in range(d, x.shape[1]):
+                along -= problem.H[s, k] * (x[0, k] + t * x[1, k])
+            variance += weight * along
     return variance
 
 

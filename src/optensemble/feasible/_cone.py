@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._types import Floats
+from optensemble.feasible._base import FEASIBILITY
 from optensemble.feasible._highs import LinearProgram
 
 _TOLERANCE = 1e-12
@@ -57,7 +58,7 @@ class ConeProgram:
             self._local.solver.update(q=-c)
             solution = self._local.solver.solve()
             actions[i] = solution.x
-            if str(solution.status) not in _SOLVED:
+            if not _is_solved(solution):
                 reasons[i] = (
                     f"Clarabel ended with status {solution.status}. The likely cause is a limit barely above the "
                     "least attainable variance, or a covariance whose entries differ by many orders of magnitude; "
@@ -73,6 +74,14 @@ class ConeProgram:
         right = np.concatenate([right, [1.0], np.zeros(len(root))])
         cones = [*cones, clarabel.SecondOrderConeT(1 + len(root))]
         return _solver(np.zeros((d, d)), np.linspace(0.0, 1.0, d), matrix, right, cones)
+
+
+def _is_solved(solution: Any) -> bool:
+    """Say whether the gap is small, and the action feasible: the last digits of an action may be out of reach."""
+    if str(solution.status) != "InsufficientProgress":
+        return str(solution.status) in _SOLVED
+    gap = max(abs(solution.obj_val - solution.obj_val_dual), solution.r_dual)
+    return bool(gap <= _ALMOST and solution.r_prim <= FEASIBILITY)
 
 
 def least_variance(covariance: Floats, rows: Rows) -> tuple[Floats, float]:
@@ -97,7 +106,8 @@ def least_variance_face(covariance: Floats, centre: Floats, rows: Rows) -> Linea
 def inside(actions: Floats, upper: Floats) -> Floats:
     """Clip to the bounds, and share out one."""
     clipped = np.clip(actions, 0.0, upper)
-    return np.asarray(np.minimum(clipped / clipped.sum(axis=1, keepdims=True), upper), dtype=np.float64)
+    total = clipped.sum(axis=1, keepdims=True)
+    return np.asarray(np.minimum(clipped / np.where(total > 0.0, total, 1.0), upper), dtype=np.float64)
 
 
 def _linear(rows: Rows) -> tuple[Floats, Floats, list[Any]]:

@@ -2,9 +2,9 @@
 
 For each price ``1/t`` of variance there is a best portfolio, and it is piecewise linear in t. The line rises from
 t = 0, the portfolio of least variance, which is the same for all rows; or, where that fails, it falls from
-t = infinity, where the largest coefficients are filled up to their caps. One coordinate or constraint is exchanged at a time, until
-the variance meets the limit. What is traced is the active set alone (see ``_active_set``), from which the action is
-then computed afresh. A hint's active set is tried first.
+t = infinity, where the largest coefficients are filled up to their caps. One coordinate or constraint is exchanged at
+a time, until the variance meets the limit. What is traced is the active set alone (see ``_active_set``), from which
+the action is then computed afresh. A hint's active set is tried first.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from optensemble.feasible._active_set import (
     Problem,
     Work,
     add_rows,
-    find_residuals,
+    find_products,
     inner,
     repair,
-    variance_of,
+    variance_at,
 )
 from optensemble.feasible._base import TIE
 from optensemble.feasible._cone import Rows, least_variance
-from optensemble.feasible._supports import pull_row_inside, read_row
+from optensemble.feasible._supports import read_row
 
 _HELD = 3e-8
 """A hint with this much of a coordinate holds it."""
@@ -51,7 +51,7 @@ class Start(NamedTuple):
     w: Floats
 
 
-def line_kernel(covariance: Floats, limit: float, slack: float, centre: Floats, rows: Rows) -> Kernel:
+def line_kernel(covariance: Floats, limit: float, centre: Floats, rows: Rows) -> Kernel:
     """Return the kernel that follows the critical line; the covariance is measured in units of the limit."""
     d, m = len(covariance), len(rows.b)
     largest = float(np.diag(covariance).max())
@@ -69,7 +69,7 @@ def line_kernel(covariance: Floats, limit: float, slack: float, centre: Floats, 
     upper = np.concatenate([rows.upper, np.full(m, np.inf)])
     return make_kernel(
         best_portfolios,
-        floats=[H, rows.b, upper, covariance, centre, [rho, limit, slack], start.inverse, start.x, start.w, nudged],
+        floats=[H, rows.b, upper, np.diag(covariance), centre, [rho, limit], start.inverse, start.x, start.w, nudged],
         ints=[m, rows.equal, plain, len(start.places), len(nudged), start.state, start.places],
         rows_at_once=min(8192, max(1, 200_000_000 // (d + m) ** 3)),
     )
@@ -122,21 +122,20 @@ def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[n
     N = d + m
     H, rest = floats[: N * N].reshape(N, N), floats[N * N :]
     b, upper, rest = rest[:m], rest[m : m + N], rest[m + N :]
-    covariance, centre, rest = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[d * d + d :]
-    rho, limit, slack, rest = rest[0], rest[1], rest[2], rest[3:]
+    variances, centre, rho, limit, rest = rest[:d], rest[d : 2 * d], rest[2 * d], rest[2 * d + 1], rest[2 * d + 2 :]
     inverse, rest = rest[: n0 * n0].reshape(n0, n0), rest[n0 * n0 :]
     start = Start(ints[5 : 5 + N], ints[5 + N :], inverse, rest[:N], rest[N : 2 * N])
     problem = Problem(d, equal, rho, H, b, upper)
     path = Problem(d, equal, rho, rest[2 * N :].reshape(N, N) if nudged else H, b, upper)
     x, w = np.zeros((2, N)), np.zeros((2, N))
-    work = Work(np.empty(N, np.int64), np.empty(N + 1, np.int64), x, w, np.empty(N), np.empty((N, N + 2)))
+    work = Work(np.empty(d), np.empty(N, np.int64), np.empty(N + 1, np.int64), x, w, np.empty(N), np.empty((N, N + 2)))
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
     c, ordered = np.empty(d), np.empty(d)
     for i in range(n):
         tie = read_scaled(C[i], c)
         for j in range(d):
             ordered[j] = c[j] - tie * j
-        if m == 1 and is_vertex(c, ordered, tie, plain, covariance, limit, problem, work, line, actions[i]):
+        if m == 1 and is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, actions[i]):
             continue
         if tie == 1.0:
             for j in range(d):
@@ -154,7 +153,7 @@ def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[n
             t = repair(c, tie, 6, LOOSE, problem, work)
         status[i] = t < 0.0
         if t >= 0.0:
-            write(t, plain, problem, work, covariance, limit, slack, centre, actions[i])
+            write(t, plain, problem, work, actions[i])
 
 
 class Line(NamedTuple):
@@ -182,18 +181,18 @@ def read_scaled(row, c):  # type: ignore[no-untyped-def]
 
 
 @inner
-def is_vertex(c, ordered, tie, plain, covariance, limit, problem, work, line, action):  # type: ignore[no-untyped-def]
+def is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, action):  # type: ignore[no-untyped-def]
     """Say whether the limit lets the largest coefficients take all they can, and write that action."""
     d = problem.d
     if plain:
         for j in range(d):
-            if c[j] >= -tie and covariance[j, j] <= limit:
+            if c[j] >= -tie and variances[j] <= limit:
                 for k in range(d):
                     action[k] = 1.0 if k == j else 0.0
                 return True
         return False
     start_at_top(ordered, problem, work, line)
-    if variance_of(work.x[0], work.w[0], problem) > 1.0:
+    if variance_at(0.0, problem, work.x, work.w) > 1.0:
         return False
     for k in range(d):
         action[k] = work.x[0, k]
@@ -236,7 +235,9 @@ def start_at_top(c, problem, work, line):  # type: ignore[no-untyped-def]
     x[0, best], x[1, d] = min(left, problem.upper[best]), c[best]
     for s in range(d):
         x[0, d] -= H[best, s] * x[0, s]
-    find_residuals(c, problem, state, work.places[:2], x, work.w)
+    find_products(problem, state, work.places[:2], x, work.w)
+    for s in range(d):
+        work.w[1, s] -= c[s]
     return 2
 
 
@@ -384,19 +385,13 @@ def move(by_p, by_q, curvature, n, problem, work, line):  # type: ignore[no-unty
 
 
 @inner
-def write(t, plain, problem, work, covariance, limit, slack, centre, action):  # type: ignore[no-untyped-def]
-    """Write the action at t; pull it inside if rounding left the limit."""
-    x, w = work.x, work.w
-    if t < np.inf:
-        for s in range(len(work.state)):
-            x[0, s] += t * x[1, s]
-            w[0, s] += t * w[1, s]
+def write(t, plain, problem, work, action):  # type: ignore[no-untyped-def]
+    """Write the action at t, within its bounds."""
     total = 0.0
     for s in range(problem.d):
-        action[s] = min(max(x[0, s], 0.0), problem.upper[s])
+        weight = work.x[0, s] + (t * work.x[1, s] if t < np.inf else 0.0)
+        action[s] = min(max(weight, 0.0), problem.upper[s])
         total += action[s]
     if plain:
         for s in range(problem.d):
             action[s] /= total
-    if variance_of(x[0], w[0], problem) > 1.0 + 1e-10:
-        pull_row_inside(action, covariance, limit, slack, centre)

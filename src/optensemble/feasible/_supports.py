@@ -80,7 +80,11 @@ def least_variance(covariance: Floats) -> tuple[Floats, float]:
 def supports_kernel(covariance: Floats, limit: float, slack: float, centre: Floats) -> Kernel:
     """Return the kernel that finds the best support of each row; the supports within the limit are laid out here."""
     d, scale = len(covariance), float(np.diag(covariance).max()) or 1.0
-    systems = [one for one in list_systems(covariance) if -one[1][-1, -1] * scale <= limit + slack]
+    systems = list_systems(covariance)
+    # The slack is for a limit at the least variance alone; nothing can be proven there.
+    face = limit - centre @ covariance @ centre <= slack
+    most = limit + (slack if face else 1e-12 * limit)
+    systems = [one for one in systems if -scale * one[1][-1, -1] <= most]
     records = np.zeros((len(systems), _HEADER + d + d * d))
     order = np.zeros((len(systems), d), dtype=np.int64)
     number = np.full(2**d, -1)
@@ -88,7 +92,7 @@ def supports_kernel(covariance: Floats, limit: float, slack: float, centre: Floa
         others = [j for j in range(d) if j not in members]
         order[t] = [*members, *others]
         number[sum(1 << j for j in members)] = t
-        records[t] = _record(covariance, limit, order[t], inverse, condition, scale)
+        records[t] = _record(covariance, limit, order[t], inverse, np.inf if face else condition, scale)
     sizes = [len(members) for members, _, _ in systems]
     return make_kernel(
         best_on_supports,
@@ -266,7 +270,7 @@ def compare_all(c, c_size, sizes, order, records, y, best):  # type: ignore[no-u
         low = high = first
         for k in range(1, size):
             low, high = min(low, c[order[t, k]]), max(high, c[order[t, k]])
-        if high <= to_beat:
+        if high <= to_beat and (sizes[winner] == 1 or records[winner, 1] > 0.0):
             continue
         root = solve_on(c, high - low <= TIE * c_size, records[t], order[t], size, y)
         weight, multiplier = lowest(y, 0, size)[1], lowest(y, size, d)[1]

@@ -19,6 +19,14 @@ from optensemble.feasible._highs import LinearProgram
 _CLOSED_FORM = 8
 """Up to this dimension all supports (255 of them) are known in closed form."""
 
+_LOSS = 1e-8
+"""An approximate action may lose this much of the spread of the coefficients when it is made feasible."""
+
+_LOST_PRECISION = (
+    "Clarabel's action lost {:.1e} of the spread of the coefficients when it was made feasible. The likely cause is a "
+    "covariance whose entries differ by many orders of magnitude; rescale it, or drop assets of negligible risk."
+)
+
 
 @final
 class RiskBudget(FeasibleSet):
@@ -26,7 +34,7 @@ class RiskBudget(FeasibleSet):
 
     Up to 8 coordinates, without caps and sectors, the action is the best of a closed form over all supports.
     Candidates have a fixed order: single coordinates first, then supports by size and in lexicographic order; a
-    later one must beat the earlier ones by more than 1e-12 of the row's largest coefficient, so that ties go to the first.
+    later one must beat the earlier ones by more than 1e-12 of the row's largest coefficient: ties go to the first.
 
     Otherwise the critical line is followed: the best portfolio as a function of the price of variance, from the
     portfolio of least variance until the limit is met. The action is then computed from the coordinates that are
@@ -34,7 +42,7 @@ class RiskBudget(FeasibleSet):
     (with caps: the largest coefficients are filled up, tied ones in the order of their indices, if the limit allows);
     otherwise the least variance decides among tied actions, and a row of equal coefficients gets the least variance of
     all. Rows that the line does not reach, because rounding or ties leave nothing to confirm, are solved by Clarabel
-    at a tolerance of 1e-12; where its gap and residuals stay above 1e-9 the row is a ``SolverError``.
+    at a tolerance of 1e-12; where its gap stays above 1e-9, or its residuals above 1e-7, the row is a ``SolverError``.
 
     Where the limit is the least attainable variance (within 1e-9 of itself, or 1e-12 of the largest variance) the
     portfolios of that variance are left, a polytope for HiGHS.
@@ -61,7 +69,7 @@ class RiskBudget(FeasibleSet):
     array([[0.69, 0.31],
            [0.  , 1.  ]])
     >>> RiskBudget(factors=[[1.0], [1.0], [0.5]], specific=0.1, limit=0.9, upper=0.6).argmax([[3.0, 2.0, 1.0]]).round(3)
-    array([[0.6  , 0.202, 0.198]])
+    array([[0.6 , 0.25, 0.15]])
     """
 
     def __init__(
@@ -98,12 +106,11 @@ class RiskBudget(FeasibleSet):
                 f"{self.least_variance:.6g}. Raise limit= to at least that."
             )
         self._program: _cone.ConeProgram | LinearProgram
-        risk = self.covariance, self.limit, self._slack, self._centre
         if small:
-            self.kernel = _supports.supports_kernel(*risk)
+            self.kernel = _supports.supports_kernel(self.covariance, self.limit, self._slack, self._centre)
         elif self.limit - self.least_variance > self._slack:
             self._program = _cone.ConeProgram(self.covariance, self.limit, self._rows)
-            self.kernel = line_kernel(*risk, self._rows)
+            self.kernel = line_kernel(self.covariance, self.limit, self._centre, self._rows)
         else:
             self._program = _cone.least_variance_face(self.covariance, self._centre, self._rows)
         self._set_failure(on_failure, fallback)
@@ -128,9 +135,9 @@ class RiskBudget(FeasibleSet):
         excess = _least_excess(np.vstack([ub, eq, -eq]), np.concatenate([b_ub, b_eq, -b_eq]), self.upper)
         if excess > 1e-9:
             raise EmptySetError(
-                "no portfolio satisfies A_ub, b_ub, A_eq, b_eq, the caps upper= and a sum of 1 together: some constraint "
-                f"is missed by at least {excess:.3g} (rows scaled to a largest entry of 1). Check their signs, and that "
-                "the sectors leave room for weights that sum to 1."
+                "no portfolio satisfies A_ub, b_ub, A_eq, b_eq, the caps upper= and a sum of 1 together: some "
+                f"constraint is missed by at least {excess:.3g} (rows scaled to a largest entry of 1). Check their "
+                "signs, and that the sectors leave room for weights that sum to 1."
             )
         return _cone.Rows(np.vstack([A, ub]), np.concatenate([b, b_ub]), len(b), self.upper)
 
@@ -142,11 +149,15 @@ class RiskBudget(FeasibleSet):
         scaled /= np.where(spread > TIE, spread, 1.0)
         found, reasons = self._program.try_argmax(scaled)
         actions = _cone.inside(found, self.upper)
-        actions[spread[:, 0] <= TIE] = self._centre
+        _supports.pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
+        if isinstance(self._program, _cone.ConeProgram):
+            lost = (scaled * (found - actions)).sum(axis=1)
+            reasons |= {int(row): _LOST_PRECISION.format(lost[row]) for row in np.flatnonzero(lost > _LOSS)}
+        flat = spread[:, 0] <= TIE
         alone = (scaled >= -TIE) & (np.diag(self.covariance) <= self.limit) & self._plain
         single = alone.any(axis=1)
+        actions[flat] = self._centre
         actions[single] = np.eye(self.dimension)[alone[single].argmax(axis=1)]
-        _supports.pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
         self._polish(coefficients, actions, reasons)
         if reasons:
             raise Unsolved(actions, reasons)
@@ -249,8 +260,8 @@ def _as_rows(A: npt.ArrayLike | None, b: npt.ArrayLike | None, name: str, d: int
     matrix, right = np.atleast_2d(as_floats(A, f"A_{name}")), np.atleast_1d(as_floats(b, f"b_{name}"))
     if matrix.ndim != 2 or matrix.shape[1] != d or right.shape != (len(matrix),):
         raise InputError(
-            f"A_{name} must have {d} columns, one for each coordinate, and b_{name} one entry for each of its rows; got "
-            f"arrays of shape {matrix.shape} and {right.shape}."
+            f"A_{name} must have {d} columns, one for each coordinate, and b_{name} one entry for each of its rows; "
+            f"got arrays of shape {matrix.shape} and {right.shape}."
         )
     return matrix, right
 

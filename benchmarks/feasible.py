@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -139,15 +139,16 @@ def battery(hours: int = 24, capacity: float = 4.0, efficiency: float = 0.95) ->
         price = 50 + 20 * np.sin(np.linspace(0, 4 * np.pi, hours)) + rng.normal(scale=15, size=(n, hours))
         return np.hstack([-price, price])
 
-    return Case(case.name, case.omega, case.rival, case.argmax, case.at_least, prices)
+    return replace(case, draw=prices)
 
 
 def knapsack_lp(resources: int) -> Case:
     """Return a fractional knapsack."""
     weights = np.random.default_rng(3).uniform(1, 10, size=(resources, 48))
     capacity = 0.5 * weights.sum(axis=1)
-    omega = Knapsack(weights, capacity)
-    return linear(f"fractional knapsack d=48, {resources} resource(s)", {"A_ub": weights, "b_ub": capacity}, 20, omega)
+    name, constraints = f"fractional knapsack d=48, {resources} resource(s)", {"A_ub": weights, "b_ub": capacity}
+    case = linear(name, constraints, 20, Knapsack(weights, capacity))
+    return replace(case, draw=lambda rng, n, d: rng.uniform(size=(n, d)))
 
 
 def knapsack_01(resources: int, at_least: float) -> Case:

@@ -76,7 +76,7 @@ def best_bases(C, hinted, actions, status, floats, ints):  # type: ignore[no-unt
     cost, point, error = np.zeros(k + m), np.empty(k + m), np.empty(m)
     for i in range(n):
         scale_costs(C[i], variables, coordinates, cost)
-        begin(T, names, start, cost)
+        begin(T, names, start, cost, columns, error)
         solved = make_feasible(T, names, ratios, order) and climb(T, names, m + 1) and climb(T, names, m)
         if solved and collect(T, names, bounds, point, columns, error) <= _ROUNDING:
             write(point, variables, bounds, coordinates, actions[i])
@@ -106,7 +106,7 @@ def normaliser(values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def begin(T, names, start, cost):  # type: ignore[no-untyped-def]
+def begin(T, names, start, cost, columns, value):  # type: ignore[no-untyped-def]
     """Set up the first basis, with each of the others at the side that its reduced cost asks for."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
     for i in range(m + _BELOW):
@@ -120,9 +120,16 @@ def begin(T, names, start, cost):  # type: ignore[no-untyped-def]
         if cost[k + i] != 0.0:
             for j in range(k):
                 T[m + 1, j] += cost[k + i] * start[i, j]
+    # Without branches, which would be mispredicted half of the time: those that stay make steps of 0.
+    value[:] = 0.0
     for j in range(k):
-        if T[m + 1, j] + _WEIGHT * T[m, j] > 0.0:
-            flip(T, j)
+        gains = T[m + 1, j] + _WEIGHT * T[m, j] > 0.0
+        T[m + 2, j] = -1.0 if gains else 1.0
+        step = T[m + 4, j] - T[m + 3, j] if gains else 0.0
+        for i in range(m):
+            value[i] += columns[j, i] * step
+    for i in range(m):
+        T[i, k] += value[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -182,7 +189,7 @@ def pass_over(excess, ratios, order, count):  # type: ignore[no-untyped-def]
     first, end = 0, count
     while first < end:
         last = end - 1
-        middle = (first + last) // 2
+        middle = sample(excess, ratios, order, first, last)
         pivot, chosen = ratios[0, middle], order[middle]
         ratios[0, middle], order[middle] = ratios[0, last], order[last]
         place, total = first, 0.0
@@ -204,6 +211,17 @@ def pass_over(excess, ratios, order, count):  # type: ignore[no-untyped-def]
             excess -= total + ratios[1, chosen]
             first = place + 1
     return first
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def sample(excess, ratios, order, first, last):  # type: ignore[no-untyped-def]
+    """Return a place to divide at: of three the one of least ratio if little is left to gain, or else the median."""
+    a, b, c = first, (first + last) // 2, last
+    a, b = (b, a) if ratios[0, b] < ratios[0, a] else (a, b)
+    b, c = (c, b) if ratios[0, c] < ratios[0, b] else (b, c)
+    little = excess < ratios[1, order[a]] + ratios[1, order[b]] + ratios[1, order[c]]
+    a, b = (b, a) if ratios[0, b] < ratios[0, a] else (a, b)
+    return a if little else b
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -309,11 +327,9 @@ def collect(T, names, bounds, point, columns, error):  # type: ignore[no-untyped
 @njit(cache=True, nogil=True, error_model="numpy")
 def write(point, variables, bounds, coordinates, action):  # type: ignore[no-untyped-def]
     """Write the coordinates of a point; where a variable stands at its bound, so does the coordinate, exactly."""
+    bases, units, least, most = coordinates
     for j in range(len(action)):
-        v, least, most = variables[j], coordinates[2, j], coordinates[3, j]
-        if v < 0 or point[v] <= bounds[0, v]:
-            action[j] = least
-        elif point[v] >= bounds[1, v]:
-            action[j] = most
-        else:
-            action[j] = min(max(coordinates[0, j] + coordinates[1, j] * point[v], least), most)
+        v = max(variables[j], 0)
+        value = min(max(bases[j] + units[j] * point[v], least[j]), most[j])
+        value = most[j] if point[v] >= bounds[1, v] else value
+        action[j] = least[j] if (variables[j] < 0) | (point[v] <= bounds[0, v]) else value

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import combinations
 from typing import Any
 
 import clarabel
@@ -118,6 +119,7 @@ PLAIN = {
     "one": RiskBudget([[2.0]], 2.0),
     "two": RiskBudget([[4.0, 0.5], [0.5, 1.0]], 1.5),
     "four": RiskBudget(covariance(4, 1), float(np.diag(covariance(4, 1)).min() * 0.9)),
+    "barely": tight(wishart(4), 1.0005),
     "loose": RiskBudget(covariance(4, 1), 100.0),
     "eight": RiskBudget(covariance(8, 2), 0.25),
     "low rank": RiskBudget(covariance(6, 3, rank=2), 0.05),
@@ -192,6 +194,28 @@ def test_hints_and_neighbours_never_change_a_bit(name: str) -> None:
     np.testing.assert_array_equal(np.concatenate([omega.argmax(c[None]) for c in C[:30]]), actions[:30])
 
 
+@pytest.mark.parametrize(
+    "name", ["four", "eight", "low rank", "twelve", "large low rank", "caps", "sectors", "balanced"]
+)
+def test_hints_change_no_bit_where_one_support_turns_into_another(name: str) -> None:
+    """Between two rows with different supports lies a row where a weight vanishes; around it hints are half right."""
+    omega = EVERY[name]
+    rng = np.random.default_rng(12)
+    for _ in range(15):
+        one, other = rng.normal(size=(2, omega.dimension))
+        low, high = 0.0, 1.0
+        support = omega.argmax(one[None])[0] > 0
+        for _ in range(60):
+            middle = (low + high) / 2
+            same = np.array_equal(omega.argmax((one + middle * (other - one))[None])[0] > 0, support)
+            low, high = (middle, high) if same else (low, middle)
+        nudges = np.concatenate([-(10.0 ** -np.arange(3.0, 17.0)), 10.0 ** -np.arange(3.0, 17.0)])
+        C = one + (low + nudges)[:, None] * (other - one)
+        actions = omega.argmax(C)
+        for hint in (actions[:1], actions[-15:-14], actions[14:15], omega.argmax(other[None])):
+            np.testing.assert_array_equal(omega.argmax(C, hint=np.tile(hint, (len(C), 1))), actions)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     d=st.sampled_from([1, 2, 3, 5, 8, 9, 11]),
@@ -240,13 +264,13 @@ def test_the_kernel_and_the_solver_behind_it_agree(name: str) -> None:
 
 
 def test_ordinary_rows_need_no_other_solver() -> None:
-    for name in ("nine", "twelve", "large low rank", "fifty", "caps", "caps low rank", "sectors", "balanced"):
+    for name in (*PLAIN, *CONSTRAINED):
         omega = EVERY[name]
         C = np.random.default_rng(1).normal(size=(200, omega.dimension))
         status = np.zeros(len(C), dtype=np.int64)
-        assert omega.kernel is not None
-        omega.kernel(C, False, np.empty_like(C), status)
-        assert not status.any(), name
+        if omega.kernel is not None:
+            omega.kernel(C, False, np.empty_like(C), status)
+        assert status.mean() <= (0.2 if name == "singular sectors" else 0.0), name
 
 
 def test_ties_go_to_the_first_candidate() -> None:
@@ -255,6 +279,43 @@ def test_ties_go_to_the_first_candidate() -> None:
     np.testing.assert_array_equal(PLAIN["large loose"].argmax(np.zeros((1, 12))), np.eye(12)[:1])
     tied = PLAIN["twelve"].argmax(np.ones((1, 12)))[0]
     assert tied @ PLAIN["twelve"].covariance @ tied == pytest.approx(PLAIN["twelve"].least_variance)
+
+
+def first_best(c: Floats, omega: RiskBudget) -> Floats:
+    """The documented rule, candidate by candidate: a later one must win by 1e-12 of the largest coefficient."""
+    d, to_beat, best = omega.dimension, -np.inf, np.zeros(omega.dimension)
+    for size in range(1, d + 1):
+        for members in map(list, combinations(range(d), size)):
+            system = np.ones((size + 1, size + 1))
+            system[:size, :size], system[-1, -1] = omega.covariance[np.ix_(members, members)], 0.0
+            inverse = np.linalg.inv(system)
+            centre, room = inverse[:size, -1], omega.limit + inverse[-1, -1]
+            gain = inverse[:size, :size] @ (c[members] - c[members[0]])
+            if room < 0.0:
+                continue
+            curvature = float(gain @ (c[members] - c[members[0]]))
+            weights = centre + (np.sqrt(room / curvature) * gain if size > 1 and curvature > 0.0 else 0.0)
+            if weights.min() >= -1e-12 and c[members] @ weights > to_beat:
+                to_beat = c[members] @ weights + 1e-12 * np.abs(c).max()
+                best = np.zeros(d)
+                best[members] = weights
+    return best
+
+
+@pytest.mark.parametrize("omega", [tight(wishart(3), 1.4), tight(wishart(4)), tight(wishart(5, 1), 2.5)])
+def test_the_closed_form_follows_its_rule_where_a_weight_vanishes(omega: RiskBudget) -> None:
+    rng = np.random.default_rng(13)
+    for _ in range(10):
+        one, other = rng.normal(size=(2, omega.dimension))
+        low, high, held = 0.0, 1.0, np.count_nonzero(first_best(one, omega))
+        for _ in range(45):
+            middle = (low + high) / 2
+            same = np.count_nonzero(first_best(one + middle * (other - one), omega)) == held
+            low, high = (middle, high) if same else (low, middle)
+        # Nearer than this the rule itself hangs on the last bits of two values.
+        for nudge in (-1e-3, -1e-5, -3e-7, 3e-7, 1e-5, 1e-3):
+            c = one + (low + nudge) * (other - one)
+            np.testing.assert_allclose(omega.argmax(c[None])[0], first_best(c, omega), atol=1e-9)
 
 
 def test_noise_does_not_break_ties() -> None:

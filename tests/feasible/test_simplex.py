@@ -28,3 +28,7 @@ def test_violation() -> None:
 def test_errors_say_what_to_do() -> None:
     with pytest.raises(InputError, match="at least 1"):
         Simplex(0)
+
+
+def test_a_forbidding_coefficient_does_not_blur_the_others() -> None:
+    np.testing.assert_array_equal(Simplex(3).argmax([[1.0, 1.0 + 1e-6, -1e12]]), [[0, 1, 0]])

@@ -20,7 +20,8 @@ def by_sorting(c: Floats, k: int, at_most: bool) -> Floats:
     allowed = c > 0 if at_most else np.ones(len(c), dtype=bool)
     if allowed.sum() <= k:
         return allowed.astype(float)
-    last, slack = float(np.sort(c)[-k]), float(1e-12 * np.abs(c).max())
+    last = float(np.sort(c)[-k])
+    slack = 1e-12 * max(abs(last), abs(float(c.max())))
     action = (c > last + slack).astype(float)
     tied = np.flatnonzero(allowed & (c >= last - slack) & (c <= last + slack))
     action[tied[: k - int(action.sum())]] = 1.0
@@ -74,6 +75,10 @@ def test_ties_go_to_the_lowest_index_whatever_the_noise() -> None:
     exact = TopK(40, 15).argmax(whole)
     np.testing.assert_array_equal(TopK(40, 15).argmax(whole / 3.0), exact)
     np.testing.assert_array_equal(TopK(40, 15).argmax(whole + 1e-15 * rng.normal(size=whole.shape)), exact)
+
+
+def test_a_forbidding_coefficient_does_not_blur_the_others() -> None:
+    np.testing.assert_array_equal(TopK(4, k=2).argmax([[1.0, 1.0 + 1e-6, -1e12, 1.0 + 2e-6]]), [[0, 1, 0, 1]])
 
 
 def test_zero_is_not_taken_where_fewer_will_do() -> None:

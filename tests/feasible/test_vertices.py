@@ -58,3 +58,7 @@ def test_errors_say_what_to_do() -> None:
         Vertices([[0.5, 0.5], [2.0, 0.0], [-1.0, 0.0]], lower=0, upper=1)
     with pytest.raises(InputError, match="must be finite"):
         Vertices([[np.nan]])
+
+
+def test_a_forbidding_coefficient_does_not_blur_the_others() -> None:
+    np.testing.assert_array_equal(Vertices(np.eye(3)).argmax([[1.0, 1.0 + 1e-6, -1e12]]), [[0, 1, 0]])

@@ -16,7 +16,7 @@ from numba import njit
 
 from optensemble._kernel import Kernel, make_kernel
 from optensemble.feasible._base import TIE
-from optensemble.feasible.top_k import magnitude
+from optensemble.feasible._scale import magnitude
 
 _DONE = np.int64(2**62)  # above every distance
 

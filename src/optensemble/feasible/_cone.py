@@ -95,9 +95,11 @@ def least_variance(covariance: Floats, rows: Rows) -> tuple[Floats, float]:
 def least_variance_face(covariance: Floats, centre: Floats, rows: Rows) -> LinearProgram:
     """Return the set of all actions of least variance, a polytope: they share ``Ca``, and differ in its kernel."""
     root = _root(covariance / (float(np.diag(covariance).max()) or 1.0))
-    matrix = sparse.csr_array(np.concatenate([rows.A, root]))
-    share = root @ centre
-    width = 1e-9 * float(np.abs(share).max(initial=0.0))  # what rounding may leave of the variance's directions
+    size = np.abs(root).max(axis=1, initial=0.0)
+    deviation = float(np.linalg.norm(root @ centre))
+    width = 1e-9 * deviation / size + 1e-12  # of which the variance grows by about 1e-9 of itself
+    share = (root / size[:, None]) @ centre
+    matrix = sparse.csr_array(np.concatenate([rows.A, root / size[:, None]]))
     low = np.concatenate([rows.b[: rows.equal], np.full(len(rows.b) - rows.equal, -np.inf), share - width])
     high = np.concatenate([rows.b, share + width])
     return LinearProgram(matrix, low, high, np.zeros(len(centre)), np.minimum(rows.upper, 1.0))

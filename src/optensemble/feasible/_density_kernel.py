@@ -10,7 +10,7 @@ from numba import njit
 
 from optensemble._kernel import INNER
 from optensemble.feasible._base import TIE
-from optensemble.feasible._vertex_kernel import row_scale
+from optensemble.feasible._scale import row_scale
 
 FIT = 1e-12
 """A weight beyond the capacity by this share of it is rounding, and fits."""

@@ -18,7 +18,7 @@ from numba import njit
 from optensemble._kernel import INNER
 from optensemble.feasible._base import TIE
 from optensemble.feasible._density_kernel import FIT, critical_density
-from optensemble.feasible._vertex_kernel import row_scale
+from optensemble.feasible._scale import row_scale
 
 MOST_STATES = 1 << 19
 """A row with more undominated states than this at a time is given up."""

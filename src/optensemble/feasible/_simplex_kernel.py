@@ -23,6 +23,7 @@ from numba import njit
 
 from optensemble._kernel import Kernel, make_kernel
 from optensemble._types import Floats
+from optensemble.feasible._scale import magnitude
 from optensemble.feasible._standard_form import StandardForm
 
 GAVE_UP = 1
@@ -99,10 +100,7 @@ def scale_costs(c, variables, coordinates, cost):  # type: ignore[no-untyped-def
 @njit(cache=True, nogil=True, error_model="numpy")
 def normaliser(values):  # type: ignore[no-untyped-def]
     """Return the power of two that brings the largest value near 1."""
-    size = 0.0
-    for value in values:
-        size = max(size, abs(value))
-    return math.ldexp(1.0, min(-math.frexp(size)[1], 1000))
+    return math.ldexp(1.0, min(-math.frexp(magnitude(values))[1], 1000))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

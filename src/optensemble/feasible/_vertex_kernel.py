@@ -8,6 +8,7 @@ from numba import njit
 from optensemble._kernel import Kernel, make_kernel
 from optensemble._types import Floats
 from optensemble.feasible._base import TIE
+from optensemble.feasible._scale import row_scale
 
 _LANES = 4
 """The list is padded to a multiple of this, so that loops over it vectorise to the end."""
@@ -16,10 +17,11 @@ _LANES = 4
 def vertex_kernel(vertices: Floats) -> Kernel:
     """Return the kernel that takes the best of a list of actions.
 
-    Values within ``TIE * sum_j max_v |v_j| |c_j|`` of the best are tied; the lowest index wins.
+    Values within ``TIE * sum_j |v_j c_j|`` of the best, where v has it, are tied; the lowest index wins.
     """
     padded = np.concatenate([vertices, np.repeat(vertices[-1:], -len(vertices) % _LANES, axis=0)])
-    return make_kernel(best_vertices, floats=[padded, padded.T, np.abs(vertices).max(axis=0)], ints=[len(padded)])
+    rows_at_once = max(1, min(8192, 40_000_000 // padded.size))
+    return make_kernel(best_vertices, floats=[padded, padded.T], ints=[len(padded)], rows_at_once=rows_at_once)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -28,24 +30,23 @@ def best_vertices(C, hinted, actions, status, floats, ints):  # type: ignore[no-
     n, d = C.shape
     count = ints[0]
     vertices = floats[: count * d].reshape(count, d)
-    columns = floats[count * d : 2 * count * d].reshape(d, count)
-    sizes = floats[2 * count * d :]
+    columns = floats[count * d :].reshape(d, count)
     values = np.empty(count)
     for i in range(n):
         scale = row_scale(C[i])
         for v in range(count):
             values[v] = 0.0
-        slack = 0.0
         # The sum runs over coordinates for all vertices at once: vectorised, yet in one fixed order.
         for j in range(d):
             c = C[i, j] / scale
-            slack += sizes[j] * abs(c)
             for v in range(count):
                 values[v] += columns[j, v] * c
-        tied = largest(values) - TIE * slack
-        chosen = 0
-        for v in range(count - 1, -1, -1):
-            chosen = v if values[v] >= tied else chosen
+        best = largest(values)
+        chosen = first_above(values, best)
+        size = 0.0
+        for j in range(d):
+            size += abs(vertices[chosen, j] * (C[i, j] / scale))
+        chosen = first_above(values, best - TIE * size)
         for j in range(d):
             actions[i, j] = vertices[chosen, j]
 
@@ -63,9 +64,9 @@ def largest(values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def row_scale(c):  # type: ignore[no-untyped-def]
-    """Return 1, except for rows whose products could overflow or vanish: those are divided by their size."""
-    size = 0.0
-    for j in range(len(c)):
-        size = max(size, abs(c[j]))
-    return size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
+def first_above(values, least):  # type: ignore[no-untyped-def]
+    """Return the first index of a value that is not below the least."""
+    first = 0
+    for v in range(len(values) - 1, -1, -1):
+        first = v if values[v] >= least else first
+    return first

@@ -35,8 +35,8 @@ class Polytope(FeasibleSet):
     """``A_ub a <= b_ub``, ``A_eq a = b_eq``, ``lower <= a <= upper``: a linear programme for each row.
 
     Where the vertices are few (at most 256, found among at most 50,000 candidates) they are listed once, in ascending
-    lexicographic order, and every row takes the best of them: values within ``1e-12 * sum_j max_v |v_j| |c_j|`` of the
-    best are tied, and the lowest vertex wins.
+    lexicographic order, and every row takes the best of them: values within 1e-12 of the best, relative to the terms
+    that add up to it, are tied, and the lowest vertex wins.
 
     Otherwise each row is solved by a compiled dual simplex method, always from the same basis. Its reduced costs are
     tied if they are within 1e-12 of 0, beside coefficients scaled to 1; among tied actions the one of least

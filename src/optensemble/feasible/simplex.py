@@ -16,8 +16,7 @@ from optensemble.feasible._base import TIE, FeasibleSet, as_dimension
 class Simplex(FeasibleSet):
     """The probability simplex ``a >= 0, sum(a) = 1``: the largest coefficient gets everything.
 
-    Coefficients within 1e-12 of the largest, relative to the largest magnitude of the row, are tied; the
-    lowest index among them wins.
+    Coefficients within 1e-12 of the largest, relative to it, are tied; the lowest index among them wins.
 
     Parameters
     ----------
@@ -49,11 +48,11 @@ def best_unit(C, hinted, actions, status, floats, ints):  # type: ignore[no-unty
     """Give everything to the first of the largest coefficients."""
     n, d = C.shape
     for i in range(n):
-        largest, size = C[i, 0], 0.0
+        largest = C[i, 0]
         for j in range(d):
-            largest, size = max(largest, C[i, j]), max(size, abs(C[i, j]))
+            largest = max(largest, C[i, j])
         first = 0
-        while C[i, first] < largest - TIE * size:
+        while C[i, first] < largest - TIE * abs(largest):
             first += 1
         actions[i] = 0.0
         actions[i, first] = 1.0

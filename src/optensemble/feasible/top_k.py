@@ -12,6 +12,7 @@ from optensemble._types import Floats
 from optensemble._validation import require_choice, require_number
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import TIE, FeasibleSet, as_dimension
+from optensemble.feasible._scale import magnitude
 
 _FEW = 8  # candidates, when halving stops to pay
 _HALVINGS = 16
@@ -21,8 +22,8 @@ _HALVINGS = 16
 class TopK(FeasibleSet):
     """Exactly ``k`` coordinates are 1 and the others 0: those with the largest coefficients.
 
-    Coefficients within 1e-12 of the k-th largest, relative to the largest magnitude of the row, are tied for the
-    last places; the lowest indices win.
+    Coefficients within 1e-12 of the k-th largest, relative to it or to the largest, are tied for the last places; the
+    lowest indices win.
 
     Parameters
     ----------
@@ -73,10 +74,10 @@ def best_k(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped
     for i in range(n):
         c, action = C[i], actions[i]
         if take(c, least, action) > k:
-            size = magnitude(c)
-            last = kth_largest(c, k, size, work)
-            if take(c, max(last - TIE * size, least), action) > k:
-                drop_ties(c, last + TIE * size, k, action)
+            last = kth_largest(c, k, magnitude(c), work)
+            slack = TIE * max(abs(last), abs(c.max()))
+            if take(c, max(last - slack, least), action) > k:
+                drop_ties(c, last + slack, k, action)
 
 
 @njit(cache=True, nogil=True)
@@ -149,16 +150,3 @@ def select(x, rank):  # type: ignore[no-untyped-def]
         if i > rank:
             right = j
     return x[rank]
-
-
-@njit(cache=True, nogil=True)
-def magnitude(c):  # type: ignore[no-untyped-def]
-    """Return the largest absolute value. Without their sign bit, floats are in the order of their bits as integers.
-
-    A maximum of integers is vectorised, unlike one of floats.
-    """
-    bits = c.view(np.int64)
-    largest = np.int64(0)
-    for j in range(len(bits)):
-        largest = max(largest, bits[j] & np.int64(0x7FFFFFFFFFFFFFFF))
-    return np.int64(largest).view(np.float64)

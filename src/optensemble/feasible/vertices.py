@@ -19,7 +19,8 @@ from optensemble.feasible._vertex_kernel import vertex_kernel
 class Vertices(FeasibleSet):
     """A finite list of actions, convex position or not: schedules, slates, routes, crews.
 
-    Values within ``1e-12 * sum_j max_v |v_j| |c_j|`` of the best are tied; the lowest index of the list wins.
+    Values within 1e-12 of the best are tied, relative to ``sum_j |v_j c_j|`` of the action v that has it; the lowest
+    index of the list wins.
 
     Parameters
     ----------

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import highspy
+import numba
 import numpy as np
 
 from optensemble._types import Floats
@@ -19,6 +22,10 @@ _OPTIONS = {
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
 }
+
+
+_POLL = 0.1
+"""Seconds between two looks for an interrupt, on systems where waiting hides it."""
 
 
 class LinearProgram:
@@ -59,7 +66,7 @@ class LinearProgram:
         for i, cost in enumerate(costs):
             # Setting the basis alone keeps edge weights and factors of the row before, and they break ties.
             solver.clearSolver()
-            self._set_cost(solver, cost)
+            set_cost(solver, cost)
             solver.setBasis(basis)
             status = _run(solver)
             if status != highspy.HighsModelStatus.kOptimal:
@@ -77,7 +84,7 @@ class LinearProgram:
         cost = np.zeros(len(self.lower))
         cost[coordinate] = sign
         solver.clearSolver()
-        self._set_cost(solver, cost)
+        set_cost(solver, cost)
         status = _run(solver)
         if status == highspy.HighsModelStatus.kUnbounded:
             side = "upper" if sign > 0 else "lower"
@@ -103,28 +110,63 @@ class LinearProgram:
 
     def _solver(self) -> Any:
         if not hasattr(self._local, "solver"):
-            self._local.solver = self._build()
+            self._local.solver = build(self.rows, self.row_lower, self.row_upper, self.lower, self.upper, _OPTIONS)
         return self._local.solver
 
-    def _build(self) -> Any:
-        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for name, value in _OPTIONS.items():
-            solver.setOptionValue(name, value)
-        model = highspy.HighsLp()
-        model.num_row_, model.num_col_ = self.rows.shape
-        model.sense_ = highspy.ObjSense.kMaximize
-        model.col_cost_ = np.zeros(len(self.lower))
-        model.col_lower_, model.col_upper_ = self.lower, self.upper
-        model.row_lower_, model.row_upper_ = self.row_lower, self.row_upper
-        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        model.a_matrix_.start_ = self.rows.indptr
-        model.a_matrix_.index_ = self.rows.indices
-        model.a_matrix_.value_ = self.rows.data
-        solver.passModel(model)
-        return solver
 
-    def _set_cost(self, solver: Any, cost: Floats) -> None:
-        solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+def build(
+    rows: Any, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats, options: dict[str, Any]
+) -> Any:
+    """Return a solver for ``row_lower <= rows a <= row_upper``, ``lower <= a <= upper``, without costs yet."""
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = rows.shape
+    model.sense_ = highspy.ObjSense.kMaximize
+    model.col_cost_ = np.zeros(len(lower))
+    model.col_lower_, model.col_upper_ = lower, upper
+    model.row_lower_, model.row_upper_ = row_lower, row_upper
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = rows.indptr, rows.indices, rows.data
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    for name, value in options.items():
+        solver.setOptionValue(name, value)
+    solver.passModel(model)
+    return solver
+
+
+def set_cost(solver: Any, cost: Floats) -> None:
+    """Give the solver new costs."""
+    solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+
+
+def in_background(work: Callable[[int], None], pieces: Sequence[int], stop: threading.Event) -> None:
+    """Do pieces of work on threads of their own, and have them stopped when the caller is interrupted.
+
+    Python hears Ctrl-C on the main thread only, and not while that runs a solver. A fresh thread also lets HiGHS run
+    on one thread, whatever the user's own HiGHS was told before.
+    """
+    with ThreadPoolExecutor(max(1, min(numba.get_num_threads(), len(pieces)))) as pool:
+        futures = [pool.submit(work, piece) for piece in pieces]
+        try:
+            for future in futures:
+                while wait([future], timeout=_POLL).not_done:
+                    pass
+                future.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def stop_by(solver: Any, stop: threading.Event) -> None:
+    """Have HiGHS end whatever it does, with the status kInterrupt, soon after an event is set."""
+
+    def look(kind: Any, message: str, output: Any, answer: Any, data: Any) -> None:
+        if stop.is_set():
+            answer.user_interrupt = True
+
+    solver.setCallback(look, None)
+    for kind in ("Simplex", "Ipm", "Mip"):
+        solver.startCallback(getattr(highspy.cb.HighsCallbackType, f"kCallback{kind}Interrupt"))
 
 
 def _run(solver: Any) -> Any:

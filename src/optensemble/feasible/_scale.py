@@ -5,6 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from optensemble._types import Floats
+
+_BITS = 40
+"""Costs are rounded to this many bits below the largest of their row."""
+
 
 @njit(cache=True, nogil=True)
 def magnitude(c):  # type: ignore[no-untyped-def]
@@ -24,3 +29,10 @@ def row_scale(c):  # type: ignore[no-untyped-def]
     """Return 1, except for rows whose products could overflow or vanish: those are divided by their size."""
     size = magnitude(c)
     return size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
+
+
+def rounded(coefficients: Floats) -> Floats:
+    """Divide rows by their largest magnitude, and round away what may be noise of the last bits."""
+    largest = np.abs(coefficients).max(axis=1, keepdims=True)
+    costs = coefficients / np.where(largest > 0, largest, 1.0)
+    return np.asarray(np.rint(costs * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)

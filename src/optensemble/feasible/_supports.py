@@ -25,7 +25,7 @@ from numba import njit
 from optensemble._kernel import Kernel, make_kernel
 from optensemble._types import Floats
 from optensemble.feasible._base import TIE
-from optensemble.feasible._vertex_kernel import row_scale
+from optensemble.feasible._scale import row_scale
 
 _CONDITION = 1e12
 """Supports whose system is worse conditioned than this are left to their subsets."""

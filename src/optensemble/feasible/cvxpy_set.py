@@ -12,7 +12,8 @@ from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, Unsolved
 from optensemble.feasible._conic import ConicProgram, explain
 from optensemble.feasible._cvxpy_form import read, recognise, require_form, standard_form
-from optensemble.feasible.mixed_integer import MixedInteger, _rounded
+from optensemble.feasible._scale import rounded
+from optensemble.feasible.mixed_integer import MixedInteger
 
 
 @final
@@ -116,7 +117,7 @@ class CvxpySet(FeasibleSet):
             raise Unsolved(unsolved.actions[:, : self.dimension], unsolved.reasons) from unsolved
 
     def _by_clarabel(self, coefficients: Floats) -> Floats:
-        actions, failures = self._program.argmax(_rounded(coefficients))
+        actions, failures = self._program.argmax(rounded(coefficients))
         actions = np.clip(actions, self.lower, self.upper) + 0.0
         if failures:
             raise Unsolved(actions, {row: explain(status) for row, status in failures.items()})

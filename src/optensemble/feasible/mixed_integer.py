@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, final
 
 import highspy
-import numba
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
@@ -17,7 +14,10 @@ from optensemble._types import Floats, Indices
 from optensemble._validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
-from optensemble.feasible.polytope import Polytope, _as_matrix, _as_rows, _find_dimension, _scaled
+from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, scaled
+from optensemble.feasible._highs import build, in_background, set_cost, stop_by
+from optensemble.feasible._scale import rounded
+from optensemble.feasible.polytope import Polytope
 
 _OPTIONS = {
     "output_flag": False,
@@ -29,14 +29,8 @@ _OPTIONS = {
     "dual_feasibility_tolerance": 1e-10,
 }
 
-_BITS = 40
-"""Costs are rounded to this many bits below the largest of their row."""
-
 _INSIDE = 1e-9
 """Actions further outside than this, relative to the extent, are not accepted."""
-
-_POLL = 0.1
-"""Seconds between two looks for an interrupt, on systems where waiting hides it."""
 
 
 @final
@@ -91,12 +85,12 @@ class MixedInteger(FeasibleSet):
         if node_limit is not None:
             require_number(node_limit, "node_limit", at_least=1, whole=True)
         self.node_limit = node_limit
-        given = _as_matrix(A_ub, "A_ub"), _as_matrix(A_eq, "A_eq")
-        d = _find_dimension(given[0], given[1], lower, upper, dimension)
-        self._ub = _as_rows(given[0], b_ub, "ub", d)
-        self._eq = _as_rows(given[1], b_eq, "eq", d)
+        given = as_matrix(A_ub, "A_ub"), as_matrix(A_eq, "A_eq")
+        d = find_dimension(given[0], given[1], lower, upper, dimension)
+        self._ub = as_rows(given[0], b_ub, "ub", d)
+        self._eq = as_rows(given[1], b_eq, "eq", d)
         self.integer = _as_mask(integer, d)
-        (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)
         self._rows: Any = sparse.csr_array(sparse.vstack([A_ub, A_eq]))
         self._row_lower = np.concatenate([np.full(len(b_ub), -np.inf), b_eq])
         self._row_upper = np.concatenate([b_ub, b_eq])
@@ -120,7 +114,7 @@ class MixedInteger(FeasibleSet):
             raise SolverError(f"a first feasible action could not be found: {_explain(failures[0])}")
 
     def _argmax(self, coefficients: Floats) -> Floats:
-        actions, failures = self._solve(_rounded(coefficients))
+        actions, failures = self._solve(rounded(coefficients))
         if failures:
             raise Unsolved(actions, {row: _explain(failure) for row, failure in failures.items()})
         return actions
@@ -161,24 +155,12 @@ class MixedInteger(FeasibleSet):
         return np.asarray(np.clip(rounded, self.lower, self.upper) + 0.0, dtype=np.float64)
 
     def _build(self, integer: npt.NDArray[np.bool_], stop: threading.Event) -> Any:
-        model = highspy.HighsLp()
-        model.num_row_, model.num_col_ = self._rows.shape
-        model.sense_ = highspy.ObjSense.kMaximize
-        model.col_cost_ = np.zeros(self.dimension)
-        model.col_lower_, model.col_upper_ = self.lower, self.upper
-        model.row_lower_, model.row_upper_ = self._row_lower, self._row_upper
-        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        model.a_matrix_.start_, model.a_matrix_.index_ = self._rows.indptr, self._rows.indices
-        model.a_matrix_.value_ = self._rows.data
+        options = _OPTIONS if self.node_limit is None else {**_OPTIONS, "mip_max_nodes": int(self.node_limit)}
+        solver = build(self._rows, self._row_lower, self._row_upper, self.lower, self.upper, options)
         if integer.any():
-            kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
-            model.integrality_ = [kinds[int(whole)] for whole in integer]
-        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for name, value in _OPTIONS.items():
-            solver.setOptionValue(name, value)
-        if self.node_limit is not None:
-            solver.setOptionValue("mip_max_nodes", int(self.node_limit))
-        solver.passModel(model)
+            columns = np.flatnonzero(integer).astype(np.int32)
+            kinds = np.full(len(columns), highspy.HighsVarType.kInteger)
+            solver.changeColsIntegrality(len(columns), columns, kinds)
         stop_by(solver, stop)
         return solver
 
@@ -205,41 +187,10 @@ class MixedInteger(FeasibleSet):
         return {**arguments, **self._failure_spec()}
 
 
-def in_background(work: Callable[[int], None], pieces: Sequence[int], stop: threading.Event) -> None:
-    """Do pieces of work on threads of their own, and have them stopped when the caller is interrupted.
-
-    Python hears Ctrl-C on the main thread only, and not while that runs a solver. A fresh thread also lets HiGHS run
-    on one thread, whatever the user's own HiGHS was told before.
-    """
-    with ThreadPoolExecutor(max(1, min(numba.get_num_threads(), len(pieces)))) as pool:
-        futures = [pool.submit(work, piece) for piece in pieces]
-        try:
-            for future in futures:
-                while wait([future], timeout=_POLL).not_done:
-                    pass
-                future.result()
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def stop_by(solver: Any, stop: threading.Event) -> None:
-    """Have HiGHS end whatever it does, with the status kInterrupt, soon after an event is set."""
-
-    def look(kind: Any, message: str, output: Any, answer: Any, data: Any) -> None:
-        if stop.is_set():
-            answer.user_interrupt = True
-
-    solver.setCallback(look, None)
-    for kind in ("Simplex", "Ipm", "Mip"):
-        solver.startCallback(getattr(highspy.cb.HighsCallbackType, f"kCallback{kind}Interrupt"))
-
-
 def _run(solver: Any, cost: Floats) -> str | None:
     """Solve for one cost, with nothing left of the row before; return the status if that is not optimal."""
     solver.clearSolver()
-    solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+    set_cost(solver, cost)
     solver.run()
     status = solver.getModelStatus()
     return None if status == highspy.HighsModelStatus.kOptimal else str(status.name)
@@ -247,13 +198,6 @@ def _run(solver: Any, cost: Floats) -> str | None:
 
 def _action(solver: Any) -> Floats:
     return np.array(solver.getSolution().col_value, dtype=np.float64)
-
-
-def _rounded(coefficients: Floats) -> Floats:
-    """Divide rows by their largest magnitude, and round away what may be noise of the last bits."""
-    largest = np.abs(coefficients).max(axis=1, keepdims=True)
-    costs = coefficients / np.where(largest > 0, largest, 1.0)
-    return np.asarray(np.rint(costs * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)
 
 
 def _explain(failure: str) -> str:

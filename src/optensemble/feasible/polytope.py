@@ -9,9 +9,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._types import Floats
-from optensemble._validation import as_floats, require_finite
-from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, as_dimension, bound_length
+from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
+from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, scaled
 from optensemble.feasible._enumeration import enumerate_vertices, snap
 from optensemble.feasible._highs import LinearProgram
 from optensemble.feasible._simplex_kernel import simplex_kernel
@@ -23,11 +22,6 @@ _MOST_DENSE = 1_000_000
 
 _MOST_TABLEAU = 150_000
 """With a larger tableau than this HiGHS is faster, because it leaves out zeros."""
-
-Sparse = Any
-"""A SciPy sparse array by rows."""
-
-_ONE_SET = "One fixed set for all rows is supported; a set per row is not."
 
 
 @final
@@ -78,10 +72,10 @@ class Polytope(FeasibleSet):
         on_failure: str = "raise",
         fallback: npt.ArrayLike | None = None,
     ) -> None:
-        given = _as_matrix(A_ub, "A_ub"), _as_matrix(A_eq, "A_eq")
-        d = _find_dimension(given[0], given[1], lower, upper, dimension)
-        self._ub = _as_rows(given[0], b_ub, "ub", d)
-        self._eq = _as_rows(given[1], b_eq, "eq", d)
+        given = as_matrix(A_ub, "A_ub"), as_matrix(A_eq, "A_eq")
+        d = find_dimension(given[0], given[1], lower, upper, dimension)
+        self._ub = as_rows(given[0], b_ub, "ub", d)
+        self._eq = as_rows(given[1], b_eq, "eq", d)
         low, high = as_bounds(lower, upper, d)
         self._set_bounds(*self._tighten(low, high), d)
         self._program = self._linear_program(self.lower, self.upper)
@@ -104,7 +98,7 @@ class Polytope(FeasibleSet):
 
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its largest excess over a bound, or over a row scaled to a size near 1."""
-        (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)
         excess = np.concatenate([actions @ A_ub.T - b_ub, np.abs(actions @ A_eq.T - b_eq)], axis=1)
         largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1, initial=0.0))
         return largest
@@ -123,7 +117,7 @@ class Polytope(FeasibleSet):
         return arguments
 
     def _linear_program(self, lower: Floats, upper: Floats) -> LinearProgram:
-        (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)
         rows = sparse.csr_array(sparse.vstack([A_ub, A_eq]))
         row_lower = np.concatenate([np.full(len(b_ub), -np.inf), b_eq])
         return LinearProgram(rows, row_lower, np.concatenate([b_ub, b_eq]), lower, upper)
@@ -139,7 +133,7 @@ class Polytope(FeasibleSet):
 
     def _compile(self) -> None:
         """List the vertices, or lay out the tableau, if they are small enough."""
-        (A_ub, b_ub), (A_eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)
         constraints = A_ub.toarray(), b_ub, A_eq.toarray(), b_eq, self.lower, self.upper
         self._vertices = enumerate_vertices(*constraints)
         if self._vertices is not None:
@@ -147,71 +141,3 @@ class Polytope(FeasibleSet):
         elif (form := standard_form(*constraints)).matrix.size <= _MOST_TABLEAU:
             weights = np.exp(-2.0 * np.arange(self.dimension) / self.dimension)
             self.kernel = simplex_kernel(form, self.lower, self.upper, weights)
-
-
-def _as_matrix(value: Any, name: str) -> Sparse | None:
-    if value is None:
-        return None
-    if sparse.issparse(value):
-        sparse_value: Any = value
-        matrix: Sparse = sparse.csr_array(sparse_value).astype(np.float64)
-        require_finite(matrix.data, f"the stored entries of {name}")
-        return matrix
-    dense = as_floats(value, name)
-    if dense.ndim not in (1, 2):
-        raise InputError(
-            f"{name} must have shape (constraints, dimension); got an array of shape {dense.shape}. {_ONE_SET}"
-        )
-    return sparse.csr_array(np.atleast_2d(dense))
-
-
-def _find_dimension(
-    A_ub: Sparse | None,
-    A_eq: Sparse | None,
-    lower: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    dimension: int | None,
-) -> int:
-    """Return the number of coordinates, on which everything that tells it must agree."""
-    told = {f"A_{name}": matrix.shape[1] for name, matrix in (("ub", A_ub), ("eq", A_eq)) if matrix is not None}
-    if dimension is not None:
-        told["dimension"] = as_dimension(dimension)
-    length = bound_length(lower, upper)
-    if not told and length is not None:
-        told["the bounds"] = length
-    if not told:
-        raise InputError(
-            "the number of coordinates is unknown: there are no constraints, and the bounds are numbers. "
-            "Give dimension=, or constraints."
-        )
-    if len(set(told.values())) > 1:
-        counts = ", ".join(f"{name} has {count}" for name, count in told.items())
-        raise InputError(
-            f"the constraints disagree on the number of coordinates: {counts}. Give each one column per coordinate."
-        )
-    return as_dimension(next(iter(told.values())))
-
-
-def _as_rows(matrix: Sparse | None, right: npt.ArrayLike | None, name: str, dimension: int) -> tuple[Sparse, Floats]:
-    if (matrix is None) != (right is None):
-        missing, present = (f"A_{name}", f"b_{name}") if matrix is None else (f"b_{name}", f"A_{name}")
-        raise InputError(f"{present} is given without {missing}. Give both, or neither.")
-    if matrix is None or right is None:
-        return sparse.csr_array((0, dimension), dtype=np.float64), np.empty(0)
-    vector = np.atleast_1d(as_floats(right, f"b_{name}"))
-    if vector.shape != (matrix.shape[0],):
-        per_row = f" {_ONE_SET}" if vector.ndim > 1 else ""
-        raise InputError(
-            f"b_{name} must have one entry for each of the {matrix.shape[0]} rows of A_{name}; got an array "
-            f"of shape {vector.shape}.{per_row}"
-        )
-    return matrix, vector.copy()
-
-
-def _scaled(matrix: Sparse, right: Floats) -> tuple[Sparse, Floats]:
-    """Scale rows to a size near 1 by powers of two, which lose no bits."""
-    if not len(right):
-        return matrix, right
-    size = abs(matrix).max(axis=1).toarray().ravel()
-    factor = np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
-    return sparse.csr_array(matrix.multiply(factor[:, None])), right * factor

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from optensemble._types import Floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Unsolved, as_dimension
-from optensemble.feasible.mixed_integer import _rounded
+from optensemble.feasible._scale import rounded
 
 _SIGNS = {1: -1.0, -1: 1.0, "MINIMIZE": -1.0, "MAXIMIZE": 1.0}
 """What the coefficients are multiplied by, for each of PyEPO's senses."""
@@ -79,7 +79,7 @@ class PyEPOSet(FeasibleSet):
 
     def _argmax(self, coefficients: Floats) -> Floats:
         actions, reasons = np.zeros_like(coefficients), {}
-        for row, cost in enumerate(self._sign * _rounded(coefficients) + 0.0):
+        for row, cost in enumerate(self._sign * rounded(coefficients) + 0.0):
             try:
                 with self._one_at_a_time:
                     self.optmodel.setObj(cost)

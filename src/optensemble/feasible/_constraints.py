@@ -1,0 +1,89 @@
+"""Matrices of linear constraints as users give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from optensemble._types import Floats
+from optensemble._validation import as_floats, require_finite
+from optensemble.exceptions import InputError
+from optensemble.feasible._base import as_dimension, bound_length
+
+Sparse = Any
+"""A SciPy sparse array by rows."""
+
+_ONE_SET = "One fixed set for all rows is supported; a set per row is not."
+
+
+def as_matrix(value: Any, name: str) -> Sparse | None:
+    """Return a matrix by rows, sparse, or None if there is none."""
+    if value is None:
+        return None
+    if sparse.issparse(value):
+        sparse_value: Any = value
+        matrix: Sparse = sparse.csr_array(sparse_value).astype(np.float64)
+        require_finite(matrix.data, f"the stored entries of {name}")
+        return matrix
+    dense = as_floats(value, name)
+    if dense.ndim not in (1, 2):
+        raise InputError(
+            f"{name} must have shape (constraints, dimension); got an array of shape {dense.shape}. {_ONE_SET}"
+        )
+    return sparse.csr_array(np.atleast_2d(dense))
+
+
+def find_dimension(
+    A_ub: Sparse | None,
+    A_eq: Sparse | None,
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    dimension: int | None,
+) -> int:
+    """Return the number of coordinates, on which everything that tells it must agree."""
+    told = {f"A_{name}": matrix.shape[1] for name, matrix in (("ub", A_ub), ("eq", A_eq)) if matrix is not None}
+    if dimension is not None:
+        told["dimension"] = as_dimension(dimension)
+    length = bound_length(lower, upper)
+    if not told and length is not None:
+        told["the bounds"] = length
+    if not told:
+        raise InputError(
+            "the number of coordinates is unknown: there are no constraints, and the bounds are numbers. "
+            "Give dimension=, or constraints."
+        )
+    if len(set(told.values())) > 1:
+        counts = ", ".join(f"{name} has {count}" for name, count in told.items())
+        raise InputError(
+            f"the constraints disagree on the number of coordinates: {counts}. Give each one column per coordinate."
+        )
+    return as_dimension(next(iter(told.values())))
+
+
+def as_rows(matrix: Sparse | None, right: npt.ArrayLike | None, name: str, dimension: int) -> tuple[Sparse, Floats]:
+    """Return a matrix with its right-hand sides, both empty if none are given."""
+    if (matrix is None) != (right is None):
+        missing, present = (f"A_{name}", f"b_{name}") if matrix is None else (f"b_{name}", f"A_{name}")
+        raise InputError(f"{present} is given without {missing}. Give both, or neither.")
+    if matrix is None or right is None:
+        return sparse.csr_array((0, dimension), dtype=np.float64), np.empty(0)
+    vector = np.atleast_1d(as_floats(right, f"b_{name}"))
+    if vector.shape != (matrix.shape[0],):
+        per_row = f" {_ONE_SET}" if vector.ndim > 1 else ""
+        raise InputError(
+            f"b_{name} must have one entry for each of the {matrix.shape[0]} rows of A_{name}; got an array "
+            f"of shape {vector.shape}.{per_row}"
+        )
+    return matrix, vector.copy()
+
+
+def scaled(matrix: Sparse, right: Floats) -> tuple[Sparse, Floats]:
+    """Scale rows to a size near 1 by powers of two, which lose no bits."""
+    if not len(right):
+        return matrix, right
+    size = abs(matrix).max(axis=1).toarray().ravel()
+    factor = np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
+    return sparse.csr_array(matrix.multiply(factor[:, None])), right * factor

@@ -21,8 +21,10 @@ from numba import njit
 from optensemble._types import Floats, Indices
 
 _OPTIONS: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-inner = njit(nogil=True, **_OPTIONS)
+maker = njit(nogil=True, **_OPTIONS)
 """Compiled for the use of other compiled functions alone, and kept in the cache as parts of these."""
+inner = njit(nogil=True, _nrt=False, **_OPTIONS)
+"""The same for what allocates nothing: numba then counts no references, which would take longer than the work."""
 
 OUT, IN, CAPPED = 0, 1, 2
 """Where a coordinate is (at 0, free, at its cap), and whether a row binds (IN) or not (OUT)."""
@@ -111,7 +113,7 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
                 low, high = min(low, c[s]), max(high, c[s])
     for s in range(d):
         work.c[s] = c[s] - c[min(work.places[0], d - 1)]
-    least = eliminate(work.c, problem, state, work.places[:n], work.system, x) if freedom >= 0 else 0.0
+    least = eliminate(work.c, problem, state, work.places[:n], work.system, x, w) if freedom >= 0 else 0.0
     if least <= 0.0:
         return -1.0, 0.0
     find_products(problem, state, work.places[:n], x, w)
@@ -130,13 +132,16 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
 
 
 @inner
-def eliminate(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
-    """Solve ``H x = r`` at the places for both parts of x; return the least pivot, relative to its diagonal."""
+def eliminate(c, problem, state, places, M, x, known):  # type: ignore[no-untyped-def]
+    """Solve ``H x = r`` at the places for both parts of x; return the least pivot, relative to its diagonal.
+
+    ``known`` is room for both parts, laid end to end.
+    """
     d, H, n = problem.d, problem.H, len(places)
     set_up(c, problem, state, places, M, x)
     least = np.inf
     for i in range(0, n, 4):
-        # Four pivots at a time, so that each later row is read and written once for four.
+        # Four pivots at a time, and two later rows, so that each row is read and written less often.
         end = min(i + 4, n)
         for r in range(i, end):
             pivot, diagonal = M[r, r], H[places[r], places[r]]
@@ -147,19 +152,31 @@ def eliminate(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
                 factor = M[r, j] / pivot
                 for k in range(j, n + 2):
                     M[j, k] -= factor * M[r, k]
-        for j in range(end, n):
-            f0, f1 = M[i, j] / M[i, i], M[i + 1, j] / M[i + 1, i + 1]
-            f2, f3 = M[i + 2, j] / M[i + 2, i + 2], M[i + 3, j] / M[i + 3, i + 3]
-            for k in range(j, n + 2):
-                M[j, k] -= (f0 * M[i, k] + f1 * M[i + 1, k]) + (f2 * M[i + 2, k] + f3 * M[i + 3, k])
+        for j in range(end, n, 2):
+            subtract(M, i, j, min(j + 1, n - 1), n)
     for i in range(n - 1, -1, -1):
         p, q = M[i, n], M[i, n + 1]
         for j in range(i + 1, n):
-            p -= M[i, j] * M[j, n]
-            q -= M[i, j] * M[j, n + 1]
-        M[i, n], M[i, n + 1] = p / M[i, i], q / M[i, i]
-        x[0, places[i]], x[1, places[i]] = M[i, n], M[i, n + 1]
+            p -= M[i, j] * known[0, j]
+            q -= M[i, j] * known[1, j]
+        known[0, i], known[1, i] = p / M[i, i], q / M[i, i]
+        x[0, places[i]], x[1, places[i]] = known[0, i], known[1, i]
     return least
+
+
+@inner
+def subtract(M, i, j, h, n):  # type: ignore[no-untyped-def]
+    """Subtract multiples of four rows from two others, right of the diagonal; the two may be the same."""
+    e0, e1 = M[i, j] / M[i, i], M[i + 1, j] / M[i + 1, i + 1]
+    e2, e3 = M[i + 2, j] / M[i + 2, i + 2], M[i + 3, j] / M[i + 3, i + 3]
+    f0, f1 = M[i, h] / M[i, i], M[i + 1, h] / M[i + 1, i + 1]
+    f2, f3 = M[i + 2, h] / M[i + 2, i + 2], M[i + 3, h] / M[i + 3, i + 3]
+    M[j, j] -= (e0 * M[i, j] + e1 * M[i + 1, j]) + (e2 * M[i + 2, j] + e3 * M[i + 3, j])
+    for k in range(j + 1, n + 2):
+        p0, p1, p2, p3 = M[i, k], M[i + 1, k], M[i + 2, k], M[i + 3, k]
+        first = M[j, k] - ((e0 * p0 + e1 * p1) + (e2 * p2 + e3 * p3))
+        M[h, k] -= (f0 * p0 + f1 * p1) + (f2 * p2 + f3 * p3)
+        M[j, k] = first
 
 
 @inner
@@ -238,9 +255,10 @@ def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
     rounding cannot reach.
     """
     d, state, x, w = problem.d, work.state, work.x, work.w
-    worst, proven = np.inf, least > 1e-8 and t < np.inf
+    worst, proven, freedom = np.inf, least > 1e-8, 0
     slope, price = (t, 1.0 / t) if t < np.inf else (0.0, 0.0)
     for s in range(len(state)):
+        freedom += (1 if s < d else -1) if state[s] == IN else 0
         if state[s] == IN:
             residual = w[0, s] * price + w[1, s] if s < d else w[0, s] + slope * w[1, s]
             if not abs(residual) <= _LOST:
@@ -252,7 +270,7 @@ def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
             # A weight between its bounds, or the slack of a row that does not bind.
             margin = x[0, s] + slope * x[1, s] if s < d else -w[0, s] - slope * w[1, s]
             margin = min(margin, problem.upper[s] - margin) if s < d else margin
-            proven = proven and margin > 1e-7 and margin * price * least > 1e-11
+            proven = proven and margin > 1e-7 and (price == 0.0 or margin * price * least > 1e-11)
         else:
             # The price of a bound, or of a row that binds.
             margin = w[0, s] * price + w[1, s] if s < d else x[0, s] * price + x[1, s]
@@ -261,7 +279,7 @@ def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
         work.margins[s] = margin
         worst = min(worst, margin)
     if worst >= -_CLEAN:
-        return PROVEN if proven else CLEAN
+        return PROVEN if proven and (t < np.inf or freedom == 0) else CLEAN
     return LOOSE if worst >= -_LOOSE else WRONG
 
 

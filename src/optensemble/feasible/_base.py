@@ -120,17 +120,7 @@ class FeasibleSet(ABC):
         return actions
 
     def _by_kernel(self, kernel: Kernel, coefficients: Floats, hint: Floats | None) -> Floats:
-        coefficients = np.require(coefficients, np.float64, ["C", "W"])  # read-only arrays would compile again
-        n = len(coefficients)
-        actions, status = np.empty_like(coefficients), np.zeros(n, dtype=np.int64)
-
-        def solve(start: int) -> None:
-            rows = slice(start, start + kernel.rows_at_once)
-            if hint is not None:
-                actions[rows] = hint[rows]
-            kernel(coefficients[rows], hint is not None, actions[rows], status[rows])
-
-        share(solve, range(0, n, kernel.rows_at_once))
+        actions, status = run_kernel(kernel, coefficients, hint)
         failed = np.flatnonzero(status)
         if failed.size and type(self)._argmax is not FeasibleSet._argmax:
             self._try_again(coefficients, actions, failed)
@@ -233,6 +223,21 @@ class FeasibleSet(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dimension={self.dimension})"
+
+
+def run_kernel(kernel: Kernel, coefficients: Floats, hint: Floats | None = None) -> tuple[Floats, Indices]:
+    """Return what a kernel makes of a batch, actions and status, on all threads."""
+    coefficients = np.require(coefficients, np.float64, ["C", "W"])  # read-only arrays would compile again
+    actions, status = np.empty_like(coefficients), np.zeros(len(coefficients), dtype=np.int64)
+
+    def solve(start: int) -> None:
+        rows = slice(start, start + kernel.rows_at_once)
+        if hint is not None:
+            actions[rows] = hint[rows]
+        kernel(coefficients[rows], hint is not None, actions[rows], status[rows])
+
+    share(solve, range(0, len(coefficients), kernel.rows_at_once))
+    return actions, status
 
 
 def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:

@@ -22,113 +22,28 @@ from optensemble.feasible._active_set import (
     LOOSE,
     OUT,
     PROVEN,
-    Problem,
-    Work,
     add_rows,
     find_products,
     inner,
     repair,
+    settle,
     variance_at,
 )
-from optensemble.feasible._base import TIE
-from optensemble.feasible._cone import Rows, least_variance
-from optensemble.feasible._supports import read_row
-
-_HELD = 3e-8
-"""A hint with this much of a coordinate holds it."""
-
-_NUDGE = 1e-8
-"""Where the least variance is not unique, this much more of each variance helps to find an active set."""
+from optensemble.feasible._portfolio import Packed, new_work, read_hint, read_scaled, takes_all, unpack, write
 
 
-class Start(NamedTuple):
-    """The active set of least variance, the inverse of H on it, and x and w there."""
-
-    state: Indices
-    places: Indices
-    inverse: Floats
-    x: Floats
-    w: Floats
-
-
-def line_kernel(covariance: Floats, limit: float, centre: Floats, rows: Rows) -> Kernel:
-    """Return the kernel that follows the critical line; the covariance is measured in units of the limit."""
-    d, m = len(covariance), len(rows.b)
-    largest = float(np.diag(covariance).max())
-    rho = min(1.0, largest / limit) or 1.0
-    H = np.zeros((d + m, d + m))
-    H[:d, :d] = covariance / limit + rho
-    H[d:, :d], H[:d, d:] = rows.A, rows.A.T
-    start, nudged = _find_start(H, centre, rows), H[:0]
-    if not len(start.places) and m > 1:
-        nudge = _NUDGE * np.diag(np.maximum(np.diag(covariance), 1e-6 * largest))
-        nudged = H.copy()
-        nudged[:d, :d] += nudge / limit
-        start = _find_start(nudged, least_variance(covariance + nudge, rows)[0], rows)
-    plain = m == 1 and bool((rows.upper >= 1.0).all())
-    upper = np.concatenate([rows.upper, np.full(m, np.inf)])
-    return make_kernel(
-        best_portfolios,
-        floats=[H, rows.b, upper, np.diag(covariance), centre, [rho, limit], start.inverse, start.x, start.w, nudged],
-        ints=[m, rows.equal, plain, len(start.places), len(nudged), start.state, start.places],
-        rows_at_once=min(8192, max(1, 200_000_000 // (d + m) ** 3)),
-    )
-
-
-def _find_start(H: Floats, centre: Floats, rows: Rows) -> Start:
-    """Return the active set of least variance near an approximate one; without places if it cannot be confirmed."""
-    d, N = len(centre), len(H)
-    r = np.concatenate([np.zeros(d), rows.b])
-    upper = np.concatenate([rows.upper, np.full(N - d, np.inf)])
-    weight, equality = np.arange(N) < d, np.zeros(N, dtype=bool)
-    equality[d : d + rows.equal] = True
-    state = np.where(np.append(centre > _HELD, rows.b - rows.A @ centre < _HELD), IN, OUT)
-    state[:d][centre > rows.upper - _HELD] = CAPPED
-    for _ in range(20):
-        state[equality] = IN
-        places = np.flatnonzero(state == IN)
-        if _condition(H[np.ix_(places, places)], int((places < d).sum())) > 1e10:
-            break
-        inverse = np.asarray(np.linalg.inv(H[np.ix_(places, places)]), dtype=np.float64)
-        x = np.where(state == CAPPED, upper, 0.0)
-        x[places] = inverse @ (r - H @ x)[places]
-        w = H @ x - r
-        w[places] = 0.0
-        right = np.where(state == IN, np.minimum(x, upper - x), np.where(weight & (state == OUT), w, -w))
-        wrong = (right < -1e-12) & ~equality
-        if not wrong.any():
-            return Start(state, places, inverse, x, w)
-        left = np.where(weight & (x > upper / 2), CAPPED, OUT)
-        state = np.where(wrong, np.where(state == IN, left, IN), state)
-    return Start(state, places[:0], H[:0], np.zeros(N), np.zeros(N))
-
-
-def _condition(system: Floats, free: int) -> float:
-    """Return the condition of an optimality system whose coordinates and rows are scaled alike."""
-    scale = np.ones(len(system))
-    scale[:free] = 1.0 / np.sqrt(np.diag(system)[:free])
-    norms = np.linalg.norm(system[free:] * scale, axis=1)
-    if not norms.all():
-        return np.inf
-    scale[free:] = 1.0 / norms
-    return float(np.linalg.cond(system * np.outer(scale, scale)))
+def line_kernel(packed: Packed) -> Kernel:
+    """Return the kernel that follows the critical line."""
+    return make_kernel(best_portfolios, packed.floats, packed.ints, packed.rows_at_once)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row: by the hint's active set, or by the line up from the least variance, or down from the top."""
     n, d = C.shape
-    m, equal, plain, n0, nudged = ints[0], ints[1], ints[2] == 1, ints[3], ints[4] > 0
-    N = d + m
-    H, rest = floats[: N * N].reshape(N, N), floats[N * N :]
-    b, upper, rest = rest[:m], rest[m : m + N], rest[m + N :]
-    variances, centre, rho, limit, rest = rest[:d], rest[d : 2 * d], rest[2 * d], rest[2 * d + 1], rest[2 * d + 2 :]
-    inverse, rest = rest[: n0 * n0].reshape(n0, n0), rest[n0 * n0 :]
-    start = Start(ints[5 : 5 + N], ints[5 + N :], inverse, rest[:N], rest[N : 2 * N])
-    problem = Problem(d, equal, rho, H, b, upper)
-    path = Problem(d, equal, rho, rest[2 * N :].reshape(N, N) if nudged else H, b, upper)
-    x, w = np.zeros((2, N)), np.zeros((2, N))
-    work = Work(np.empty(d), np.empty(N, np.int64), np.empty(N + 1, np.int64), x, w, np.empty(N), np.empty((N, N + 2)))
+    problem, path, start, variances, centre, limit, plain = unpack(d, floats, ints)
+    N, m, n0 = len(problem.H), len(problem.b), len(start.places)
+    work = new_work(d, N)
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
     c, ordered = np.empty(d), np.empty(d)
     for i in range(n):
@@ -142,15 +57,18 @@ def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[n
                 actions[i, j] = centre[j]
             continue
         t = -1.0
-        if hinted:
-            read_hint(actions[i], problem, work.state)
-            t = repair(c, tie, 6, PROVEN, problem, work)
-        if t < 0.0 and n0 > 0:
-            trace(c, False, start_at_centre(c, start, path, work, line), path, work, line)
-            t = repair(c, tie, 6, LOOSE, problem, work)
-        if t < 0.0 and m == 1:
-            trace(ordered, True, start_at_top(ordered, problem, work, line), problem, work, line)
-            t = repair(c, tie, 6, LOOSE, problem, work)
+        for way in range(3):  # by the hint, up from the least variance, down from the top
+            if t >= 0.0 or (way == 0 and not hinted) or (way == 1 and n0 == 0) or (way == 2 and m > 1):
+                continue
+            down = way == 2
+            if way == 0:
+                read_hint(actions[i], problem, work.state)
+            else:
+                size = (
+                    start_at_top(ordered, problem, work, line) if down else start_at_centre(c, start, path, work, line)
+                )
+                trace(ordered if down else c, down, size, problem if down else path, work, line)
+            t = repair(c, tie, 6, PROVEN if way == 0 else LOOSE, problem, work)
         status[i] = t < 0.0
         if t >= 0.0:
             write(t, plain, problem, work, actions[i])
@@ -167,49 +85,15 @@ class Line(NamedTuple):
 
 
 @inner
-def read_scaled(row, c):  # type: ignore[no-untyped-def]
-    """Write coefficients between -1 and 0; return what is tied in these units, or 1 if all are (and made 0)."""
-    size, top = read_row(row, c)
-    largest = lowest = c[top]
-    for j in range(len(c)):
-        lowest = min(lowest, c[j])
-    spread = largest - lowest
-    flat = spread <= TIE * size
-    for j in range(len(c)):
-        c[j] = 0.0 if flat else (c[j] - largest) / spread
-    return 1.0 if flat else TIE * size / spread
-
-
-@inner
 def is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, action):  # type: ignore[no-untyped-def]
     """Say whether the limit lets the largest coefficients take all they can, and write that action."""
-    d = problem.d
     if plain:
-        for j in range(d):
-            if c[j] >= -tie and variances[j] <= limit:
-                for k in range(d):
-                    action[k] = 1.0 if k == j else 0.0
-                return True
-        return False
+        return takes_all(c, tie, variances, limit, action)
     start_at_top(ordered, problem, work, line)
-    if variance_at(0.0, problem, work.x, work.w) > 1.0:
+    if variance_at(0.0, problem, work.x, work.w) > 1.0 or settle(c, tie, problem, work)[0] < 0.0:
         return False
-    for k in range(d):
-        action[k] = work.x[0, k]
+    write(np.inf, False, problem, work, action)
     return True
-
-
-@inner
-def read_hint(action, problem, state):  # type: ignore[no-untyped-def]
-    """Read the active set off an action."""
-    d = problem.d
-    for s in range(d):
-        state[s] = OUT if action[s] <= _HELD else (CAPPED if action[s] >= problem.upper[s] - _HELD else IN)
-    for s in range(d, len(state)):
-        left = problem.b[s - d]
-        for j in range(d):
-            left -= problem.H[s, j] * action[j]
-        state[s] = IN if s < d + problem.equal or left <= _HELD else OUT
 
 
 @inner
@@ -382,16 +266,3 @@ def move(by_p, by_q, curvature, n, problem, work, line):  # type: ignore[no-unty
         factor = curvature * u[i]
         for j in range(n):
             line.inverse[i, j] += factor * u[j]
-
-
-@inner
-def write(t, plain, problem, work, action):  # type: ignore[no-untyped-def]
-    """Write the action at t, within its bounds."""
-    total = 0.0
-    for s in range(problem.d):
-        weight = work.x[0, s] + (t * work.x[1, s] if t < np.inf else 0.0)
-        action[s] = min(max(weight, 0.0), problem.upper[s])
-        total += action[s]
-    if plain:
-        for s in range(problem.d):
-            action[s] /= total

@@ -27,7 +27,9 @@ def magnitude(c):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def row_scale(c):  # type: ignore[no-untyped-def]
     """Return 1, except for rows whose products could overflow or vanish: those are divided by their size."""
-    size = magnitude(c)
+    size = 0.0
+    for value in c:
+        size = max(size, abs(value))
     return size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
 
 

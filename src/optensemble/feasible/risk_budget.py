@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
+from optensemble._kernel import Kernel
 from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import _cone, _supports
-from optensemble.feasible._base import TIE, FeasibleSet, Unsolved
+from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, run_kernel
 from optensemble.feasible._critical_line import line_kernel
 from optensemble.feasible._highs import LinearProgram
+from optensemble.feasible._portfolio import Packed, guess_kernel, pack
 
 _CLOSED_FORM = 8
 """Up to this dimension all supports (255 of them) are known in closed form."""
@@ -106,11 +109,13 @@ class RiskBudget(FeasibleSet):
                 f"{self.least_variance:.6g}. Raise limit= to at least that."
             )
         self._program: _cone.ConeProgram | LinearProgram
+        self._packed: Packed | None = None
         if small:
             self.kernel = _supports.supports_kernel(self.covariance, self.limit, self._slack, self._centre)
         elif self.limit - self.least_variance > self._slack:
             self._program = _cone.ConeProgram(self.covariance, self.limit, self._rows)
-            self.kernel = line_kernel(self.covariance, self.limit, self._centre, self._rows)
+            self._packed = pack(self.covariance, self.limit, self._centre, self._rows)
+            self.kernel = guess_kernel(self._packed) if self._packed.has_start else self._line
         else:
             self._program = _cone.least_variance_face(self.covariance, self._centre, self._rows)
         self._set_failure(on_failure, fallback)
@@ -141,7 +146,25 @@ class RiskBudget(FeasibleSet):
             )
         return _cone.Rows(np.vstack([A, ub]), np.concatenate([b, b_ub]), len(b), self.upper)
 
+    @cached_property
+    def _line(self) -> Kernel:
+        """The kernel for rows whose active set is not proven at once; compiled when there is one."""
+        assert self._packed is not None
+        return line_kernel(self._packed)
+
     def _argmax(self, coefficients: Floats) -> Floats:
+        if self._packed is None or not self._packed.has_start:
+            return self._by_solver(coefficients)
+        actions, status = run_kernel(self._line, coefficients)
+        left = np.flatnonzero(status)
+        try:
+            actions[left] = self._by_solver(coefficients[left]) if left.size else actions[left]
+        except Unsolved as unsolved:
+            actions[left] = unsolved.actions
+            raise Unsolved(actions, {int(left[row]): why for row, why in unsolved.reasons.items()}) from unsolved
+        return actions
+
+    def _by_solver(self, coefficients: Floats) -> Floats:
         size = np.abs(coefficients).max(axis=1, keepdims=True)
         scaled = coefficients / np.where(size > 0, size, 1.0)
         scaled -= scaled.max(axis=1, keepdims=True)
@@ -165,9 +188,8 @@ class RiskBudget(FeasibleSet):
 
     def _polish(self, coefficients: Floats, actions: Floats, reasons: dict[int, str]) -> None:
         """Take the kernel's action where it can prove an active set near an approximate action."""
-        if self.kernel is not None:
-            exact, status = actions.copy(), np.zeros(len(actions), dtype=np.int64)
-            self.kernel(np.ascontiguousarray(coefficients), True, exact, status)
+        if self._packed is not None:
+            exact, status = run_kernel(self._line, coefficients, actions)
             for row in np.flatnonzero(status == 0):
                 actions[row] = exact[row]
                 reasons.pop(int(row), None)

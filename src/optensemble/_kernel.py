@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
+from numba import njit, types
 
 from optensemble._types import Floats, Indices
 
@@ -26,14 +26,13 @@ SIGNATURE = types.void(
 )
 FUNCTION = types.FunctionType(SIGNATURE)
 
-INNER: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
-"""How to compile what only kernels call: wrappers for Python would take a fifth of the time."""
+_njit: Any = njit  # numba's type hints lack some of these options
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+maker = _njit(**_OPTIONS)
+"""Compiles what only kernels call, and is kept in the cache as a part of these: that takes much less time."""
+
+inner = _njit(**_OPTIONS, _nrt=False)
+"""The same for what allocates nothing: numba then counts no references, which would take longer than the work."""
 
 
 class Kernel(NamedTuple):

@@ -13,18 +13,12 @@ however it was found.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from optensemble._kernel import inner
 from optensemble._types import Floats, Indices
-
-_OPTIONS: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-maker = njit(nogil=True, **_OPTIONS)
-"""Compiled for the use of other compiled functions alone, and kept in the cache as parts of these."""
-inner = njit(nogil=True, _nrt=False, **_OPTIONS)
-"""The same for what allocates nothing: numba then counts no references, which would take longer than the work."""
 
 OUT, IN, CAPPED = 0, 1, 2
 """Where a coordinate is (at 0, free, at its cap), and whether a row binds (IN) or not (OUT)."""
@@ -141,7 +135,7 @@ def eliminate(c, problem, state, places, M, x, known):  # type: ignore[no-untype
     set_up(c, problem, state, places, M, x)
     least = np.inf
     for i in range(0, n, 4):
-        # Four pivots at a time, and two later rows, so that each row is read and written less often.
+        # Four pivots at a time, so that each later row is read and written once for four.
         end = min(i + 4, n)
         for r in range(i, end):
             pivot, diagonal = M[r, r], H[places[r], places[r]]
@@ -152,8 +146,11 @@ def eliminate(c, problem, state, places, M, x, known):  # type: ignore[no-untype
                 factor = M[r, j] / pivot
                 for k in range(j, n + 2):
                     M[j, k] -= factor * M[r, k]
-        for j in range(end, n, 2):
-            subtract(M, i, j, min(j + 1, n - 1), n)
+        for j in range(end, n):
+            f0, f1 = M[i, j] / M[i, i], M[i + 1, j] / M[i + 1, i + 1]
+            f2, f3 = M[i + 2, j] / M[i + 2, i + 2], M[i + 3, j] / M[i + 3, i + 3]
+            for k in range(j, n + 2):
+                M[j, k] -= (f0 * M[i, k] + f1 * M[i + 1, k]) + (f2 * M[i + 2, k] + f3 * M[i + 3, k])
     for i in range(n - 1, -1, -1):
         p, q = M[i, n], M[i, n + 1]
         for j in range(i + 1, n):
@@ -162,21 +159,6 @@ def eliminate(c, problem, state, places, M, x, known):  # type: ignore[no-untype
         known[0, i], known[1, i] = p / M[i, i], q / M[i, i]
         x[0, places[i]], x[1, places[i]] = known[0, i], known[1, i]
     return least
-
-
-@inner
-def subtract(M, i, j, h, n):  # type: ignore[no-untyped-def]
-    """Subtract multiples of four rows from two others, right of the diagonal; the two may be the same."""
-    e0, e1 = M[i, j] / M[i, i], M[i + 1, j] / M[i + 1, i + 1]
-    e2, e3 = M[i + 2, j] / M[i + 2, i + 2], M[i + 3, j] / M[i + 3, i + 3]
-    f0, f1 = M[i, h] / M[i, i], M[i + 1, h] / M[i + 1, i + 1]
-    f2, f3 = M[i + 2, h] / M[i + 2, i + 2], M[i + 3, h] / M[i + 3, i + 3]
-    M[j, j] -= (e0 * M[i, j] + e1 * M[i + 1, j]) + (e2 * M[i + 2, j] + e3 * M[i + 3, j])
-    for k in range(j + 1, n + 2):
-        p0, p1, p2, p3 = M[i, k], M[i + 1, k], M[i + 2, k], M[i + 3, k]
-        first = M[j, k] - ((e0 * p0 + e1 * p1) + (e2 * p2 + e3 * p3))
-        M[h, k] -= (f0 * p0 + f1 * p1) + (f2 * p2 + f3 * p3)
-        M[j, k] = first
 
 
 @inner

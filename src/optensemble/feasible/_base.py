@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from typing import Any
 
 import numba
@@ -248,16 +250,21 @@ def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
         for piece in todo:
             work(piece)
 
-    threads = min(numba.get_num_threads(), len(pieces))
-    if threads <= 1:
+    others = min(numba.get_num_threads(), len(pieces)) - 1
+    helpers = [_helpers(os.getpid()).submit(work_on) for _ in range(others)]
+    try:
         work_on()
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for worker in [pool.submit(work_on) for _ in range(threads)]:
-                worker.result()
-        finally:
-            deque(todo, maxlen=0)  # nobody takes up another piece
+    finally:
+        deque(todo, maxlen=0)  # nobody takes up another piece
+        wait(helpers)
+    for helper in helpers:
+        helper.result()
+
+
+@cache
+def _helpers(process: int) -> ThreadPoolExecutor:
+    """Return the threads that help this one; a process that was forked makes its own."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="optensemble")
 
 
 def as_dimension(value: Any) -> int:

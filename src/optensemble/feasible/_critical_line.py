@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from optensemble._kernel import Kernel, make_kernel
+from optensemble._kernel import Kernel, inner, make_kernel
 from optensemble._types import Floats, Indices
 from optensemble.feasible._active_set import (
     CAPPED,
@@ -22,9 +22,9 @@ from optensemble.feasible._active_set import (
     LOOSE,
     OUT,
     PROVEN,
+    Problem,
     add_rows,
     find_products,
-    inner,
     repair,
     settle,
     variance_at,
@@ -41,8 +41,10 @@ def line_kernel(packed: Packed) -> Kernel:
 def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row: by the hint's active set, or by the line up from the least variance, or down from the top."""
     n, d = C.shape
-    problem, path, start, variances, centre, limit, plain = unpack(d, floats, ints)
+    problem, start, variances, centre, limit, plain = unpack(d, floats, ints)
     N, m, n0 = len(problem.H), len(problem.b), len(start.places)
+    H = floats[len(floats) - N * N :].reshape(N, N) if ints[4] > 0 else problem.H
+    path = Problem(d, problem.equal, problem.rho, H, problem.b, problem.upper)
     work = new_work(d, N)
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
     c, ordered = np.empty(d), np.empty(d)

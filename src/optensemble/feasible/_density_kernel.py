@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from optensemble._kernel import INNER
+from optensemble._kernel import inner
 from optensemble.feasible._base import TIE
 from optensemble.feasible._scale import row_scale
 
@@ -38,7 +38,7 @@ def fill_by_density(C, hinted, actions, status, floats, ints):  # type: ignore[n
                 room -= floats[j]
 
 
-@njit(**INNER)
+@inner
 def critical_density(density, weight, n, candidates, buffer):  # type: ignore[no-untyped-def]
     """Return the density at which the capacity is used up if items are taken from the densest on; 0 if all fit."""
     count = 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from optensemble._kernel import INNER
+from optensemble._kernel import inner
 from optensemble.feasible._base import TIE
 from optensemble.feasible._density_kernel import FIT, critical_density
 from optensemble.feasible._scale import row_scale
@@ -69,7 +69,7 @@ def choose_items(C, hinted, actions, status, floats, ints):  # type: ignore[no-u
             actions[i, items[k]] = 1.0 if taken else 0.0
 
 
-@njit(**INNER)
+@inner
 def find_prices(value, weight, price, trial, used, space):  # type: ignore[no-untyped-def]
     """Find a price for each resource that makes the Lagrangian bound low; return the bound, and whether all items fit.
 
@@ -111,7 +111,7 @@ def find_prices(value, weight, price, trial, used, space):  # type: ignore[no-un
     return bound, False
 
 
-@njit(**INNER)
+@inner
 def lagrangian(value, weight, price, used):  # type: ignore[no-untyped-def]
     """Return the price of the capacities plus what the items that pay gain; ``used`` becomes what these use."""
     n, m = weight.shape
@@ -130,7 +130,7 @@ def lagrangian(value, weight, price, used):  # type: ignore[no-untyped-def]
     return bound
 
 
-@njit(**INNER)
+@inner
 def apply_prices(value, weight, price, cost, distance, order, rank):  # type: ignore[no-untyped-def]
     """Find the cost of each item and how far it is from its value, relative to it; return the sum of the values."""
     n, m = weight.shape
@@ -145,7 +145,7 @@ def apply_prices(value, weight, price, cost, distance, order, rank):  # type: ig
     return total
 
 
-@njit(**INNER)
+@inner
 def sort_by(key, order):  # type: ignore[no-untyped-def]
     """Sort items by ascending key, in place, by Shell's sort."""
     gap = 1
@@ -161,7 +161,7 @@ def sort_by(key, order):  # type: ignore[no-untyped-def]
         gap //= 3
 
 
-@njit(**INNER)
+@inner
 def greedy(value, weight, cost, order, used):  # type: ignore[no-untyped-def]
     """Return the value of taking what fits: items that pay, the furthest from their cost first, and then the rest."""
     n, m = weight.shape
@@ -180,7 +180,7 @@ def greedy(value, weight, cost, order, used):  # type: ignore[no-untyped-def]
     return worth
 
 
-@njit(**INNER, inline="always")
+@inner
 def search(  # type: ignore[no-untyped-def]
     value, weight, cost, price, order, core, rank, ceiling, best, tie, ends, states, masks
 ):
@@ -192,7 +192,7 @@ def search(  # type: ignore[no-untyped-def]
     start_state(value, weight, cost, price, core[:size], rank, states, masks)
     find_ends(value, cost, core[:size], ends)
     words = 1 + size // _WORD
-    count, work, source = 1, 0, 0
+    count, work, source = np.int64(1), 0, np.int64(0)  # literals would have what follows compiled twice
     for place in range(size):
         k = core[place]
         if abs(value[k] - cost[k]) <= ceiling - best + tie:
@@ -214,7 +214,7 @@ def search(  # type: ignore[no-untyped-def]
     return winner
 
 
-@njit(**INNER)
+@inner
 def start_state(value, weight, cost, price, core, rank, states, masks):  # type: ignore[no-untyped-def]
     """Make the state where all items that pay are taken: the room left at these prices, the value, the loads, the bits.
 
@@ -243,13 +243,13 @@ def start_state(value, weight, cost, price, core, rank, states, masks):  # type:
                 masks[0, rank[k] // _WORD] |= bit(rank[k])
 
 
-@njit(**INNER, inline="always")
+@inner
 def bit(rank):  # type: ignore[no-untyped-def]
     """Return the bit of an item of the core in its word."""
     return 1 << (_WORD - 1 - rank % _WORD)
 
 
-@njit(**INNER)
+@inner
 def compare(masks, a, b, words):  # type: ignore[no-untyped-def]
     """Return a positive number if ``a`` takes the earlier items, a negative one if ``b`` does, and otherwise 0."""
     for word in range(words):
@@ -258,7 +258,7 @@ def compare(masks, a, b, words):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(**INNER)
+@inner
 def find_ends(value, cost, core, ends):  # type: ignore[no-untyped-def]
     """Find for the core from each place on what a unit of room gains at most, and what a lack of it costs at least."""
     gain, loss = 0.0, 1e300
@@ -272,7 +272,7 @@ def find_ends(value, cost, core, ends):  # type: ignore[no-untyped-def]
         ends[place, 0], ends[place, 1] = gain, loss
 
 
-@njit(**INNER)
+@inner
 def expand(states, masks, source, count, value, cost, weight, rank, words, ends, best, tie):  # type: ignore[no-untyped-def]
     """Merge the states with those where one item changes sides, by descending room, without those that cannot win.
 

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from optensemble._kernel import Kernel, make_kernel
+from optensemble._kernel import Kernel, inner, make_kernel, maker
 from optensemble._types import Floats, Indices
-from optensemble.feasible._active_set import CAPPED, IN, OUT, PROVEN, Problem, Work, inner, maker, repair
+from optensemble.feasible._active_set import CAPPED, IN, OUT, PROVEN, Problem, Work, repair
 from optensemble.feasible._base import TIE
 from optensemble.feasible._cone import Rows, least_variance
-from optensemble.feasible._supports import read_row
 
 _HELD = 3e-8
 """A hint with this much of a coordinate holds it."""
@@ -121,8 +120,8 @@ def _condition(system: Floats, free: int) -> float:
 
 @maker
 def unpack(d, floats, ints):  # type: ignore[no-untyped-def]
-    """Cut up what :func:`pack` laid out: the problem, the one to trace, where to start, and what vertices need."""
-    m, equal, plain, n0, nudged = ints[0], ints[1], ints[2] == 1, ints[3], ints[4] > 0
+    """Cut up what :func:`pack` laid out: the problem, where to start, and what vertices need."""
+    m, equal, plain, n0 = ints[0], ints[1], ints[2] == 1, ints[3]
     N = d + m
     H, rest = floats[: N * N].reshape(N, N), floats[N * N :]
     b, upper, rest = rest[:m], rest[m : m + N], rest[m + N :]
@@ -130,15 +129,14 @@ def unpack(d, floats, ints):  # type: ignore[no-untyped-def]
     inverse, rest = rest[: n0 * n0].reshape(n0, n0), rest[n0 * n0 :]
     start = Start(ints[5 : 5 + N], ints[5 + N :], inverse, rest[:N], rest[N : 2 * N], numbers[2])
     problem = Problem(d, equal, numbers[0], H, b, upper)
-    path = Problem(d, equal, numbers[0], rest[2 * N :].reshape(N, N) if nudged else H, b, upper)
-    return problem, path, start, variances, centre, numbers[1], plain
+    return problem, start, variances, centre, numbers[1], plain
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def prove_guesses(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row whose active set is proven, by the hint's or from the least variance; the others get status 1."""
     n, d = C.shape
-    problem, _, start, variances, centre, limit, plain = unpack(d, floats, ints)
+    problem, start, variances, centre, limit, plain = unpack(d, floats, ints)
     work, c = new_work(d, len(problem.H)), np.empty(d)
     for i in range(n):
         tie = read_scaled(C[i], c)
@@ -172,15 +170,16 @@ def new_work(d, N):  # type: ignore[no-untyped-def]
 @inner
 def read_scaled(row, c):  # type: ignore[no-untyped-def]
     """Write coefficients between -1 and 0; return what is tied in these units, or 1 if all are (and made 0)."""
-    size, top = read_row(row, c)
-    largest = lowest = c[top]
+    largest = lowest = row[0]
+    for value in row:
+        largest, lowest = max(largest, value), min(lowest, value)
+    size = max(largest, -lowest)
+    scale = size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
+    spread, slack = largest / scale - lowest / scale, TIE * (size / scale)
+    flat = spread <= slack
     for j in range(len(c)):
-        lowest = min(lowest, c[j])
-    spread = largest - lowest
-    flat = spread <= TIE * size
-    for j in range(len(c)):
-        c[j] = 0.0 if flat else (c[j] - largest) / spread
-    return 1.0 if flat else TIE * size / spread
+        c[j] = 0.0 if flat else (row[j] / scale - largest / scale) / spread
+    return 1.0 if flat else slack / spread
 
 
 @inner

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from optensemble._kernel import inner, maker
 from optensemble._types import Floats
 
 _BITS = 40
 """Costs are rounded to this many bits below the largest of their row."""
 
 
-@njit(cache=True, nogil=True)
+@maker
 def magnitude(c):  # type: ignore[no-untyped-def]
     """Return the largest absolute value. Without their sign bit, floats are in the order of their bits as integers.
 
@@ -24,7 +24,7 @@ def magnitude(c):  # type: ignore[no-untyped-def]
     return np.int64(largest).view(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def row_scale(c):  # type: ignore[no-untyped-def]
     """Return 1, except for rows whose products could overflow or vanish: those are divided by their size."""
     size = 0.0

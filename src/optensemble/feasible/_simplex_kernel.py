@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numba import njit
 
-from optensemble._kernel import Kernel, make_kernel
+from optensemble._kernel import Kernel, inner, make_kernel
 from optensemble._types import Floats
 from optensemble.feasible._scale import magnitude
 from optensemble.feasible._standard_form import StandardForm
@@ -85,7 +85,7 @@ def best_bases(C, hinted, actions, status, floats, ints):  # type: ignore[no-unt
             status[i] = GAVE_UP
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def scale_costs(c, variables, coordinates, cost):  # type: ignore[no-untyped-def]
     """Bring a row to the units of the variables and to a size near 1, by powers of two."""
     factor = normaliser(c)
@@ -97,13 +97,13 @@ def scale_costs(c, variables, coordinates, cost):  # type: ignore[no-untyped-def
         cost[v] *= factor
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def normaliser(values):  # type: ignore[no-untyped-def]
     """Return the power of two that brings the largest value near 1."""
     return math.ldexp(1.0, min(-math.frexp(magnitude(values))[1], 1000))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def begin(T, names, start, cost, columns, value):  # type: ignore[no-untyped-def]
     """Set up the first basis, with each of the others at the side that its reduced cost asks for."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
@@ -130,7 +130,7 @@ def begin(T, names, start, cost, columns, value):  # type: ignore[no-untyped-def
         T[i, k] += value[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def make_feasible(T, names, ratios, order):  # type: ignore[no-untyped-def]
     """Bring the basic variable that is furthest outside to its bound, by the others that cost least; repeat."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
@@ -156,7 +156,7 @@ def make_feasible(T, names, ratios, order):  # type: ignore[no-untyped-def]
     return r < 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def furthest_outside(T, m, k):  # type: ignore[no-untyped-def]
     """Return the row of the basic variable that is furthest outside its bounds, or -1, and how far."""
     furthest, excess = -1, _OUTSIDE
@@ -167,7 +167,7 @@ def furthest_outside(T, m, k):  # type: ignore[no-untyped-def]
     return furthest, excess
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def list_ratios(T, r, side, ratios, order):  # type: ignore[no-untyped-def]
     """List the others that can bring row r toward its bound: what a unit costs, and what they gain at most; count."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
@@ -181,7 +181,7 @@ def list_ratios(T, r, side, ratios, order):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def pass_over(excess, ratios, order, count):  # type: ignore[no-untyped-def]
     """Return how many of least ratios gain less than the excess together; put them first, and the next one next."""
     first, end = 0, count
@@ -211,7 +211,7 @@ def pass_over(excess, ratios, order, count):  # type: ignore[no-untyped-def]
     return first
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inner
 def sample(excess, ratios, order, first, last):  # type: ignore[no-untyped-def]
     """Return a place to divide at: of three the one of least ratio if little is left to gain, or else the median."""
     a, b, c = first, (first + last) // 2, last
@@ -222,7 +222,7 @@ def sample(excess, ratios, order, first, last):  # type: ignore[no-untyped-def]
     return a if little else b
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def climb(T, names, row):  # type: ignore[no-untyped-def]
     """Move along edges that gain by a row of reduced costs; by the weights only along edges that are tied."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
@@ -240,7 +240,7 @@ def climb(T, names, row):  # type: ignore[no-untyped-def]
     return q < 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def first_blocked(T, q):  # type: ignore[no-untyped-def]
     """Return the row that stops one of the others on its way to its other bound, or -1, and the step."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
@@ -254,7 +254,7 @@ def first_blocked(T, q):  # type: ignore[no-untyped-def]
     return row, side * way
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def best_edge(T, row, m, k):  # type: ignore[no-untyped-def]
     """Return the one of the others that gains most, or -1."""
     best, most = -1, _GAIN if row == m else _TIED
@@ -268,7 +268,7 @@ def best_edge(T, row, m, k):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def flip(T, j):  # type: ignore[no-untyped-def]
     """Move one of the others from one bound to the other, and the basic variables with it."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
@@ -278,7 +278,7 @@ def flip(T, j):  # type: ignore[no-untyped-def]
         T[i, k] += T[i, j] * step
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def exchange(T, names, r, q, step, side):  # type: ignore[no-untyped-def]
     """Let one of the others enter the basis by a step, for a basic variable that comes to its bound on a side."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
@@ -301,7 +301,7 @@ def exchange(T, names, r, q, step, side):  # type: ignore[no-untyped-def]
                 T[i, j] += factor * T[r, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def collect(T, names, bounds, point, columns, error):  # type: ignore[no-untyped-def]
     """Collect the variables by name, onto bounds that rounding missed; return how far they miss ``y = matrix x``."""
     k, m = columns.shape
@@ -322,7 +322,7 @@ def collect(T, names, bounds, point, columns, error):  # type: ignore[no-untyped
     return worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def write(point, variables, bounds, coordinates, action):  # type: ignore[no-untyped-def]
     """Write the coordinates of a point; where a variable stands at its bound, so does the coordinate, exactly."""
     bases, units, least, most = coordinates

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from optensemble._kernel import Kernel, make_kernel
+from optensemble._kernel import Kernel, inner, make_kernel
 from optensemble._types import Floats
 from optensemble.feasible._base import TIE
 from optensemble.feasible._scale import row_scale
@@ -21,7 +21,8 @@ def vertex_kernel(vertices: Floats) -> Kernel:
     """
     padded = np.concatenate([vertices, np.repeat(vertices[-1:], -len(vertices) % _LANES, axis=0)])
     rows_at_once = max(1, min(8192, 40_000_000 // padded.size))
-    return make_kernel(best_vertices, floats=[padded, padded.T], ints=[len(padded)], rows_at_once=rows_at_once)
+    floats = [padded, padded.T, np.abs(vertices).max(axis=0)]
+    return make_kernel(best_vertices, floats, ints=[len(padded)], rows_at_once=rows_at_once)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -30,28 +31,42 @@ def best_vertices(C, hinted, actions, status, floats, ints):  # type: ignore[no-
     n, d = C.shape
     count = ints[0]
     vertices = floats[: count * d].reshape(count, d)
-    columns = floats[count * d :].reshape(d, count)
+    columns = floats[count * d : 2 * count * d].reshape(d, count)
+    sizes = floats[2 * count * d :]
     values = np.empty(count)
     for i in range(n):
         scale = row_scale(C[i])
         for v in range(count):
             values[v] = 0.0
+        most = 0.0
         # The sum runs over coordinates for all vertices at once: vectorised, yet in one fixed order.
         for j in range(d):
             c = C[i, j] / scale
+            most += sizes[j] * abs(c)
             for v in range(count):
                 values[v] += columns[j, v] * c
         best = largest(values)
-        chosen = first_above(values, best)
-        size = 0.0
-        for j in range(d):
-            size += abs(vertices[chosen, j] * (C[i, j] / scale))
-        chosen = first_above(values, best - TIE * size)
+        chosen = first_from(values, best - TIE * most)
+        if values[chosen] < best:  # maybe tied: what are the terms of the best?
+            chosen = first_from(values, best)
+            size = 0.0
+            for j in range(d):
+                size += abs(vertices[chosen, j] * (C[i, j] / scale))
+            chosen = first_from(values, best - TIE * size)
         for j in range(d):
             actions[i, j] = vertices[chosen, j]
 
 
-@njit(cache=True, nogil=True)
+@inner
+def first_from(values, least):  # type: ignore[no-untyped-def]
+    """Return the first index of a value that is not below the least."""
+    first = 0
+    for v in range(len(values) - 1, -1, -1):
+        first = v if values[v] >= least else first
+    return first
+
+
+@inner
 def largest(values):  # type: ignore[no-untyped-def]
     """Return the largest of a multiple of four values, by four comparisons at a time."""
     a = b = c = d = -np.inf
@@ -61,12 +76,3 @@ def largest(values):  # type: ignore[no-untyped-def]
         c = values[v + 2] if values[v + 2] > c else c
         d = values[v + 3] if values[v + 3] > d else d
     return max(max(a, b), max(c, d))
-
-
-@njit(cache=True, nogil=True)
-def first_above(values, least):  # type: ignore[no-untyped-def]
-    """Return the first index of a value that is not below the least."""
-    first = 0
-    for v in range(len(values) - 1, -1, -1):
-        first = v if values[v] >= least else first
-    return first

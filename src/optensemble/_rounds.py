@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit, typeof
 
 from optensemble._exact import cell_sums
-from optensemble._kernel import FUNCTION, Kernel, make_kernel
+from optensemble._kernel import FUNCTION, Kernel, inner, make_kernel, maker
 from optensemble._types import Floats, Indices
 from optensemble.events import Layout, Plan
 from optensemble.history import record, refresh
@@ -169,13 +169,13 @@ def replay_rounds(  # type: ignore[no-untyped-def]
     return len(members), solves, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@maker
 def new_work(n, d):  # type: ignore[no-untyped-def]
     """Return room for the coefficients, actions and status of rows to be solved."""
     return np.empty((n, d)), np.empty((n, d)), np.empty(n, np.int64)
 
 
-@njit(cache=True, nogil=True)
+@maker
 def solve(kernel, floats, ints, rows_at_once, state, member, rows, work):  # type: ignore[no-untyped-def]
     """Solve some rows again, hinting at their actions so far, and take that up; return False if some are not solved."""
     own, predictions = state.actions[len(state.actions) - len(state.predictions) + member], state.predictions[member]
@@ -194,7 +194,7 @@ def solve(kernel, floats, ints, rows_at_once, state, member, rows, work):  # typ
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def look(  # type: ignore[no-untyped-def]
     state, plan, labels, member, event, part, cell, residual
 ):
@@ -214,7 +214,7 @@ def look(  # type: ignore[no-untyped-def]
     return width, count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def write_down(diary, number, written, counts, sums, first, n, alpha):  # type: ignore[no-untyped-def]
     """Write the round's patches to the diary; return the worst violation seen and how many cells are patched."""
     worst, made, drop, length = 0.0, 0, 0.0, 0

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from optensemble._kernel import inner
 from optensemble._types import Floats, Indices, Rows
 
 EDGE = 1e-9
@@ -66,7 +67,7 @@ class Buckets:
         return tuple(np.where(self.upper > self.lower, self.count, 1).tolist())
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bucket(coordinate: float, lower: float, per_unit: float, count: int) -> int:
     """Definition 2: the number of the level set that a coordinate of an action lies in."""
     return int(min(max(np.floor((coordinate - lower) * per_unit + EDGE), 0.0), count - 1.0))

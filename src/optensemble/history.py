@@ -10,6 +10,7 @@ import pandas as pd
 from numba import njit
 
 from optensemble._exact import row_dots
+from optensemble._kernel import maker
 from optensemble._types import Floats, Indices, Rows
 from optensemble.situation import Situation, State, assess
 
@@ -102,7 +103,7 @@ def mean(values: Floats) -> float:
     return float((strands.sum() + values[whole:].sum()) / len(values))
 
 
-@njit(cache=True, nogil=True)
+@maker
 def squared_distance(left: Floats, right: Floats) -> float:
     """Return ``‖left − right‖²`` of two vectors."""
     strands = np.zeros(8)

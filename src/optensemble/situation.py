@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from optensemble._kernel import Kernel
+from optensemble._kernel import Kernel, inner
 from optensemble._types import Floats, Indices, Rows
 from optensemble.events import EDGE, Buckets, Cells, Layout, Plan, bucket
 
@@ -165,7 +165,7 @@ def take_up(state: State, member: int, rows: Indices, actions: Floats) -> None:
     find_alike(state.actions, state.alike, rows, state.choice)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def assess(actions: Floats, values: Floats, rows: Indices, payoff: Floats) -> None:
     """Write ``actions·values`` of some rows into ``payoff``, summed in the order of the coordinates."""
     for row in rows:
@@ -175,7 +175,7 @@ def assess(actions: Floats, values: Floats, rows: Indices, payoff: Floats) -> No
         payoff[row] = total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_highest(assessed: Floats, sign: float, rows: Indices, winner: Indices) -> None:
     """Definition 5: write into ``winner`` who has the highest self-assessment; of ties the lowest index."""
     for row in rows:
@@ -188,7 +188,7 @@ def find_highest(assessed: Floats, sign: float, rows: Indices, winner: Indices) 
         winner[row] = first
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_alike(actions: Floats, alike: Floats, rows: Indices, choice: Indices) -> None:
     """Write into ``choice`` the first contender that takes the same action as the last."""
     last, d = len(actions) - 1, actions.shape[2]
@@ -201,7 +201,7 @@ def find_alike(actions: Floats, alike: Floats, rows: Indices, choice: Indices) -
         choice[row] = first
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_cells(state: State, plan: Plan, member: int, event: int, cell: Indices) -> None:
     """Write each row's cell in one event family, counted from the family's first; see :meth:`Situation.parts`."""
     given, d = len(state.actions) - len(state.predictions), state.level.shape[1]
@@ -220,7 +220,7 @@ def find_cells(state: State, plan: Plan, member: int, event: int, cell: Indices)
             fold_in(state.level[policy // d, policy % d], plan.sizes[partition], cell)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fold_in(part: npt.NDArray[np.integer[Any]], size: int, cell: Indices) -> None:
     """Split every cell further by a partition; a value that came after the layout was made is in the last part."""
     for row in range(len(cell)):

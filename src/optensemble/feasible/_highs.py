@@ -49,13 +49,6 @@ class LinearProgram:
         self.__dict__.update(state)
         self._local = threading.local()
 
-    def argmax(self, coefficients: Floats, rows: Any = None) -> Floats:
-        """Return an optimal action for each row; ``rows`` are the numbers under which errors name them."""
-        actions, reasons = self.try_argmax(coefficients)
-        for row, reason in reasons.items():
-            raise SolverError(f"row {row if rows is None else rows[row]} could not be solved: {reason}")
-        return actions
-
     def try_argmax(self, coefficients: Floats) -> tuple[Floats, dict[int, str]]:
         """Return an action for each row, and for those that could not be solved the reason."""
         solver = self._solver()

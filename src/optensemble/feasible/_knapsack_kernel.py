@@ -192,7 +192,8 @@ def search(  # type: ignore[no-untyped-def]
     start_state(value, weight, cost, price, core[:size], rank, states, masks)
     find_ends(value, cost, core[:size], ends)
     words = 1 + size // _WORD
-    count, work, source = np.int64(1), 0, np.int64(0)  # literals would have what follows compiled twice
+    # Literals would have what follows compiled twice.
+    work, count, source = np.int64(0), np.int64(1), np.int64(0)
     for place in range(size):
         k = core[place]
         if abs(value[k] - cost[k]) <= ceiling - best + tie:
@@ -203,7 +204,7 @@ def search(  # type: ignore[no-untyped-def]
             count, best = expand(
                 states, masks, source, count, value[k], cost[k], weight[k], rank[k], words, left, best, tie
             )
-            source = MOST_STATES - source
+            source = np.int64(MOST_STATES - source)
     winner = -1
     for t in range(source, source + count):
         fits = states[t, 1] >= best - tie

@@ -125,19 +125,10 @@ class FeasibleSet(ABC):
         actions, status = run_kernel(kernel, coefficients, hint)
         failed = np.flatnonzero(status)
         if failed.size and type(self)._argmax is not FeasibleSet._argmax:
-            self._try_again(coefficients, actions, failed)
+            try_again(self._argmax, coefficients, actions, failed)
         elif failed.size:
             raise Unsolved(actions, {int(row): self._diagnosis(int(status[row])) for row in failed})
         return actions
-
-    def _try_again(self, coefficients: Floats, actions: Floats, failed: Indices) -> None:
-        """Solve by ``_argmax`` what the kernel gave up."""
-        try:
-            actions[failed] = self._argmax(coefficients[failed])
-        except Unsolved as unsolved:
-            actions[failed] = unsolved.actions
-            reasons = {int(failed[row]): reason for row, reason in unsolved.reasons.items()}
-            raise Unsolved(actions, reasons) from unsolved
 
     def _diagnosis(self, status: int) -> str:
         """Say what a status of the kernel other than 0 means, and what is likely to cause it."""
@@ -225,6 +216,15 @@ class FeasibleSet(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dimension={self.dimension})"
+
+
+def try_again(solve: Callable[[Floats], Floats], coefficients: Floats, actions: Floats, failed: Indices) -> None:
+    """Solve by other means the rows that a kernel gave up, and write their actions among the others."""
+    try:
+        actions[failed] = solve(coefficients[failed])
+    except Unsolved as unsolved:
+        actions[failed] = unsolved.actions
+        raise Unsolved(actions, {int(failed[row]): why for row, why in unsolved.reasons.items()}) from unsolved
 
 
 def run_kernel(kernel: Kernel, coefficients: Floats, hint: Floats | None = None) -> tuple[Floats, Indices]:

@@ -14,7 +14,7 @@ from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import _cone, _supports
-from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, run_kernel
+from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, run_kernel, try_again
 from optensemble.feasible._critical_line import line_kernel
 from optensemble.feasible._highs import LinearProgram
 from optensemble.feasible._portfolio import Packed, guess_kernel, pack
@@ -39,9 +39,10 @@ class RiskBudget(FeasibleSet):
     Candidates have a fixed order: single coordinates first, then supports by size and in lexicographic order; a
     later one must beat the earlier ones by more than 1e-12 of the row's largest coefficient: ties go to the first.
 
-    Otherwise the critical line is followed: the best portfolio as a function of the price of variance, from the
-    portfolio of least variance until the limit is met. The action is then computed from the coordinates that are
-    held and the constraints that bind alone. If a tied largest coefficient may take everything, the lowest index does
+    Otherwise a guess of the coordinates that are held and the constraints that bind is improved until it is proven;
+    the hint, or where the straight line from the portfolio of least variance meets the limit, is the first. Where that
+    fails the critical line is followed: the best portfolio as a function of the price of variance, exchange by
+    exchange. The action is computed from the proven set alone, so that it is the same on either way. If a tied largest coefficient may take everything, the lowest index does
     (with caps: the largest coefficients are filled up, tied ones in the order of their indices, if the limit allows);
     otherwise the least variance decides among tied actions, and a row of equal coefficients gets the least variance of
     all. Rows that the line does not reach, because rounding or ties leave nothing to confirm, are solved by Clarabel
@@ -156,12 +157,8 @@ class RiskBudget(FeasibleSet):
         if self._packed is None or not self._packed.has_start:
             return self._by_solver(coefficients)
         actions, status = run_kernel(self._line, coefficients)
-        left = np.flatnonzero(status)
-        try:
-            actions[left] = self._by_solver(coefficients[left]) if left.size else actions[left]
-        except Unsolved as unsolved:
-            actions[left] = unsolved.actions
-            raise Unsolved(actions, {int(left[row]): why for row, why in unsolved.reasons.items()}) from unsolved
+        if status.any():
+            try_again(self._by_solver, coefficients, actions, np.flatnonzero(status))
         return actions
 
     def _by_solver(self, coefficients: Floats) -> Floats:

@@ -38,7 +38,7 @@ class Packed(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The active set of least variance, the inverse of H on it, x and w there, and its variance."""
+    """The active set of least variance, the inverse of H on it (padded), x and w there, and its variance."""
 
     state: Indices
     places: Indices
@@ -64,10 +64,16 @@ def pack(covariance: Floats, limit: float, centre: Floats, rows: Rows) -> Packed
         start = _find_start(nudged, least_variance(covariance + nudge, rows)[0], rows)
     plain = m == 1 and bool((rows.upper >= 1.0).all())
     # Weights that sum to one need no cap of one, and guesses do better without it.
-    upper = np.concatenate([np.where(rows.upper < 1.0, rows.upper, np.inf), np.full(m, np.inf)])
+    upper = np.where(rows.upper < 1.0, rows.upper, np.inf)
     numbers = np.array([rho, limit, start.x[:d] @ covariance @ start.x[:d] / limit])
+    table = np.zeros((6, d + m))
+    table[1], vectors = np.inf, (rows.b, upper, np.diag(covariance), centre, start.x, start.w)
+    for row, vector in zip(table, vectors, strict=True):
+        row[: len(vector)] = vector
+    inverse = np.zeros((len(start.places), d + m))
+    inverse[:, : len(start.places)] = start.inverse[:, : len(start.places)]
     return Packed(
-        [H, rows.b, upper, np.diag(covariance), centre, numbers, start.inverse, start.x, start.w, nudged],
+        [numbers, H, table, inverse, nudged],
         [m, rows.equal, plain, len(start.places), len(nudged), start.state, start.places],
         len(start.places) > 0,
         min(8192, max(1, 200_000_000 // (d + m) ** 3)),
@@ -123,13 +129,10 @@ def unpack(d, floats, ints):  # type: ignore[no-untyped-def]
     """Cut up what :func:`pack` laid out: the problem, where to start, and what vertices need."""
     m, equal, plain, n0 = ints[0], ints[1], ints[2] == 1, ints[3]
     N = d + m
-    H, rest = floats[: N * N].reshape(N, N), floats[N * N :]
-    b, upper, rest = rest[:m], rest[m : m + N], rest[m + N :]
-    variances, centre, numbers, rest = rest[:d], rest[d : 2 * d], rest[2 * d : 2 * d + 3], rest[2 * d + 3 :]
-    inverse, rest = rest[: n0 * n0].reshape(n0, n0), rest[n0 * n0 :]
-    start = Start(ints[5 : 5 + N], ints[5 + N :], inverse, rest[:N], rest[N : 2 * N], numbers[2])
-    problem = Problem(d, equal, numbers[0], H, b, upper)
-    return problem, start, variances, centre, numbers[1], plain
+    table = floats[3:].reshape((len(floats) - 3) // N, N)
+    start = Start(ints[5 : 5 + N], ints[5 + N :], table[N + 6 : N + 6 + n0], table[N + 4], table[N + 5], floats[2])
+    problem = Problem(d, equal, floats[0], table[:N], table[N][:m], table[N + 1])
+    return problem, start, table[N + 2], table[N + 3], floats[1], plain
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -143,7 +146,7 @@ def prove_guesses(C, hinted, actions, status, floats, ints):  # type: ignore[no-
         if plain and takes_all(c, tie, variances, limit, actions[i]):
             continue
         if tie == 1.0:
-            status[i] = not plain
+            status[i] = not plain and len(problem.b) == 1  # caps: the first coefficients may be filled up
             for j in range(d):
                 actions[i, j] = centre[j]
             continue

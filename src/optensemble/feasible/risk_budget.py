@@ -42,7 +42,8 @@ class RiskBudget(FeasibleSet):
     Otherwise a guess of the coordinates that are held and the constraints that bind is improved until it is proven;
     the hint, or where the straight line from the portfolio of least variance meets the limit, is the first. Where that
     fails the critical line is followed: the best portfolio as a function of the price of variance, exchange by
-    exchange. The action is computed from the proven set alone, so that it is the same on either way. If a tied largest coefficient may take everything, the lowest index does
+    exchange. The action is computed from the proven set alone, so that it is the same on either way. If a tied
+    largest coefficient may take everything, the lowest index does
     (with caps: the largest coefficients are filled up, tied ones in the order of their indices, if the limit allows);
     otherwise the least variance decides among tied actions, and a row of equal coefficients gets the least variance of
     all. Rows that the line does not reach, because rounding or ties leave nothing to confirm, are solved by Clarabel

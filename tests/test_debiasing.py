@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +149,27 @@ def test_rounds_are_the_same_whoever_solves_the_rows(black: bool, sense: str) ->
             assert [patch.delta.tolist() for patch in mine] == [patch.delta.tolist() for patch in theirs]
         np.testing.assert_array_equal(other.predict(problem.X), first.predict(problem.X))
         np.testing.assert_array_equal(other.n_patches_, first.n_patches_)
+
+
+SMALL_FIT = """
+import numpy as np, warnings
+import optensemble as oe
+from optensemble import feasible
+from optensemble._rounds import run_rounds
+warnings.simplefilter("ignore")
+Y = np.random.default_rng(0).normal(size=(40, 2))
+for omega in (feasible.Simplex(2), feasible.Box(dimension=2), feasible.Oracle(feasible.Box(dimension=2).argmax, 2)):
+    oe.WhiteBoxEnsemble([("a", lambda X: 0 * X)], omega, schedule="round-robin", max_rounds=5).fit(Y, Y)
+print(sum(run_rounds.stats.cache_hits.values()), sum(run_rounds.stats.cache_misses.values()))
+"""
+
+
+def test_the_compiled_loop_is_compiled_once_for_all_sets_and_processes(tmp_path: Path) -> None:
+    """A kernel handed over as a function pointer, unlike one typed by its identity, leaves the cache usable."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", SMALL_FIT]
+    found = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [process.stdout for process in found] == ["0 1\n", "1 0\n"]
 
 
 @pytest.mark.parametrize("schedule", ["frozen", "joint"])

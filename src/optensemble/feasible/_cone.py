@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple
 
 import clarabel
@@ -13,6 +12,7 @@ from scipy import sparse
 from optensemble._types import Floats
 from optensemble.feasible._base import FEASIBILITY
 from optensemble.feasible._highs import LinearProgram
+from optensemble.feasible._per_thread import PerThread
 
 _TOLERANCE = 1e-12
 _ALMOST = 1e-9
@@ -31,22 +31,12 @@ class Rows(NamedTuple):
     upper: Floats
 
 
-class ConeProgram:
-    """One solver, given new coefficients row by row; everything else stays as it was built.
-
-    The solver is built anew for each thread, and is left out of copies and pickles.
-    """
+class ConeProgram(PerThread):
+    """One solver, given new coefficients row by row; everything else stays as it was built."""
 
     def __init__(self, covariance: Floats, limit: float, rows: Rows) -> None:
         self.covariance, self.limit, self.rows = covariance, limit, rows
-        self._local = threading.local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._local = threading.local()
+        super().__init__()
 
     def try_argmax(self, coefficients: Floats) -> tuple[Floats, dict[int, str]]:
         """Solve coefficients between -1 and 0; for rows that could not be solved return the reason."""

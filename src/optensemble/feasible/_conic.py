@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import clarabel
@@ -11,29 +10,20 @@ from scipy import sparse
 
 from optensemble._types import Floats
 from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
+from optensemble.feasible._per_thread import PerThread
 
 _BEST = ((1e-12, 0.99), (1e-10, 0.99), (1e-10, 0.9), (1e-9, 0.8))
 _NEAREST = ((1e-9, 0.99), (1e-9, 0.9), (1e-8, 0.99), (1e-8, 0.8))
 """Tolerances, and shares of the way to the boundary that a step may go, in the order they are tried."""
 
 
-class ConicProgram:
-    """Maximise ``c·x[:d]`` with ``b - A x`` in a product of cones, by one Clarabel for each thread.
-
-    The solvers are left out of copies and pickles.
-    """
+class ConicProgram(PerThread):
+    """Maximise ``c·x[:d]`` with ``b - A x`` in a product of cones, by one Clarabel for each thread."""
 
     def __init__(self, A: Any, b: Floats, cones: list[tuple[Any, ...]], start: int, dimension: int) -> None:
         self.A, self.b, self.cones = sparse.csc_matrix(A), b, cones
         self.columns = slice(start, start + dimension)
-        self._local = threading.local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._local = threading.local()
+        super().__init__()
 
     def argmax(self, costs: Floats) -> tuple[Floats, dict[int, str]]:
         """Return an action for each row, and for rows without one the status of Clarabel."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from optensemble._types import Floats
 from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
+from optensemble.feasible._per_thread import PerThread
 
 _OPTIONS = {
     "output_flag": False,
@@ -28,26 +29,18 @@ _POLL = 0.1
 """Seconds between two looks for an interrupt, on systems where waiting hides it."""
 
 
-class LinearProgram:
+class LinearProgram(PerThread):
     """Maximise ``c·a`` with ``row_lower <= rows a <= row_upper`` (sparse rows), ``lower <= a <= upper``.
 
     Every row starts from one reference basis, with nothing else left of the row before: a warm start from the
-    previous row would let the order of the batch choose among tied actions. The solver object is built anew
-    for each thread, and is left out of copies and pickles.
+    previous row would let the order of the batch choose among tied actions.
     """
 
     def __init__(self, rows: Any, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> None:
         self.rows, self.row_lower, self.row_upper = rows, row_lower, row_upper
         self.lower, self.upper = lower, upper
-        self._local = threading.local()
+        super().__init__()
         self._basis = self._reference_basis()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._local = threading.local()
 
     def try_argmax(self, coefficients: Floats) -> tuple[Floats, dict[int, str]]:
         """Return an action for each row, and for those that could not be solved the reason."""

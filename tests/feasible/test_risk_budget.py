@@ -549,3 +549,45 @@ def test_contradictions_are_refused_with_numbers() -> None:
     # The sectors force a portfolio of more variance than the least of all.
     with pytest.raises(EmptySetError, match=r"the least attainable variance is 0.58"):
         RiskBudget(np.eye(2), 0.55, A_eq=[[1.0, 0.0]], b_eq=[0.3])
+
+
+def sectors_that_fill_up(dimension: int = 12, **arguments: Any) -> RiskBudget:
+    """Three sectors of at most a half each: two full ones leave nothing, and say what the sum says."""
+    caps = np.repeat(np.eye(3), dimension // 3, axis=1)
+    return RiskBudget(factor_model(dimension), 0.4, A_ub=caps, b_ub=[0.5] * 3, **arguments)
+
+
+def factor_model(dimension: int) -> Floats:
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(dimension, 3))
+    model: Floats = factors @ factors.T + np.diag(rng.uniform(0.2, 1.0, dimension))
+    return model
+
+
+def test_sectors_that_fill_up_are_not_proven_by_rounding() -> None:
+    omega = sectors_that_fill_up()
+    C = np.random.default_rng(1).normal(size=(300, 12))
+    actions = omega.argmax(C)
+    for hint in (actions, actions[::-1], np.random.default_rng(2).normal(size=C.shape)):
+        np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
+    approximate = ConeProgram(omega.covariance, omega.limit, omega._rows).try_argmax(C)[0]
+    assert ((approximate - actions) * C).sum(axis=1).max() <= 1e-7
+    assert omega.violation(actions).max() <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("A_ub", "b_ub", "same"),
+    [
+        ([[1, 1, 1, 1]], [1.0], {}),
+        ([[1, 1, 0, 0]], [1.0], {}),
+        ([[1, 1, 0, 0], [1, 1, 0, 0]], [0.5, 0.5], {"A_ub": [[1, 1, 0, 0]], "b_ub": [0.5]}),
+        ([[1, 1, 0, 0], [0, 0, 1, 1]], [0.5, 0.5], {"A_eq": [[1, 1, 0, 0]], "b_eq": [0.5]}),
+        ([[1, 1, 0, 0], [-1, -1, 0, 0]], [0.5, -0.5], {"A_eq": [[1, 1, 0, 0]], "b_eq": [0.5]}),
+    ],
+)
+def test_constraints_that_repeat_others_or_always_bind(A_ub: Any, b_ub: Any, same: dict[str, Any]) -> None:
+    C = np.random.default_rng(3).normal(size=(200, 4))
+    covariance = factor_model(6)[:4, :4]
+    limit = 1.5 * RiskBudget(covariance, 100.0, A_ub=A_ub, b_ub=b_ub).least_variance
+    actions = RiskBudget(covariance, limit, A_ub=A_ub, b_ub=b_ub).argmax(C)
+    np.testing.assert_allclose(actions, RiskBudget(covariance, limit, **same).argmax(C), atol=1e-9)

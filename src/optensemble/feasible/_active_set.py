@@ -127,7 +127,7 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
 
 @inner
 def eliminate(c, problem, state, places, M, x, known):  # type: ignore[no-untyped-def]
-    """Solve ``H x = r`` at the places for both parts of x; return the least pivot, relative to its diagonal.
+    """Solve ``H x = r`` at the places for both parts of x; return the least pivot, relative to its size.
 
     ``known`` is room for both parts, laid end to end.
     """
@@ -151,6 +151,14 @@ def eliminate(c, problem, state, places, M, x, known):  # type: ignore[no-untype
             f2, f3 = M[i + 2, j] / M[i + 2, i + 2], M[i + 3, j] / M[i + 3, i + 3]
             for k in range(j, n + 2):
                 M[j, k] -= (f0 * M[i, k] + f1 * M[i + 1, k]) + (f2 * M[i + 2, k] + f3 * M[i + 3, k])
+    for r in range(n):  # a row that depends on earlier ones has a pivot of rounding, beside what they took off
+        if places[r] >= d:
+            size = 0.0
+            for i in range(r):
+                size += M[i, r] * M[i, r] / M[i, i] if places[i] < d else 0.0
+            if not -M[r, r] > 1e-10 * size:
+                return 0.0
+            least = min(least, -M[r, r] / size)
     for i in range(n - 1, -1, -1):
         p, q = M[i, n], M[i, n + 1]
         for j in range(i + 1, n):

@@ -39,7 +39,7 @@ class Unsolved(Exception):  # noqa: N818  (caught by argmax, which makes a Solve
     """Some rows of a batch could not be solved: the actions, and for each such row what happened and why."""
 
     def __init__(self, actions: Floats, reasons: dict[int, str]) -> None:
-        super().__init__(actions, reasons)
+        super().__init__(f"{len(reasons)} of {len(actions)} rows")
         self.actions, self.reasons = actions, reasons
 
 
@@ -93,14 +93,14 @@ class FeasibleSet(ABC):
         Actions of the same shape, one for each row.
         """
         coefficients = self._as_batch(C, "the coefficients")
+        previous = None if hint is None else self._as_hint(hint, len(coefficients))
         try:
             if self.kernel is not None:
-                return self._by_kernel(
-                    self.kernel, coefficients, None if hint is None else self._as_hint(hint, len(coefficients))
-                )
+                return self._by_kernel(self.kernel, coefficients, previous)
             return self._argmax(coefficients)
         except Unsolved as unsolved:
-            return self._settle(unsolved.actions, unsolved.reasons)
+            actions, reasons = unsolved.actions, unsolved.reasons
+        return self._settle(actions, reasons)
 
     def _argmax(self, coefficients: Floats) -> Floats:
         """Solve a checked batch of shape (n, dimension); raise :class:`Unsolved` if some rows cannot be solved."""

@@ -36,7 +36,7 @@ class CvxpySet(FeasibleSet):
     ``cp.Minimize(parameter @ variable)`` for costs, and the set maximises the coefficients all the same, by taking
     their negative as costs.
 
-    A cvxpy problem is code, which cannot be saved; a recognised set, ``inner``, can.
+    A cvxpy problem is code, which cannot be saved; a recognised set can: give ``inner`` to the ensemble instead.
 
     Parameters
     ----------

@@ -204,8 +204,8 @@ def _explain(failure: str) -> str:
     if failure == "kSolutionLimit":
         return (
             "its best action was not found and proven within the limit of nodes. The likely cause is coefficients that "
-            "nearly are a function of the constraints, so that very many actions are nearly as good; "
-            "on_failure='fallback' lets such rows take a given action."
+            "nearly are a function of the constraints, so that very many actions are nearly as good. Allow more nodes, "
+            "or let such rows take a given action by on_failure='fallback'."
         )
     happened = "its whole numbers had to be rounded, and that moved it outside the constraints"
     if failure != "kRounded":

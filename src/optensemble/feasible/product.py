@@ -22,7 +22,7 @@ class Product(FeasibleSet):
     Parameters
     ----------
     blocks
-        The sets, in the order of their coordinates.
+        The sets, in the order of their coordinates, as one list.
 
     Attributes
     ----------

@@ -31,6 +31,10 @@ _LOST_PRECISION = (
 )
 
 
+_ROOM = 1e-10
+"""Constraints, scaled to a largest entry of 1, that leave no more room than this leave none."""
+
+
 @final
 class RiskBudget(FeasibleSet):
     """Portfolio weights under a risk cap: ``a >= 0, sum(a) = 1, a'Ca <= limit``; optionally caps and sectors.
@@ -146,7 +150,11 @@ class RiskBudget(FeasibleSet):
                 f"constraint is missed by at least {excess:.3g} (rows scaled to a largest entry of 1). Check their "
                 "signs, and that the sectors leave room for weights that sum to 1."
             )
-        return _cone.Rows(np.vstack([A, ub]), np.concatenate([b, b_ub]), len(b), self.upper)
+        always, needed = _sort_out(ub, b_ub, A, b, self.upper)
+        for row, right in zip(ub[always], b_ub[always], strict=True):
+            if np.linalg.matrix_rank(np.vstack([A, row])) > len(A):
+                A, b = np.vstack([A, row]), np.append(b, right)
+        return _cone.Rows(np.vstack([A, ub[needed]]), np.concatenate([b, b_ub[needed]]), len(b), self.upper)
 
     @cached_property
     def _line(self) -> Kernel:
@@ -301,3 +309,26 @@ def _least_excess(A: Floats, b: Floats, upper: Floats) -> float:
     columns, cost = np.column_stack([A, -np.ones(len(b))]), np.append(np.zeros(d), 1.0)
     total, bounds = np.append(np.ones(d), 0.0)[None], [*((0.0, cap) for cap in upper), (0.0, None)]
     return float(linprog(cost, A_ub=columns, b_ub=b, A_eq=total, b_eq=[1.0], bounds=bounds)["fun"])
+
+
+def _sort_out(A: Floats, b: Floats, A_eq: Floats, b_eq: Floats, upper: Floats) -> tuple[list[int], list[int]]:
+    """Return which of ``A a <= b`` always bind, and which of the others are not implied by all that is left.
+
+    Solvers lose their footing where a constraint leaves no room, or says what others say.
+    """
+
+    def least(row: Floats, rows: list[int]) -> float:
+        bounds = [(0.0, cap) for cap in upper]
+        if not rows:
+            return float(linprog(row, A_eq=A_eq, b_eq=b_eq, bounds=bounds)["fun"])
+        return float(linprog(row, A_ub=A[rows], b_ub=b[rows], A_eq=A_eq, b_eq=b_eq, bounds=bounds)["fun"])
+
+    everything = list(range(len(b)))
+    always = [i for i in everything if least(A[i], everything) >= b[i] - _ROOM]
+    A_eq, b_eq = np.vstack([A_eq, A[always]]), np.concatenate([b_eq, b[always]])
+    needed = [i for i in everything if i not in always]
+    for i in list(needed):
+        others = [j for j in needed if j != i]
+        if -least(-A[i], others) <= b[i] + _ROOM:
+            needed = others
+    return always, needed

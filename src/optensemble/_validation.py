@@ -28,8 +28,11 @@ _MOST_BUCKETS = 10_000
 _RESOLUTION = 1024 * np.finfo(np.float64).eps
 
 
-def as_floats(value: Any, name: str, *, ndim: int | None = None) -> Floats:
-    """Return ``value`` as a finite C-contiguous float64 array, or say what is wrong with it."""
+def as_floats(value: Any, name: str, *, ndim: int | None = None, finite: bool = True) -> Floats:
+    """Return ``value`` as a finite C-contiguous float64 array, or say what is wrong with it.
+
+    Whoever says ``finite=False`` looks for NaN and infinity later.
+    """
     try:
         given = np.asarray(np.ma.filled(value.astype(np.float64), np.nan) if np.ma.isMaskedArray(value) else value)
         if given.dtype.kind not in "biufO" or value is None:
@@ -42,18 +45,22 @@ def as_floats(value: Any, name: str, *, ndim: int | None = None) -> Floats:
     array = array.reshape(given.shape)  # a single number stays one
     if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s); got an array of shape {array.shape}.")
-    require_finite(array, name)
+    if finite:
+        require_finite(array, name)
     return array
+
+
+def is_finite(array: Floats) -> bool:
+    """Say whether all numbers are finite. NaN and infinity show in the sum, at a fraction of the time."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 
 
 def require_finite(array: Floats, name: str) -> None:
     """Refuse NaN and infinity, naming the rows that hold them."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum()):  # as NaN or infinity would show in the sum, at a fraction of the time
-            return
-    finite = np.isfinite(array)
-    if finite.all():
+    if is_finite(array):
         return
+    finite = np.isfinite(array)
     if array.ndim == 0:
         raise InputError(f"{name} must be finite; got {array}.")
     rows = np.unique(np.nonzero(~finite)[0])

@@ -82,7 +82,7 @@ def load(
         The members, by the names they had: a dict, or pairs of name and member. A black box that began with a model
         takes it as ``models={"init": …}``.
     feasible
-        The feasible set, if it was one that cannot be saved (``Oracle``, ``CvxpySet``, ``PyEPOSet``, or your own class).
+        The feasible set, if it was one that cannot be saved (``Oracle``, ``CvxpySet``, ``PyEPOSet``, a class of yours).
     groups
         The groups, if they were a callable.
 

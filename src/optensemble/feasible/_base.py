@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from optensemble._kernel import Kernel
 from optensemble._types import Floats, Indices
-from optensemble._validation import as_floats
+from optensemble._validation import as_floats, is_finite, require_finite
 from optensemble.exceptions import (
     EmptySetError,
     FallbackWarning,
@@ -30,6 +30,9 @@ from optensemble.exceptions import (
 
 FEASIBILITY = 1e-7
 """How far an action of ours may stand outside the set."""
+
+_LOOK_THROUGH = 1 << 20
+"""Numbers that one thread looks through before it takes up the next."""
 
 TIE = 1e-12
 """Values this close, relative to the size of their terms, are tied; the lowest index wins."""
@@ -107,12 +110,13 @@ class FeasibleSet(ABC):
         raise NotImplementedError(f"{type(self).__name__} has neither a kernel nor an _argmax.")
 
     def _as_batch(self, C: npt.ArrayLike, name: str) -> Floats:
-        batch = as_floats(C, name, ndim=2)
+        batch = as_floats(C, name, ndim=2, finite=False)
         if batch.shape[1] != self.dimension:
             raise InputError(
                 f"{name} must have {self.dimension} columns, one for each coordinate of the "
                 f"actions; got an array of shape {batch.shape}."
             )
+        refuse_nan(batch, name)
         return batch
 
     def _as_hint(self, hint: npt.ArrayLike, n: int) -> Floats:
@@ -240,6 +244,19 @@ def run_kernel(kernel: Kernel, coefficients: Floats, hint: Floats | None = None)
 
     share(solve, range(0, len(coefficients), kernel.rows_at_once))
     return actions, status
+
+
+def refuse_nan(batch: Floats, name: str) -> None:
+    """Refuse NaN and infinity; large batches are looked through on all threads."""
+    rows, found = _LOOK_THROUGH // batch.shape[1] + 1, list[int]()
+
+    def look(start: int) -> None:
+        if not is_finite(batch[start : start + rows]):
+            found.append(start)
+
+    share(look, range(0, len(batch), rows))
+    if found:
+        require_finite(batch, name)
 
 
 def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:

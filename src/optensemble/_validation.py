@@ -64,6 +64,10 @@ def require_finite(array: Floats, name: str) -> None:
     if array.ndim == 0:
         raise InputError(f"{name} must be finite; got {array}.")
     rows = np.unique(np.nonzero(~finite)[0])
+    if array.ndim == 1:
+        raise InputError(
+            f"{name} must be finite; got {array[rows[0]]} as entry {rows[0]} of {len(array)}. Give a number there."
+        )
     raise InputError(
         f"{name} must be finite; got NaN or infinity in {describe_rows(rows)} of {len(array)}. "
         "Remove these rows or fill in the missing values."

@@ -87,3 +87,12 @@ def scaled(matrix: Sparse, right: Floats) -> tuple[Sparse, Floats]:
     size = abs(matrix).max(axis=1).toarray().ravel()
     factor = np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
     return sparse.csr_array(matrix.multiply(factor[:, None])), right * factor
+
+
+def rows_spec(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats]) -> dict[str, Any]:
+    """Return inequalities and equalities as arguments that make them again."""
+    arguments: dict[str, Any] = {}
+    for name, (matrix, right) in (("ub", ub), ("eq", eq)):
+        arguments[f"A_{name}"] = matrix.toarray() if len(right) else None
+        arguments[f"b_{name}"] = right.copy() if len(right) else None
+    return arguments

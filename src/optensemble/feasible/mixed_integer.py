@@ -14,7 +14,7 @@ from optensemble._types import Floats, Indices
 from optensemble._validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
-from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, scaled
+from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
 from optensemble.feasible._highs import build, in_background, set_cost, stop_by
 from optensemble.feasible._scale import rounded
 from optensemble.feasible.polytope import Polytope
@@ -174,17 +174,15 @@ class MixedInteger(FeasibleSet):
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
-        arguments: dict[str, Any] = {
+        return {
+            **rows_spec(self._ub, self._eq),
             "lower": self.lower.copy(),
             "upper": self.upper.copy(),
             "integer": self.integer.copy(),
             "dimension": self.dimension,
             "node_limit": self.node_limit,
+            **self._failure_spec(),
         }
-        for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
-            arguments[f"A_{name}"] = matrix.toarray() if len(right) else None
-            arguments[f"b_{name}"] = right.copy() if len(right) else None
-        return {**arguments, **self._failure_spec()}
 
 
 def _run(solver: Any, cost: Floats) -> str | None:

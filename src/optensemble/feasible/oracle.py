@@ -65,11 +65,17 @@ class Oracle(FeasibleSet):
         if not len(coefficients):
             return coefficients.copy()
         answer, missing = self._fill_in(self.function(coefficients.copy()))
-        actions = as_floats(answer, "the oracle's actions")
+        actions = as_floats(answer, "the oracle's actions", finite=False)
         if actions.shape != coefficients.shape:
             raise InputError(
                 f"the oracle must return one action for each row, of shape {coefficients.shape}; got an "
                 f"array of shape {actions.shape}. It is called with a whole batch, not row by row."
+            )
+        wrong = np.flatnonzero(~np.isfinite(actions).all(axis=1))
+        if wrong.size:
+            raise InputError(
+                f"the oracle's actions must be finite; got NaN or infinity in {describe_rows(wrong)} of "
+                f"{len(actions)}. Correct the oracle, or let such rows take an action by on_failure='fallback'."
             )
         if self.fallback is None:
             self._require_inside(actions)

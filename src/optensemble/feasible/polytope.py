@@ -10,7 +10,7 @@ from scipy import sparse
 
 from optensemble._types import Floats
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
-from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, scaled
+from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
 from optensemble.feasible._enumeration import enumerate_vertices, snap
 from optensemble.feasible._highs import LinearProgram
 from optensemble.feasible._simplex_kernel import simplex_kernel
@@ -105,16 +105,13 @@ class Polytope(FeasibleSet):
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
-        arguments: dict[str, Any] = {
+        return {
+            **rows_spec(self._ub, self._eq),
             "lower": self.lower.copy(),
             "upper": self.upper.copy(),
             "dimension": self.dimension,
             **self._failure_spec(),
         }
-        for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
-            arguments[f"A_{name}"] = matrix.toarray() if len(right) else None
-            arguments[f"b_{name}"] = right.copy() if len(right) else None
-        return arguments
 
     def _linear_program(self, lower: Floats, upper: Floats) -> LinearProgram:
         (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)

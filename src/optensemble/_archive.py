@@ -13,8 +13,6 @@ import hashlib
 import io
 import json
 import lzma
-import os
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from optensemble._files import replace
 from optensemble.exceptions import FileError
 
 SCHEMA_VERSION = 1
@@ -59,37 +58,9 @@ def _bundle(document: dict[str, Any], arrays: Arrays) -> bytes:
     return whole.getvalue()
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside the target, then move into its place: a reader finds the old file or the new one, whole."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise FileError(
-            f"cannot write {path}: {error.strerror or error}. Choose a folder that can be written to."
-        ) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise FileError(f"cannot write {path}: {error.strerror or error}. Nothing was written.") from error
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def write(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
     """Write the file; a reader finds the old one or the new one, whole."""
-    _replace(path, _bundle(document, arrays))
+    replace(path, _bundle(document, arrays))
 
 
 def read(path: Path) -> tuple[dict[str, Any], Arrays]:

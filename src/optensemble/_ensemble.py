@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any, Self
@@ -159,6 +159,30 @@ class Ensemble(BaseEstimator, ABC):
 
         self._require_fitted()
         save(self, path)
+
+    def retrace(self, X: Any, rounds: Iterable[int]) -> Iterator[Situation]:
+        """Follow the corrections on the rows of X, which may be any, and show how things stand in between.
+
+        Parameters
+        ----------
+        X
+            The rows.
+        rounds
+            After how many rounds to look, ascending; what lies beyond the last round shows the end.
+
+        Yields
+        ------
+        The situation: predictions, actions, promises and choices. It is one object, which changes from look to look.
+        """
+        self._require_fitted()
+        situation, done = self._begin(X), 0
+        for after in rounds:
+            begun = 0
+            for log in self.log_:
+                replay(situation, log, max(done - begun, 0), max(after - begun, 0))
+                begun += len(log.rounds)
+            done = after
+            yield situation
 
     def __sklearn_clone__(self) -> Self:
         # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies

@@ -142,9 +142,10 @@ def debias(
     return Run(log, history[: len(log.rounds)], made, drop, finished, interrupted, exact=shrinkage == 0)
 
 
-def replay(situation: Situation, log: PatchLog) -> None:
-    """Make all corrections of a log on the rows of a situation, in place."""
-    for alone, rounds in groupby(log.rounds, key=lambda patches: len(patches) == 1):
+def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None = None) -> None:
+    """Make the corrections of a log on the rows of a situation, in place: all of them, or those of some rounds."""
+    patched = filter(None, log.rounds[start:stop])
+    for alone, rounds in groupby(patched, key=lambda patches: len(patches) == 1):
         if alone:
             _replay_many(situation, log.layout, [patches[0] for patches in rounds])
         else:

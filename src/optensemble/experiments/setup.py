@@ -12,22 +12,33 @@ D       by group            two linear constraints
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 from optensemble._types import Floats
-from optensemble._validation import require_choice
+from optensemble._validation import require_choice, require_number
 from optensemble.exceptions import EmptySetError
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 
 Model = Callable[[Floats], Floats]
+Tell = Callable[[float], None]
+"""Takes what share of a piece of work is done."""
 
+NAMES = ("A", "B", "C", "D")
 FEATURES, LABELS, CATEGORIES = 19, 4, 5
 RISK_LIMIT = 300.0
+BOUND_01, BOUND_12 = 0.5, 0.6
+
+TREES = {
+    "histogram": partial(HistGradientBoostingRegressor, early_stopping=False),
+    "exact": GradientBoostingRegressor,
+}
+"""Gradient boosting that is quick, and the paper's."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,8 @@ class Experiment:
         The constraints.
     draw
         ``draw(rows, seed)`` returns fresh features and labels of the same distribution.
+    training
+        The features and labels that the members were trained on.
     note
         What was chosen where the paper leaves it open.
     """
@@ -50,10 +63,20 @@ class Experiment:
     models: list[tuple[str, Model]]
     feasible: FeasibleSet
     draw: Callable[[int, int], tuple[Floats, Floats]]
+    training: tuple[Floats, Floats]
     note: str
 
 
-def make_experiment(name: str, seed: int = 42, *, training_rows: int = 10_000, noise: float = 0.01) -> Experiment:
+def make_experiment(
+    name: str,
+    seed: int = 42,
+    *,
+    training_rows: int = 10_000,
+    noise: float = 0.01,
+    trees: str = "histogram",
+    models: Sequence[tuple[str, Model]] | None = None,
+    tell: Tell = lambda share: None,
+) -> Experiment:
     """Draw a distribution, train the members, and set the problem.
 
     Parameters
@@ -66,16 +89,26 @@ def make_experiment(name: str, seed: int = 42, *, training_rows: int = 10_000, n
         How many rows the members are trained on.
     noise
         The variance of the labels' noise.
+    trees
+        ``"histogram"`` or ``"exact"``: how gradient boosted trees are trained.
+    models
+        Members that were trained before with the same arguments: those of A serve C, those of B serve D.
+    tell
+        Called as members get ready.
     """
-    require_choice(name, "the experiment", ["A", "B", "C", "D"])
+    require_choice(name, "the experiment", list(NAMES))
+    require_choice(trees, "trees", list(TREES))
+    require_number(noise, "noise", at_least=0)
     draw = _distribution(np.random.default_rng(seed), noise)
     X, Y = draw(training_rows, seed)
-    models = _by_coordinate(X, Y) if name in "AC" else _by_group(X, Y)
+    if models is None:
+        models = (_by_coordinate if name in "AC" else _by_group)(X, Y, trees, tell)
     if name in "CD":
-        omega: FeasibleSet = Polytope(A_ub=[[1, 1, 0, 0], [0, 1, 1, 0]], b_ub=[0.5, 0.6])
-        return Experiment(name, models, omega, draw, "linear constraints 0.5 and 0.6")
-    budget, note = _risk_budget(np.cov(Y.T))
-    return Experiment(name, models, budget, draw, note)
+        omega: FeasibleSet = Polytope(A_ub=[[1, 1, 0, 0], [0, 1, 1, 0]], b_ub=[BOUND_01, BOUND_12])
+        note = f"at most {BOUND_01:g} on labels 0 and 1, {BOUND_12:g} on labels 1 and 2"
+    else:
+        omega, note = _risk_budget(np.cov(Y.T))
+    return Experiment(name, list(models), omega, draw, (X, Y), note)
 
 
 def _distribution(rng: np.random.Generator, noise: float) -> Callable[[int, int], tuple[Floats, Floats]]:
@@ -112,32 +145,33 @@ def _least_variance(covariance: Floats) -> float:
         return RiskBudget(covariance, float(np.diag(covariance).max())).least_variance
 
 
-def _trees(X: Floats, y: Floats) -> Model:
+def _train(X: Floats, y: Floats, trees: str) -> Model:
     """Train gradient boosted trees and return their prediction.
 
     On one thread: the same bits everywhere, and no threads that wait for one another on a busy machine.
     """
-    trees = HistGradientBoostingRegressor(max_depth=6, learning_rate=0.1, early_stopping=False, random_state=0)
+    regressor = TREES[trees](max_depth=6, learning_rate=0.1, random_state=0)
     with threadpool_limits(1):
-        trees.fit(X, y)
+        regressor.fit(X, y)
 
     def predict(X: Floats) -> Floats:
         with threadpool_limits(1):
-            return np.asarray(trees.predict(X))
+            return np.asarray(regressor.predict(X))
 
     return predict
 
 
-def _by_coordinate(X: Floats, Y: Floats) -> list[tuple[str, Model]]:
+def _by_coordinate(X: Floats, Y: Floats, trees: str, tell: Tell) -> list[tuple[str, Model]]:
     """Each member knows one label and says the mean of the others."""
     mean = Y.mean(axis=0)
 
     def member(j: int) -> Model:
-        trees = _trees(X, Y[:, j])
+        known = _train(X, Y[:, j], trees)
+        tell((j + 1) / LABELS)
 
         def predict(X: Floats) -> Floats:
             predictions = np.tile(mean, (len(X), 1))
-            predictions[:, j] = trees(X)
+            predictions[:, j] = known(X)
             return predictions
 
         return predict
@@ -145,19 +179,20 @@ def _by_coordinate(X: Floats, Y: Floats) -> list[tuple[str, Model]]:
     return [(f"label {j}", member(j)) for j in range(LABELS)]
 
 
-def _by_group(X: Floats, Y: Floats) -> list[tuple[str, Model]]:
+def _by_group(X: Floats, Y: Floats, trees: str, tell: Tell) -> list[tuple[str, Model]]:
     """Each member knows the rows of one category and says the mean of the others."""
     mean = Y.mean(axis=0)
 
     def member(group: int) -> Model:
         mine = X[:, -1] == group
-        trees = [_trees(X[mine], Y[mine, j]) for j in range(LABELS)]
+        known = [_train(X[mine], Y[mine, j], trees) for j in range(LABELS)]
+        tell((group + 1) / CATEGORIES)
 
         def predict(X: Floats) -> Floats:
             predictions = np.tile(mean, (len(X), 1))
             rows = X[:, -1] == group
             if rows.any():
-                predictions[rows] = np.column_stack([tree(X[rows]) for tree in trees])
+                predictions[rows] = np.column_stack([label(X[rows]) for label in known])
             return predictions
 
         return predict

@@ -1,0 +1,6 @@
+"""``python -m optensemble`` is the same as ``optensemble``."""
+
+from optensemble.cli import main
+
+if __name__ == "__main__":
+    main()

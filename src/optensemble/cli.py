@@ -1,0 +1,121 @@
+"""The command line: ``optensemble COMMAND``; every command tells the rest with ``--help``."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import optensemble
+from optensemble.exceptions import InputError, OptEnsembleError
+from optensemble.experiments.console import progress, show
+from optensemble.experiments.outcome import Settings
+from optensemble.experiments.reproduce import reproduce as run
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="One policy from several models or policies under constraints, with a payoff forecast.",
+)
+
+_DEFAULT = Settings()
+
+
+class Trees(StrEnum):
+    """How gradient boosted trees are trained."""
+
+    histogram = "histogram"
+    exact = "exact"
+
+
+class DebiasOn(StrEnum):
+    """Which rows the members are debiased on."""
+
+    held_out = "held-out"
+    train = "train"
+
+
+def main() -> None:
+    """Run the command line; an error is one line on stderr, and the exit code says what kind it was.
+
+    0 done, 1 failed, 2 wrong use, 130 interrupted.
+    """
+    try:
+        app()
+    except OptEnsembleError as error:
+        typer.echo(f"optensemble: {error}", err=True)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"optensemble {optensemble.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None: ...
+
+
+@app.command()
+def reproduce(
+    experiments: Annotated[
+        str, typer.Option(help="Which of the paper's experiments A, B, C and D, with commas.")
+    ] = "A,B,C,D",
+    rows: Annotated[int, typer.Option(help="Rows to debias on.", min=2)] = _DEFAULT.rows,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of debiasing.", min=1, show_default="5000, and 8000 for D")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Fixes data and members.", min=0)] = _DEFAULT.seed,
+    noise: Annotated[float, typer.Option(help="Variance of the labels' noise.", min=0)] = _DEFAULT.noise,
+    trees: Annotated[
+        Trees, typer.Option(help="Gradient boosting: quick (histogram), or the paper's (exact, a minute more).")
+    ] = Trees.histogram,
+    debias_on: Annotated[
+        DebiasOn, typer.Option(help="Debias on rows held out from training, or, as the paper, on training rows.")
+    ] = DebiasOn.held_out,
+    fresh_rows: Annotated[int, typer.Option(help="Fresh rows to judge everything on.", min=2)] = _DEFAULT.fresh_rows,
+    out: Annotated[Path, typer.Option(help="Folder for page, figures and numbers.")] = Path("reproduction"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
+) -> None:
+    """Run the paper's experiments, and the same ensembles on fresh rows; leave a page with figures and tables.
+
+    For example:
+
+    - `optensemble reproduce`
+
+    - `optensemble reproduce --experiments A,C --rows 2000 --noise 1000 --out noisy`
+
+    - `optensemble reproduce --trees exact --debias-on train --out as-published`
+
+    - `optensemble reproduce --resume`
+    """
+    settings = Settings(
+        rows=rows,
+        rounds=rounds,
+        seed=seed,
+        noise=noise,
+        trees=trees.value,
+        debias_on=debias_on.value,
+        fresh_rows=fresh_rows,
+    )
+    names = [name.strip().upper() for name in experiments.split(",") if name.strip()]
+    try:
+        with progress(Console(stderr=True), settings, names) as tell:
+            result = run(out, settings, names, resume=resume, tell=tell)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"\nInterrupted. Experiments that were finished are in {out}; the same command with --resume goes on.",
+            err=True,
+        )
+        raise typer.Exit(130) from None
+    show(Console(), result, settings)

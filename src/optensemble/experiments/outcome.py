@@ -1,0 +1,134 @@
+"""What a run depends on, and what it finds of one experiment: everything that tables and figures need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optensemble._types import Floats
+from optensemble._validation import require_choice, require_number
+from optensemble.exceptions import InputError
+from optensemble.experiments.setup import TREES
+
+IN_SAMPLE, FRESH = "in sample", "fresh rows"
+WHITE, BLACK = "white box", "black box"
+FORESIGHT, BEST, AVERAGE, RIDGE = "foresight", "best initial policy", "average, then optimise", "ridge stacking"
+POLICIES = (FORESIGHT, BEST, AVERAGE, RIDGE, WHITE, BLACK)
+
+MEASURES = ("promised", "realised", "gap", "gap_error", "way")
+_COUNTS = ("rounds", "row_solves", "avoided")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a reproduction depends on; ``rounds`` of None is the paper's 5,000, and 8,000 for D."""
+
+    rows: int = 400
+    rounds: int | None = None
+    seed: int = 42
+    noise: float = 0.01
+    trees: str = "histogram"
+    debias_on: str = "held-out"
+    fresh_rows: int = 20_000
+    training_rows: int = 10_000
+    alpha: float = 0.01
+    bucket_width: float = 0.1
+
+    def check(self) -> None:
+        """Refuse what cannot be run, before any work is done."""
+        require_number(self.rows, "rows", at_least=2, whole=True)
+        require_number(self.fresh_rows, "fresh rows", at_least=2, whole=True)
+        require_number(self.seed, "seed", at_least=0, whole=True)
+        require_number(self.noise, "noise", at_least=0)
+        require_choice(self.trees, "trees", list(TREES))
+        require_choice(self.debias_on, "debias-on", ["held-out", "train"])
+        if self.rounds is not None:
+            require_number(self.rounds, "rounds", at_least=1, whole=True)
+        if self.debias_on == "train" and self.rows > self.training_rows:
+            raise InputError(
+                f"there are {self.training_rows:,} training rows to debias on; got rows={self.rows:,}. Take fewer, or "
+                "rows held out."
+            )
+
+    def rounds_of(self, name: str) -> int:
+        """Return how many rounds an experiment is given at most."""
+        return self.rounds or (8000 if name == "D" else 5000)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that tables and figures need of one experiment.
+
+    Attributes
+    ----------
+    name, note, members
+        Of the experiment.
+    best
+        The member whose own policy is the best initial policy.
+    payoffs
+        A row for each of :data:`IN_SAMPLE` and :data:`FRESH` and each of :data:`POLICIES`: promised and realised
+        payoff, ``gap`` and ``gap_error`` (half of its 95 % interval), and ``way``, the percentage of the way from the
+        best initial policy to foresight.
+    costs
+        Of each policy that had to learn something: rounds, row-solves, row-solves that were not needed, seconds,
+        whether it converged and why it stopped.
+    curves
+        On both kinds of rows, a frame with a row for each look at the rounds: promised and realised payoff of both
+        ensembles; of white box also each member's payoff, and on what share of the rows it is chosen.
+    disagreement
+        Of shape (looks, rows): the variance between white box's members' actions on the rows debiased on, sorted.
+    """
+
+    name: str
+    note: str
+    members: list[str]
+    best: str
+    payoffs: pd.DataFrame
+    costs: pd.DataFrame
+    curves: dict[str, pd.DataFrame]
+    disagreement: Floats
+
+    def payoff(self, where: str, policy: str) -> Any:
+        """Return the row of one policy on one kind of rows."""
+        chosen = (self.payoffs["where"] == where) & (self.payoffs["policy"] == policy)
+        return self.payoffs[chosen].iloc[0]
+
+    def cost(self, policy: str) -> Any:
+        """Return the row of what a policy cost, or None if it had nothing to learn."""
+        rows = self.costs[self.costs["policy"] == policy]
+        return rows.iloc[0] if len(rows) else None
+
+    def share(self, where: str, policy: str, what: str) -> float:
+        """Return a payoff as a percentage of the way from the best initial policy to foresight."""
+        line, best, most = (self.payoff(where, each) for each in (policy, BEST, FORESIGHT))
+        return float(100 * (line[what] - best.realised) / (most.realised - best.realised))
+
+
+def payoffs_frame(where: str, answers: dict[str, tuple[Floats, Floats]], foresight: Floats) -> pd.DataFrame:
+    """Return the part of :attr:`Outcome.payoffs` on one kind of rows, from payoffs promised and realised per row."""
+    best, most = answers[BEST][1].mean(), foresight.mean()
+    lines: list[dict[str, Any]] = [{"where": where, "policy": FORESIGHT, "realised": most, "way": 100.0}]
+    for policy, (promised, realised) in answers.items():
+        gap = promised - realised
+        lines.append(
+            {
+                "where": where,
+                "policy": policy,
+                "promised": promised.mean(),
+                "realised": realised.mean(),
+                "gap": gap.mean(),
+                "gap_error": 1.96 * gap.std(ddof=1) / np.sqrt(len(gap)),
+                "way": 100 * (realised.mean() - best) / (most - best),
+            }
+        )
+    return pd.DataFrame(lines, columns=["where", "policy", *MEASURES])
+
+
+def costs_frame(costs: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return :attr:`Outcome.costs` from its rows, where a count can be missing and is still a whole number."""
+    columns = ["policy", *_COUNTS, "seconds", "converged", "stopped"]
+    kinds = {**dict.fromkeys(_COUNTS, "Int64"), "converged": "boolean"}
+    return pd.DataFrame(costs, columns=columns).astype(kinds)

@@ -1,0 +1,130 @@
+"""Finished experiments on disk: a JSON file each, from which a run goes on, and ``results.json`` for readers."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optensemble._files import replace
+from optensemble.exceptions import FileError
+from optensemble.experiments.outcome import BLACK, MEASURES, WHITE, Outcome, Settings, costs_frame
+
+FORMAT = 1
+_PACKAGES = ("optensemble", "numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib")
+
+
+def path_of(folder: Path, name: str) -> Path:
+    """Return where an experiment is kept."""
+    return folder / f"experiment_{name}.json"
+
+
+def save(folder: Path, outcome: Outcome, settings: Settings) -> None:
+    """Keep a finished experiment, whole or not at all."""
+    document = {
+        "format": FORMAT,
+        "settings": asdict(settings),
+        **_numbers(outcome),
+        "curves": {where: _lists(curves) for where, curves in outcome.curves.items()},
+        "disagreement": outcome.disagreement.tolist(),
+    }
+    replace(path_of(folder, outcome.name), _json(document, None))
+
+
+def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
+    """Return a finished experiment, or None if there is none; refuse one that was run with other settings."""
+    path = path_of(folder, name)
+    if not path.exists():
+        return None
+    try:
+        document = json.loads(path.read_bytes())
+        theirs = {"format": document["format"], **document["settings"]}
+        ours = {"format": FORMAT, **asdict(settings)}
+        other = [
+            f"{key} {theirs.get(key)}, not {ours.get(key)}"
+            for key in {**ours, **theirs}
+            if theirs.get(key) != ours.get(key)
+        ]
+        if other:
+            raise FileError(
+                f"{path} was run with {'; '.join(other)}. Give the same options, another folder, or start anew "
+                "without --resume."
+            )
+        return Outcome(
+            name=str(document["name"]),
+            note=str(document["note"]),
+            members=[str(member) for member in document["members"]],
+            best=str(document["best"]),
+            payoffs=pd.DataFrame(document["payoffs"]).astype(dict.fromkeys(MEASURES, np.float64)),
+            costs=costs_frame(document["costs"]),
+            curves={where: pd.DataFrame(curves) for where, curves in document["curves"].items()},
+            disagreement=np.array(document["disagreement"], dtype=np.float64),
+        )
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}.") from error
+    except FileError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise FileError(
+            f"{path} is not a whole experiment ({type(error).__name__}: {error}). Delete it, or start anew without "
+            "--resume."
+        ) from error
+
+
+def summary(outcomes: Sequence[Outcome], settings: Settings, seconds: dict[str, float]) -> dict[str, Any]:
+    """Return everything but curves, as ``results.json`` has it."""
+    return {
+        "settings": asdict(settings),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        "machine": platform.platform(),
+        "seconds": {"debiasing": debiasing_seconds(outcomes), **seconds},
+        "experiments": {outcome.name: _numbers(outcome) for outcome in outcomes},
+    }
+
+
+def save_summary(folder: Path, document: dict[str, Any]) -> None:
+    """Write ``results.json``."""
+    replace(folder / "results.json", _json(document, 2))
+
+
+def debiasing_seconds(outcomes: Sequence[Outcome]) -> float:
+    """Return how long debiasing took in all: both algorithms, all rounds."""
+    return float(sum(outcome.cost(name).seconds for outcome in outcomes for name in (WHITE, BLACK)))
+
+
+def _numbers(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.name,
+        "note": outcome.note,
+        "members": outcome.members,
+        "best": outcome.best,
+        "payoffs": outcome.payoffs.to_dict("records"),
+        "costs": outcome.costs.to_dict("records"),
+    }
+
+
+def _lists(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    return {str(name): frame[name].tolist() for name in frame.columns}
+
+
+def _json(document: dict[str, Any], indent: int | None) -> bytes:
+    return json.dumps(_plain(document), indent=indent, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: no numpy scalars, and null for what is not a number."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return None if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)) else value

@@ -1,16 +1,19 @@
-# make demo   a small white-box and black-box fit: what they promise and what they earn
-# make test   every check: style, types, rooms, tests with coverage, the wheel in an empty environment
-# Both create .venv and install what they need; a Python of at least 3.11 is all they ask for.
+# make demo   the paper's four experiments, in sample and on fresh rows: a page with figures and tables, demo/report.html
+# make test   every check: style, types, rooms, tests with coverage and in a browser, the wheel in an empty environment
+# Both create .venv and install what they need; a Python of at least 3.11 is all they ask for. The tests want Chromium,
+# which is installed as Debian's package where there is none.
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types rooms pytest wheel benchmarks constraints clean clean-cache
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: demo test lint types rooms pytest browser wheel benchmarks constraints clean clean-cache
 .DELETE_ON_ERROR:
 
 demo: $(READY)
-	$(BIN)/python -m optensemble.experiments
+	$(BIN)/optensemble reproduce --out demo
 
 test: lint types rooms pytest wheel
 
@@ -24,8 +27,12 @@ types: $(READY)
 rooms: $(READY)
 	$(BIN)/lint-imports
 
-pytest: $(READY)
+pytest: $(READY) browser
 	$(BIN)/python -m pytest --cov --cov-report=term
+
+browser:
+	for name in chromium chromium-browser google-chrome; do command -v $$name && exit; done; \
+	$(SUDO) apt-get update --quiet && $(SUDO) apt-get install --quiet --yes --no-install-recommends chromium
 
 # imported from an empty folder, so that nothing but the wheel is found
 wheel: $(READY)
@@ -33,7 +40,8 @@ wheel: $(READY)
 	$(BIN)/python -m build --wheel --outdir build/wheel
 	$(PYTHON) -m venv --clear build/wheel/env
 	build/wheel/env/bin/pip install --quiet build/wheel/*.whl
-	mkdir -p build/wheel/empty && cd build/wheel/empty && ../env/bin/python ../../../tests/wheel_check.py
+	mkdir -p build/wheel/empty && cd build/wheel/empty && ../env/bin/python ../../../tests/wheel_check.py && \
+	../env/bin/optensemble --version
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/loop.py

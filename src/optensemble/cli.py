@@ -13,7 +13,7 @@ from rich.console import Console
 import optensemble
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.experiments.console import progress, show
-from optensemble.experiments.outcome import Settings
+from optensemble.experiments.outcome import FEWEST_ROWS, Settings
 from optensemble.experiments.reproduce import reproduce as run
 
 app = typer.Typer(
@@ -71,7 +71,7 @@ def reproduce(
     experiments: Annotated[
         str, typer.Option(help="Which of the paper's experiments A, B, C and D, with commas.")
     ] = "A,B,C,D",
-    rows: Annotated[int, typer.Option(help="Rows to debias on.", min=2)] = _DEFAULT.rows,
+    rows: Annotated[int, typer.Option(help="Rows to debias on.", min=FEWEST_ROWS)] = _DEFAULT.rows,
     rounds: Annotated[
         int | None, typer.Option(help="Rounds of debiasing.", min=1, show_default="5000, and 8000 for D")
     ] = None,
@@ -83,7 +83,9 @@ def reproduce(
     debias_on: Annotated[
         DebiasOn, typer.Option(help="Debias on rows held out from training, or, as the paper, on training rows.")
     ] = DebiasOn.held_out,
-    fresh_rows: Annotated[int, typer.Option(help="Fresh rows to judge everything on.", min=2)] = _DEFAULT.fresh_rows,
+    fresh_rows: Annotated[
+        int, typer.Option(help="Fresh rows to judge everything on.", min=FEWEST_ROWS)
+    ] = _DEFAULT.fresh_rows,
     out: Annotated[Path, typer.Option(help="Folder for page, figures and numbers.")] = Path("reproduction"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
 ) -> None:

@@ -18,6 +18,9 @@ WHITE, BLACK = "white box", "black box"
 FORESIGHT, BEST, AVERAGE, RIDGE = "foresight", "best initial policy", "average, then optimise", "ridge stacking"
 POLICIES = (FORESIGHT, BEST, AVERAGE, RIDGE, WHITE, BLACK)
 
+FEWEST_ROWS = 10
+"""With fewer rows foresight may have nothing to add, and there is nothing to compare."""
+
 MEASURES = ("promised", "realised", "gap", "gap_error", "way")
 _COUNTS = ("rounds", "row_solves", "avoided")
 
@@ -39,8 +42,8 @@ class Settings:
 
     def check(self) -> None:
         """Refuse what cannot be run, before any work is done."""
-        require_number(self.rows, "rows", at_least=2, whole=True)
-        require_number(self.fresh_rows, "fresh rows", at_least=2, whole=True)
+        require_number(self.rows, "rows", at_least=FEWEST_ROWS, whole=True)
+        require_number(self.fresh_rows, "fresh rows", at_least=FEWEST_ROWS, whole=True)
         require_number(self.seed, "seed", at_least=0, whole=True)
         require_number(self.noise, "noise", at_least=0)
         require_choice(self.trees, "trees", list(TREES))

@@ -18,7 +18,8 @@ from optensemble.experiments.page import make_page
 from optensemble.experiments.run import DEBIASING, LOOKING_AHEAD, LOOKING_BACK, compile_kernels, run_experiment
 from optensemble.experiments.setup import NAMES, Model, make_experiment
 
-COMPILING, TRAINING, DRAWING, ON_DISK = "compiling kernels", "training members", "drawing figures", "was on disk"
+COMPILING, TRAINING, DRAWING = "compiling kernels", "training members", "drawing figures"
+DONE, ON_DISK = "done", "was on disk"
 
 Tell = Callable[[str | None, str, float], None]
 """Takes an experiment (or None), a phase of its work, and what share of that is done."""
@@ -75,6 +76,7 @@ def reproduce(
         if outcome is None:
             outcome = _run(name, settings, trained, tell)
             store.save(folder, outcome, settings)
+            tell(name, DONE, 1)
         else:
             tell(name, ON_DISK, 1)
         outcomes.append(outcome)

@@ -154,7 +154,11 @@ def _fit(ensembles: dict[str, Ensemble], table: Floats, Y: Floats, costs: list[d
             ensemble.fit(table, Y, callback=after if len(Y) >= _LONG else None)
         models = len(ensemble.members_) if name == WHITE else 1
         every = models * ensemble.n_rows_ * ensemble.n_rounds_  # row-solves, if each round solves every row again
-        cost |= {"rounds": ensemble.n_rounds_, "row_solves": ensemble.n_solves_, "avoided": every - ensemble.n_solves_}
+        cost |= {
+            "rounds": ensemble.n_rounds_,
+            "row_solves": ensemble.n_solves_,
+            "avoided": max(every - ensemble.n_solves_, 0),
+        }
         cost |= {"converged": ensemble.converged_, "stopped": ensemble.stopped_}
         tell(DEBIASING, begun + 1 / len(ensembles))
 

@@ -16,7 +16,17 @@ import pandas as pd
 
 from optensemble._files import replace
 from optensemble.exceptions import FileError
-from optensemble.experiments.outcome import BLACK, MEASURES, WHITE, Outcome, Settings, costs_frame
+from optensemble.experiments.outcome import (
+    BLACK,
+    FRESH,
+    IN_SAMPLE,
+    MEASURES,
+    POLICIES,
+    WHITE,
+    Outcome,
+    Settings,
+    costs_frame,
+)
 
 FORMAT = 1
 _PACKAGES = ("optensemble", "numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib")
@@ -46,37 +56,43 @@ def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
         return None
     try:
         document = json.loads(path.read_bytes())
-        theirs = {"format": document["format"], **document["settings"]}
-        ours = {"format": FORMAT, **asdict(settings)}
-        other = [
-            f"{key} {theirs.get(key)}, not {ours.get(key)}"
-            for key in {**ours, **theirs}
-            if theirs.get(key) != ours.get(key)
-        ]
-        if other:
-            raise FileError(
-                f"{path} was run with {'; '.join(other)}. Give the same options, another folder, or start anew "
-                "without --resume."
-            )
-        return Outcome(
-            name=str(document["name"]),
-            note=str(document["note"]),
-            members=[str(member) for member in document["members"]],
-            best=str(document["best"]),
-            payoffs=pd.DataFrame(document["payoffs"]).astype(dict.fromkeys(MEASURES, np.float64)),
-            costs=costs_frame(document["costs"]),
-            curves={where: pd.DataFrame(curves) for where, curves in document["curves"].items()},
-            disagreement=np.array(document["disagreement"], dtype=np.float64),
-        )
+        theirs, outcome = {"format": document["format"], **document["settings"]}, _outcome(document)
     except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror or error}.") from error
-    except FileError:
-        raise
+        raise FileError(f"cannot read {path}: {error.strerror or error}. Start anew without --resume.") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise FileError(
             f"{path} is not a whole experiment ({type(error).__name__}: {error}). Delete it, or start anew without "
             "--resume."
         ) from error
+    ours = {"format": FORMAT, **asdict(settings)}
+    other = [
+        f"{key.replace('_', ' ')} {theirs.get(key)}, not {ours.get(key)}"
+        for key in {**ours, **theirs}
+        if theirs.get(key) != ours.get(key)
+    ]
+    if other:
+        raise FileError(
+            f"{path} was run with {'; '.join(other)}. Give the same options, another --out, or start anew without "
+            "--resume."
+        )
+    return outcome
+
+
+def _outcome(document: dict[str, Any]) -> Outcome:
+    outcome = Outcome(
+        name=str(document["name"]),
+        note=str(document["note"]),
+        members=[str(member) for member in document["members"]],
+        best=str(document["best"]),
+        payoffs=pd.DataFrame(document["payoffs"]).astype(dict.fromkeys(MEASURES, np.float64)),
+        costs=costs_frame(document["costs"]),
+        curves={where: pd.DataFrame(document["curves"][where]) for where in (IN_SAMPLE, FRESH)},
+        disagreement=np.array(document["disagreement"], dtype=np.float64),
+    )
+    for where in outcome.curves:
+        for policy in POLICIES:
+            outcome.payoff(where, policy)  # a lookup error, if it is not there
+    return outcome
 
 
 def summary(outcomes: Sequence[Outcome], settings: Settings, seconds: dict[str, float]) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from optensemble.experiments.setup import NAMES
 from optensemble.experiments.store import debiasing_seconds
 
 OPENING = (
-    "Several models each know a part of four payoffs. The paper corrects their predictions until they are unbiased on "
-    "the events that decide. Then it follows, row by row, the model that promises the most (white box); or, where only "
-    "the models' actions are known, it decides by one model that was corrected on all of them (black box)."
+    "Several models each know a part of four payoffs. The paper Model Ensembling for Constrained Optimization "
+    "(Globus-Harris, Gupta, Kearns and Roth) corrects their predictions until they are unbiased on the events that "
+    "decide. Then it follows, row by row, the model that promises the most (white box); or, where only the models' "
+    "actions are known, it decides by one model that was corrected on all of them (black box)."
 )
 KEY = (
     "In experiments A and C each model knows one of the payoffs, in B and D one group of the rows. A and B limit the "
@@ -29,8 +30,8 @@ BARS = (
     "experiments. Below is the same in the units of the payoff."
 )
 EFFICIENCY = (
-    "The paper reports its running time for experiment A, on a machine of its own: 83 minutes for white box and 3.8 for "
-    "black box. Its code solves every row in every round. The seconds here are of a whole fit, after kernels are "
+    "The paper reports its running time for experiment A, on a machine of its own: 83 minutes for white box and 3.8 "
+    "for black box. Its code solves every row in every round. The seconds here are of a whole fit, after kernels are "
     "compiled; row-solves avoided are those that solving every row in every round would have done on top."
 )
 PAPER_MINUTES = {WHITE: 83.0, BLACK: 3.8}
@@ -39,17 +40,16 @@ PAPER_MINUTES = {WHITE: 83.0, BLACK: 3.8}
 
 def headline(outcomes: Sequence[Outcome]) -> str:
     """Say in one breath what was promised and what was earned."""
-    parts = []
-    for name in (WHITE, BLACK):
-        (promised, earned), (promised_fresh, earned_fresh) = (
-            shares(outcomes, where, name) for where in (IN_SAMPLE, FRESH)
-        )
-        parts.append(
-            f"On the rows it was debiased on {name} promised {promised:.0f} % and earned {earned:.0f} % of what "
-            f"foresight could add to the best initial policy; on fresh rows it promised {promised_fresh:.0f} % and "
-            f"earned {earned_fresh:.0f} %."
-        )
-    return " ".join(parts)
+
+    def both(name: str, where: str) -> str:
+        promised, earned = shares(outcomes, where, name)
+        return f"promised {promised:.0f} % and earned {earned:.0f} %"
+
+    return (
+        f"Of what foresight could add to the best initial policy, white box {both(WHITE, IN_SAMPLE)} on the rows it "
+        f"was debiased on; on fresh rows it {both(WHITE, FRESH)}. Black box {both(BLACK, IN_SAMPLE)}; on fresh rows it "
+        f"{both(BLACK, FRESH)}."
+    )
 
 
 def in_sample(outcomes: Sequence[Outcome]) -> list[str]:
@@ -57,8 +57,8 @@ def in_sample(outcomes: Sequence[Outcome]) -> list[str]:
     return [
         f"{_promised_and_earned(outcomes, IN_SAMPLE, name)}: in the end its promise is off by "
         f"{_range([gap_share(outcome, name) for outcome in outcomes])} % of the way from the best initial policy to "
-        f"foresight. It earns more than the best initial policy {_where(outcomes, _beats(IN_SAMPLE, name, BEST))}, "
-        f"{_range([outcome.payoff(IN_SAMPLE, name).way for outcome in outcomes])} % of that way."
+        f"foresight. It comes {_range([outcome.payoff(IN_SAMPLE, name).way for outcome in outcomes])} % of that way, "
+        f"above the best initial policy {_where(outcomes, _beats(IN_SAMPLE, name, BEST))}."
         for name in (WHITE, BLACK)
     ]
 
@@ -159,20 +159,17 @@ def _promised_and_earned(outcomes: Sequence[Outcome], where: str, name: str) -> 
         f"{line.promised:.2f} and {verb}{line.realised:.2f} in {experiment}"
         for (experiment, line), verb in zip(lines, ["earned ", *[""] * len(lines)], strict=False)
     )
-    return f"{name.capitalize()} promised {_listed([first, *others])}"
+    return f"{name.capitalize()} promised {', '.join([first, *others])}"
 
 
 def _kept_where(outcomes: Sequence[Outcome], name: str) -> str:
-    found = {missed: [o.name for o in outcomes if missed_by(o.payoff(FRESH, name)) == missed] for missed in _MISSED}
-    parts = [
-        words if len(found[missed]) == len(outcomes) else f"{words} in {_listed(found[missed])}"
-        for missed, words in _MISSED.items()
-        if found[missed]
-    ]
-    return f"{_listed(parts)}{' each time' if len(parts) == 1 < len(outcomes) else ''}"
-
-
-_MISSED = {"too much": "too much", "too little": "too little", "": "the truth, within the noise of the mean,"}
+    parts = []
+    for missed, said in {"too much": "too much", "too little": "too little", "": "right within the noise"}.items():
+        found = [outcome.name for outcome in outcomes if missed_by(outcome.payoff(FRESH, name)) == missed]
+        if len(found) == len(outcomes):
+            return said if len(outcomes) == 1 else f"{said} each time"
+        parts += [f"{said} in {_listed(found)}"] if found else []
+    return _listed(parts)
 
 
 def _beats(where: str, name: str, other: str) -> Callable[[Outcome], bool]:
@@ -185,7 +182,7 @@ def _beats(where: str, name: str, other: str) -> Callable[[Outcome], bool]:
 def _where(outcomes: Sequence[Outcome], holds: Callable[[Outcome], bool]) -> str:
     names = [outcome.name for outcome in outcomes if holds(outcome)]
     if not names:
-        return "in none of the experiments" if len(outcomes) > 1 else f"not in {outcomes[0].name}"
+        return "in no experiment"
     if len(names) == len(outcomes) > 1:
         return "in every experiment"
     return f"{'only ' if len(names) < len(outcomes) else ''}in {_listed(names)}"

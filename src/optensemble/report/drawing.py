@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 import matplotlib as mpl
@@ -20,6 +21,8 @@ COLOURS = ("#2f9e62", "#2b8cc4", "#d9822b", "#8e6bc9", "#c9527b")
 
 MUTED = "#8a94a0"
 
+_FONT = "DejaVu Sans"  # comes with matplotlib
+
 _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
@@ -32,6 +35,7 @@ _STYLE: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
+    "font.family": _FONT,
     "font.size": 9,
     "grid.alpha": 0.35,
     "grid.color": MUTED,
@@ -77,13 +81,12 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     ``prefix`` keeps its identifiers apart from other figures'; ``label`` says what it shows to who cannot see it.
     """
     text = _saved(figure, "svg", facecolor="none", metadata={"Date": None, "Creator": None}).decode()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'\b(id="|xlink:href="#|url\(#)', rf"\g<1>{prefix}-", text)
-    text = text.replace(INK, "currentColor").replace("'DejaVu Sans'", "inherit")
-    text = re.sub(r"(font: [0-9. a-z]*px) [^;\"]*", r"\1 system-ui, sans-serif", text)
-    head = f'<svg role="img" aria-label="{label}"'
-    return re.sub(r'<svg ([^>]*?)\swidth="[^"]*"', rf"{head} \1", re.sub(r'\sheight="[^"]*pt"', "", text, count=1))
+    text = text.replace(INK, "currentColor").replace(f"'{_FONT}'", "system-ui, sans-serif")
+    head, body = text.split(">", 1)
+    head = re.sub(r'\s(width|height)="[^"]*"', "", head)  # the page says how large
+    return f'{head} role="img" aria-label="{escape(label)}">{body}'
 
 
 def _saved(figure: Figure, kind: str, **options: Any) -> bytes:

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from os import PathLike
 from typing import Any, Self
 
@@ -170,18 +171,23 @@ class Ensemble(BaseEstimator, ABC):
         rounds
             After how many rounds to look, ascending; what lies beyond the last round shows the end.
 
-        Yields
-        ------
-        The situation: predictions, actions, promises and choices. It is one object, which changes from look to look.
+        Returns
+        -------
+        An iterator over the situation at every look: predictions, actions, promises and choices. It is one object,
+        which changes from look to look.
         """
         self._require_fitted()
-        situation, done = self._begin(X), 0
-        for after in rounds:
+        looks = [0, *rounds]
+        if sorted(looks) != looks:
+            raise InputError(f"rounds must be at least 0 and ascend; got {looks[1:]}.")
+        return self._walk(self._begin(X), looks)
+
+    def _walk(self, situation: Situation, looks: list[int]) -> Iterator[Situation]:
+        for done, after in pairwise(looks):
             begun = 0
             for log in self.log_:
                 replay(situation, log, max(done - begun, 0), max(after - begun, 0))
                 begun += len(log.rounds)
-            done = after
             yield situation
 
     def __sklearn_clone__(self) -> Self:

@@ -83,6 +83,9 @@ def reproduce(
     debias_on: Annotated[
         DebiasOn, typer.Option(help="Debias on rows held out from training, or, as the paper, on training rows.")
     ] = DebiasOn.held_out,
+    training_rows: Annotated[int, typer.Option(help="Rows the members are trained on.")] = _DEFAULT.training_rows,
+    alpha: Annotated[float, typer.Option(help="Tolerance of debiasing, in units of the labels.")] = _DEFAULT.alpha,
+    bucket_width: Annotated[float, typer.Option(help="Width of the level sets; divides 1.")] = _DEFAULT.bucket_width,
     fresh_rows: Annotated[
         int, typer.Option(help="Fresh rows to judge everything on.", min=FEWEST_ROWS)
     ] = _DEFAULT.fresh_rows,
@@ -109,6 +112,9 @@ def reproduce(
         trees=trees.value,
         debias_on=debias_on.value,
         fresh_rows=fresh_rows,
+        training_rows=training_rows,
+        alpha=alpha,
+        bucket_width=bucket_width,
     )
     names = [name.strip().upper() for name in experiments.split(",") if name.strip()]
     try:

@@ -10,7 +10,7 @@
     │   └── InfeasibleActionError          an oracle or a policy left the set
     ├── SolverError (RuntimeError)         a row that the solver could not solve
     ├── NotFittedError (sklearn's)         used before ``fit``
-    └── FileError (ValueError)             a saved ensemble that cannot be read, or written
+    └── FileError (ValueError)             a file that cannot be read, or written
 
     NotConvergedWarning (sklearn's ConvergenceWarning)
     FallbackWarning (UserWarning)
@@ -71,7 +71,7 @@ class NotFittedError(OptEnsembleError, _SklearnNotFittedError):
 
 
 class FileError(OptEnsembleError, ValueError):
-    """A saved ensemble that cannot be read, or written."""
+    """A file that cannot be read, or written."""
 
 
 class NotConvergedWarning(ConvergenceWarning):

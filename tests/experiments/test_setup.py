@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,59 @@ def test_members_specialise() -> None:
         np.testing.assert_allclose(model(X)[~mine], np.tile(mean, ((~mine).sum(), 1)))
         assert np.corrcoef(model(X)[mine, 0], Y[mine, 0])[0, 1] > 0.8
         assert model(X[~mine][:3]).shape == (3, 4)
+
+
+@pytest.mark.parametrize("noise", [0.0, 4.0])
+def test_labels_have_the_noise_that_is_asked_for(noise: float) -> None:
+    X, Y = make_experiment("C", 3, training_rows=200, noise=noise).draw(20_000, 1)
+    residual = Y - X @ np.linalg.lstsq(X, Y, rcond=None)[0]
+    np.testing.assert_allclose(residual.var(axis=0), noise, rtol=0.1, atol=1e-9)
+
+
+@pytest.mark.parametrize(("first", "second"), ["AC", "BD"])
+def test_members_that_were_trained_before_serve_again(first: str, second: str) -> None:
+    told: list[float] = []
+    trained = make_experiment(first, 3, training_rows=300, tell=told.append)
+    assert told == sorted(told)
+    assert (len(told), told[-1]) == (len(trained.models), 1)
+    told.clear()
+    again = make_experiment(second, 3, training_rows=300, models=trained.models, tell=told.append)
+    assert told == []
+    fresh = make_experiment(second, 3, training_rows=300)
+    X, _ = fresh.draw(50, 1)
+    for (name, model), (other, same) in zip(again.models, fresh.models, strict=True):
+        assert name == other
+        np.testing.assert_array_equal(model(X), same(X))
+    C = np.random.default_rng(0).normal(size=(50, 4))
+    np.testing.assert_array_equal(again.feasible.argmax(C), fresh.feasible.argmax(C))
+    assert (again.note, again.name) == (fresh.note, second)
+
+
+def test_the_rows_trained_on_are_kept() -> None:
+    experiment = make_experiment("A", 3, training_rows=300)
+    X, Y = experiment.training
+    assert (len(X), len(Y)) == (300, 300)
+    fits = [np.corrcoef(model(X)[:, j], Y[:, j])[0, 1] for j, (_, model) in enumerate(experiment.models)]
+    fresh, labels = experiment.draw(300, 9)
+    others = [np.corrcoef(model(fresh)[:, j], labels[:, j])[0, 1] for j, (_, model) in enumerate(experiment.models)]
+    assert min(fits) > 0.99 > max(others)
+
+
+def test_exact_trees_know_their_label_too_and_are_not_the_quick_ones() -> None:
+    quick, exact = (make_experiment("C", 3, training_rows=500, trees=trees) for trees in ("histogram", "exact"))
+    X, Y = exact.draw(500, 9)
+    for j, ((_, ours), (_, theirs)) in enumerate(zip(exact.models, quick.models, strict=True)):
+        assert np.corrcoef(ours(X)[:, j], Y[:, j])[0, 1] > 0.8
+        assert not np.allclose(ours(X)[:, j], theirs(X)[:, j])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [({"trees": "oak"}, "'histogram', 'exact'; got 'oak'"), ({"noise": -1}, "noise must be .*got -1")],
+)
+def test_arguments_that_cannot_be_used(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make_experiment("A", **wrong)
 
 
 @pytest.mark.parametrize(

@@ -18,37 +18,64 @@ from optensemble.experiments.reproduce import ON_DISK, Reproduction, Tell, expec
 @contextmanager
 def progress(console: Console, settings: Settings, names: Sequence[str]) -> Iterator[Tell]:
     """Show a bar for each experiment and one for everything, with the time left; nothing where nobody looks."""
-    expected = expected_seconds(settings, names)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"))
     bars = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)
     with bars:
-        totals = {name: sum(seconds for (owner, _), seconds in expected.items() if owner == name) for name in names}
-        tasks = {name: bars.add_task(f"{name}: waits", total=total, start=False) for name, total in totals.items()}
-        everything = bars.add_task("everything", total=sum(expected.values()))
-        done: dict[tuple[str | None, str], float] = {}
+        yield _Watch(bars, settings, names).tell
 
-        def tell(name: str | None, phase: str, share: float) -> None:
-            if name is not None and phase == ON_DISK:  # work that is not there must not look like speed
-                bars.update(tasks[name], completed=totals[name], description=f"{name}: {phase}")
-                for key in [key for key in expected if key[0] == name]:
-                    del expected[key]
-                bars.update(everything, total=sum(expected.values()))
-                return
-            done[name, phase] = share * expected.get((name, phase), 0.0)
-            bars.update(everything, completed=sum(done.values()), description=phase if name is None else "everything")
-            if name is not None:
-                bars.start_task(tasks[name])
-                so_far = sum(seconds for (owner, _), seconds in done.items() if owner == name)
-                bars.update(tasks[name], completed=so_far, description=f"{name}: {phase}")
 
-        yield tell
+class _Watch:
+    """Keeps the bars up to date; their unit is the second that a piece of work was expected to take."""
+
+    def __init__(self, bars: Progress, settings: Settings, names: Sequence[str]) -> None:
+        self._bars, self._settings, self._names = bars, settings, list(names)
+        self._expected = expected_seconds(settings, names)
+        self._done: dict[tuple[str | None, str], float] = {}
+        self._tasks = {name: bars.add_task(f"{name}: waits", total=1, start=False) for name in names}
+        self._everything = bars.add_task("everything", total=1)
+        self._set_totals()
+
+    def tell(self, name: str | None, phase: str, share: float) -> None:
+        """Take up that a share of a phase is done."""
+        if name is None:
+            self._bars.update(self._everything, description=phase)
+        else:
+            self._bars.start_task(self._tasks[name])
+            self._bars.update(self._tasks[name], description=f"{name}: {phase}")
+        if name is not None and phase == ON_DISK:
+            self._leave_out(name)
+        self._done[name, phase] = share * self._expected.get((name, phase), 0.0)
+        self._bars.update(self._everything, completed=sum(self._done.values()))
+        if name in self._names:
+            self._bars.update(self._tasks[name], completed=_sum(self._done, name))
+
+    def _leave_out(self, name: str) -> None:
+        """Expect no work where there is none: it must not look like speed."""
+        self._names.remove(name)
+        self._expected = expected_seconds(self._settings, self._names)
+        self._bars.update(self._tasks[name], completed=self._bars.tasks[self._tasks[name]].total)
+        self._set_totals()
+
+    def _set_totals(self) -> None:
+        self._bars.update(self._everything, total=sum(self._expected.values()))
+        for name in self._names:
+            self._bars.update(self._tasks[name], total=_sum(self._expected, name))
+
+
+def _sum(seconds: dict[tuple[str | None, str], float], name: str | None) -> float:
+    return sum(each for (owner, _), each in seconds.items() if owner == name)
 
 
 def show(console: Console, result: Reproduction, settings: Settings) -> None:
     """Print what was promised and realised, how long it took, and where the page is."""
+    width = console.width
     for outcome in result.outcomes:
-        console.print(_payoffs(outcome, settings), "")
-    console.print(words.headline(result.outcomes), words.speed(result.outcomes), f"\nThe page: {result.page}", sep="\n")
+        table, boundless = _payoffs(outcome, settings), console.options.update(width=1000)
+        console.width = max(width, console.measure(table, options=boundless).maximum)  # no room must not cost digits
+        console.print(table, "")
+    console.width = width
+    console.print(words.headline(result.outcomes), words.speed(result.outcomes), sep="\n")
+    console.print(f"\nThe page: {result.page}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _payoffs(outcome: Outcome, settings: Settings) -> Table:
@@ -67,4 +94,4 @@ def _payoffs(outcome: Outcome, settings: Settings) -> Table:
 
 
 def _cell(line: pd.Series[float], what: str) -> str:
-    return "" if pd.isna(line[what]) else f"{line[what]:{'+' if what == 'gap' else ''}.2f}"
+    return "" if pd.isna(line[what]) else words.number(line[what], sign="+" if what == "gap" else "")

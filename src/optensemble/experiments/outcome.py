@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._types import Floats
-from optensemble._validation import require_choice, require_number
+from optensemble._validation import bucket_count, require_choice, require_number
 from optensemble.exceptions import InputError
 from optensemble.experiments.setup import TREES
 
@@ -20,6 +20,8 @@ POLICIES = (FORESIGHT, BEST, AVERAGE, RIDGE, WHITE, BLACK)
 
 FEWEST_ROWS = 10
 """With fewer rows foresight may have nothing to add, and there is nothing to compare."""
+
+_FEWEST_TRAINING_ROWS = 100  # so that every group has some
 
 MEASURES = ("promised", "realised", "gap", "gap_error", "way")
 _COUNTS = ("rounds", "row_solves", "avoided")
@@ -46,6 +48,9 @@ class Settings:
         require_number(self.fresh_rows, "fresh rows", at_least=FEWEST_ROWS, whole=True)
         require_number(self.seed, "seed", at_least=0, whole=True)
         require_number(self.noise, "noise", at_least=0)
+        require_number(self.training_rows, "training rows", at_least=_FEWEST_TRAINING_ROWS, whole=True)
+        require_number(self.alpha, "alpha", above=0)
+        bucket_count(self.bucket_width)
         require_choice(self.trees, "trees", list(TREES))
         require_choice(self.debias_on, "debias-on", ["held-out", "train"])
         if self.rounds is not None:
@@ -108,6 +113,12 @@ class Outcome:
         """Return a payoff as a percentage of the way from the best initial policy to foresight."""
         line, best, most = (self.payoff(where, each) for each in (policy, BEST, FORESIGHT))
         return float(100 * (line[what] - best.realised) / (most.realised - best.realised))
+
+
+def curve_columns(members: list[str]) -> list[str]:
+    """Return the columns of :attr:`Outcome.curves`."""
+    ensembles = [f"{name}, {what}" for name in (WHITE, BLACK) for what in ("promised", "realised")]
+    return ["round", *ensembles, *(f"{member}, {what}" for what in ("realised", "chosen") for member in members)]
 
 
 def payoffs_frame(where: str, answers: dict[str, tuple[Floats, Floats]], foresight: Floats) -> pd.DataFrame:

@@ -33,7 +33,7 @@ def make_page(outcomes: Sequence[Outcome], settings: Settings, document: dict[st
     drawn = {picture.name: _figure(picture, outcomes) for picture in pictures(outcomes)}
     return page(
         TITLE,
-        *_summary(outcomes, settings),
+        element("header", *_summary(outcomes, settings)),
         element("h2", "Payoff over rounds", id="rounds"),
         drawn["payoffs"],
         drawn["payoffs_fresh"],
@@ -64,9 +64,9 @@ def _summary(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
         element("p", element("strong", words.headline(outcomes))),
         element("div", *(_card(outcomes, settings, name) for name in (WHITE, BLACK)), class_="cards"),
         element("p", words.BARS, class_="soft"),
-        element("h3", f"On the {settings.rows:,} rows they were debiased on"),
+        element("h2", f"On the {settings.rows:,} rows they were debiased on"),
         element("ul", *(element("li", sentence) for sentence in words.in_sample(outcomes))),
-        element("h3", f"On {settings.fresh_rows:,} fresh rows of the same distribution"),
+        element("h2", f"On {settings.fresh_rows:,} fresh rows of the same distribution"),
         element("ul", *(element("li", sentence) for sentence in words.fresh(outcomes))),
         _at_a_glance(outcomes),
         element("p", words.speed(outcomes)),
@@ -79,20 +79,22 @@ def _summary(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
 
 def _card(outcomes: Sequence[Outcome], settings: Settings, name: str) -> Html:
     """Show what an ensemble promised and earned: on the rows debiased on, and on fresh ones."""
-    parts, colour = [element("h3", name.capitalize())], COLOUR_OF[name]
+    parts, colour = [element("h2", name.capitalize())], COLOUR_OF[name]
     where = {IN_SAMPLE: f"{settings.rows:,} rows debiased on", FRESH: f"{settings.fresh_rows:,} fresh rows"}
     top = max(
         *(share for kind in where for each in (WHITE, BLACK) for share in words.shares(outcomes, kind, each)), 100
     )
     for kind, heading in where.items():
-        parts.append(element("h4", heading))
+        parts.append(element("h3", heading))
         for what, share in zip(("promised", "earned"), words.shares(outcomes, kind, name), strict=True):
             look = {"fill": colour} if what == "earned" else {"fill": "none", "stroke": colour, "stroke_width": "1.5"}
             width = f"{max(100 * share / top, 0):.1f}"
             drawn = element("rect", x="1", y="1", width=width, height="8", **look)
             picture = Html(element("svg", drawn, viewBox="0 0 102 10", preserveAspectRatio="none", aria_hidden="true"))
             parts.append(
-                element("div", element("span", what), picture, element("b", _signed(f"{share:.0f} %")), class_="bar")
+                element(
+                    "div", element("span", what), picture, element("b", f"{words.number(share, 0)} %"), class_="bar"
+                )
             )
     return element("section", *parts, class_="card")
 
@@ -186,12 +188,13 @@ def _policy_row(outcome: Outcome, policy: str) -> list[Cell]:
         cells += [
             _number(line.promised),
             _number(line.realised),
-            _number(line.gap, "{:+.2f}" + error),
-            _number(line.way, "{:.0f}"),
+            _number(line.gap, sign="+", after=error),
+            _number(line.way, 0),
         ]
     cost = outcome.cost(policy)
-    forms = {"rounds": "{:,}", "row_solves": "{:,}", "seconds": "{:.3f}"}
-    return [*cells, *(_number(None if cost is None else cost[what], form) for what, form in forms.items())]
+    if cost is None:
+        return [*cells, _number(None), _number(None), _number(None)]
+    return [*cells, _count(cost.rounds), _count(cost.row_solves), _number(cost.seconds, 3)]
 
 
 def _speed(outcomes: Sequence[Outcome]) -> list[Html]:
@@ -210,8 +213,8 @@ def _speed(outcomes: Sequence[Outcome]) -> list[Html]:
         for name in (WHITE, BLACK):
             cost = outcome.cost(name)
             paper = words.PAPER_MINUTES[name] if outcome.name == "A" else None
-            counts = [_number(cost[what], "{:,}") for what in ("rounds", "row_solves", "avoided")]
-            numbers = [_number(paper, "{:g}"), _number(cost.seconds), *counts]
+            counts = [_count(cost[what]) for what in ("rounds", "row_solves", "avoided")]
+            numbers = [_number(paper, 1), _number(cost.seconds), *counts]
             rows.append([Cell(outcome.name), Cell(name), *numbers, Cell(cost.stopped)])
     return [element("p", words.EFFICIENCY), table("Debiasing: time and row-solves", columns, rows)]
 
@@ -227,10 +230,13 @@ def _again(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, 
     ]
 
 
-def _number(value: Any, form: str = "{:.2f}") -> Cell:
-    return Cell("–", "") if value is None or pd.isna(value) else Cell(_signed(form.format(value)), float(value))
+def _number(value: Any, digits: int = 2, sign: str = "", after: str = "") -> Cell:
+    return _blank(value) or Cell(words.number(value, digits, sign) + after, float(value))
 
 
-def _signed(text: str) -> str:
-    """Return a number with a minus sign instead of a hyphen."""
-    return text.replace("-", "−")
+def _count(value: Any) -> Cell:
+    return _blank(value) or Cell(f"{value:,}", int(value))
+
+
+def _blank(value: Any) -> Cell | None:
+    return Cell("–", "") if value is None or pd.isna(value) else None

@@ -63,22 +63,23 @@ def reproduce(
     settings.check()
     check_names(names)
     _make(folder)
-    finished = {name: store.load(folder, name, settings) for name in names} if resume else {}
+    finished = {name: store.load(folder, name, settings) if resume else None for name in names}
+    for name in names:
+        if finished[name] is not None:
+            tell(name, ON_DISK, 1)
     seconds: dict[str, float] = {}
-    if any(finished.get(name) is None for name in names):
+    if None in finished.values():
         tell(None, COMPILING, 0)
         seconds["compiling"] = compile_kernels(settings)
         tell(None, COMPILING, 1)
     trained: dict[bool, list[tuple[str, Model]]] = {}
     outcomes = []
     for name in names:
-        outcome = finished.get(name)
+        outcome = finished[name]
         if outcome is None:
             outcome = _run(name, settings, trained, tell)
             store.save(folder, outcome, settings)
             tell(name, DONE, 1)
-        else:
-            tell(name, ON_DISK, 1)
         outcomes.append(outcome)
     for share, file, content in draw_files(outcomes):
         replace(folder / file, content)

@@ -232,7 +232,7 @@ def _curve(grid: Indices, entries: dict[str, list[Floats]], ensembles: dict[str,
     columns: dict[str, Any] = {"round": grid}
     for name, ensemble in ensembles.items():
         members = ensemble.names_ if name == WHITE else ensemble.names_[-1:]
-        history = history_frame(entries[name], ensemble.names_, members)
+        history = history_frame(entries[name], ensemble.names_, members).reset_index(drop=True)
         columns |= {f"{name}, {what}": history[what] for what in ("promised", "realised")}
         if name == WHITE:
             rows = history[[f"chosen_{member}" for member in members]].sum(axis=1)

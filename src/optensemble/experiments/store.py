@@ -26,6 +26,7 @@ from optensemble.experiments.outcome import (
     Outcome,
     Settings,
     costs_frame,
+    curve_columns,
 )
 
 FORMAT = 1
@@ -54,9 +55,11 @@ def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
     path = path_of(folder, name)
     if not path.exists():
         return None
+    ours = {"format": FORMAT, **asdict(settings)}
     try:
         document = json.loads(path.read_bytes())
-        theirs, outcome = {"format": document["format"], **document["settings"]}, _outcome(document)
+        theirs = {"format": document["format"], **document["settings"]}
+        outcome = _outcome(document, name) if theirs == ours else None
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}. Start anew without --resume.") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -64,23 +67,19 @@ def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
             f"{path} is not a whole experiment ({type(error).__name__}: {error}). Delete it, or start anew without "
             "--resume."
         ) from error
-    ours = {"format": FORMAT, **asdict(settings)}
-    other = [
-        f"{key.replace('_', ' ')} {theirs.get(key)}, not {ours.get(key)}"
-        for key in {**ours, **theirs}
-        if theirs.get(key) != ours.get(key)
-    ]
-    if other:
+    if outcome is None:
+        keys = [key for key in {**ours, **theirs} if theirs.get(key) != ours.get(key)]
+        other = "; ".join(f"{key.replace('_', ' ')} {theirs.get(key)}, not {ours.get(key)}" for key in keys)
         raise FileError(
-            f"{path} was run with {'; '.join(other)}. Give the same options, another --out, or start anew without "
-            "--resume."
+            f"{path} was run with {other}. Give the same options, another --out, or start anew without --resume."
         )
     return outcome
 
 
-def _outcome(document: dict[str, Any]) -> Outcome:
+def _outcome(document: dict[str, Any], name: str) -> Outcome:
+    """Return what was saved; raise an error if something is not there."""
     outcome = Outcome(
-        name=str(document["name"]),
+        name={name: name}[document["name"]],
         note=str(document["note"]),
         members=[str(member) for member in document["members"]],
         best=str(document["best"]),
@@ -89,9 +88,15 @@ def _outcome(document: dict[str, Any]) -> Outcome:
         curves={where: pd.DataFrame(document["curves"][where]) for where in (IN_SAMPLE, FRESH)},
         disagreement=np.array(document["disagreement"], dtype=np.float64),
     )
-    for where in outcome.curves:
+    for where, curves in outcome.curves.items():
         for policy in POLICIES:
-            outcome.payoff(where, policy)  # a lookup error, if it is not there
+            outcome.payoff(where, policy)
+        curves[curve_columns(outcome.members)]
+        if outcome.disagreement.shape[0] != len(curves):
+            raise ValueError(f"disagreement has {outcome.disagreement.shape[0]} looks, and curves have {len(curves)}")
+    for ensemble in (WHITE, BLACK):
+        if outcome.cost(ensemble) is None:
+            raise LookupError(f"costs of {ensemble}")
     return outcome
 
 

@@ -43,7 +43,7 @@ def headline(outcomes: Sequence[Outcome]) -> str:
 
     def both(name: str, where: str) -> str:
         promised, earned = shares(outcomes, where, name)
-        return f"promised {promised:.0f} % and earned {earned:.0f} %"
+        return f"promised {number(promised, 0)} % and earned {number(earned, 0)} %"
 
     return (
         f"Of what foresight could add to the best initial policy, white box {both(WHITE, IN_SAMPLE)} on the rows it "
@@ -82,6 +82,15 @@ def speed(outcomes: Sequence[Outcome]) -> str:
         f"algorithms, {rounds:,} rounds. {done:,} row-solves were done and {avoided:,} avoided, because only rows that "
         "a round moved are solved again."
     )
+
+
+def number(value: float, digits: int = 2, sign: str = "") -> str:
+    """Write a number with a real minus sign, and nothing as nothing: never as -0.
+
+    >>> number(-0.001), number(-1.5, 1), number(2, 0, sign="+")
+    ('0.00', '−1.5', '+2')
+    """
+    return f"{round(float(value), digits) + 0.0:{sign}.{digits}f}".replace("-", "−")
 
 
 def verdict(outcome: Outcome, name: str) -> str:
@@ -123,15 +132,11 @@ def command(settings: Settings, names: Sequence[str]) -> str:
     if tuple(names) != NAMES:
         words += ["--experiments", ",".join(names)]
     for key, value in asdict(settings).items():
-        if key in OPTIONS and value != defaults[key]:
+        if value != defaults[key]:
             words += [f"--{key.replace('_', '-')}", str(value)]
     if settings.seed == defaults["seed"]:
         words += ["--seed", str(settings.seed)]
     return shlex.join(words)
-
-
-OPTIONS = ("rows", "rounds", "seed", "noise", "trees", "debias_on", "fresh_rows")
-"""The settings that the command line has options for."""
 
 
 def facts(outcomes: Sequence[Outcome], settings: Settings) -> list[str]:
@@ -156,7 +161,7 @@ def facts(outcomes: Sequence[Outcome], settings: Settings) -> list[str]:
 def _promised_and_earned(outcomes: Sequence[Outcome], where: str, name: str) -> str:
     lines = [(outcome.name, outcome.payoff(where, name)) for outcome in outcomes]
     first, *others = (
-        f"{line.promised:.2f} and {verb}{line.realised:.2f} in {experiment}"
+        f"{number(line.promised)} and {verb}{number(line.realised)} in {experiment}"
         for (experiment, line), verb in zip(lines, ["earned ", *[""] * len(lines)], strict=False)
     )
     return f"{name.capitalize()} promised {', '.join([first, *others])}"
@@ -189,7 +194,7 @@ def _where(outcomes: Sequence[Outcome], holds: Callable[[Outcome], bool]) -> str
 
 
 def _range(values: Sequence[Any]) -> str:
-    low, high = (f"{value:.0f}" for value in (min(values), max(values)))
+    low, high = (number(value, 0) for value in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 

@@ -81,12 +81,13 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     ``prefix`` keeps its identifiers apart from other figures'; ``label`` says what it shows to who cannot see it.
     """
     text = _saved(figure, "svg", facecolor="none", metadata={"Date": None, "Creator": None}).decode()
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'\b(id="|xlink:href="#|url\(#)', rf"\g<1>{prefix}-", text)
     text = text.replace(INK, "currentColor").replace(f"'{_FONT}'", "system-ui, sans-serif")
     head, body = text.split(">", 1)
     head = re.sub(r'\s(width|height)="[^"]*"', "", head)  # the page says how large
-    return f'{head} role="img" aria-label="{escape(label)}">{body}'
+    lines = 'stroke-linejoin="round" stroke-linecap="butt"'  # what the style said, for this drawing alone
+    return f'{head} role="img" aria-label="{escape(label)}" {lines}>{body}'
 
 
 def _saved(figure: Figure, kind: str, **options: Any) -> bytes:

@@ -1,0 +1,85 @@
+"""Outcomes made up by hand, so that a test knows what must be said of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from optensemble.experiments.outcome import (
+    AVERAGE,
+    BEST,
+    BLACK,
+    FORESIGHT,
+    FRESH,
+    IN_SAMPLE,
+    MEASURES,
+    RIDGE,
+    WHITE,
+    Outcome,
+    costs_frame,
+)
+
+Pair = tuple[float, float]
+"""What is promised and what is earned."""
+
+OTHERS: dict[str, Pair] = {
+    BEST: (3.0, 2.0),
+    AVERAGE: (1.0, 1.5),
+    RIDGE: (5.0, 5.0),
+    WHITE: (6.0, 6.0),
+    BLACK: (4.0, 4.0),
+}
+
+
+def made_up(
+    name: str = "A",
+    *,
+    in_sample: dict[str, Pair] | None = None,
+    fresh: dict[str, Pair] | None = None,
+    foresight: float = 12.0,
+    error: float = 0.25,
+    members: tuple[str, ...] = ("left", "right"),
+    note: str = "risk limit 300",
+    looks: int = 11,
+) -> Outcome:
+    """An outcome in which the best initial policy earns 2 and foresight 12, if nothing else is given."""
+    tables = {IN_SAMPLE: {**OTHERS, **(in_sample or {})}, FRESH: {**OTHERS, **(fresh or {})}}
+    lines = [line for where, pairs in tables.items() for line in _lines(where, pairs, foresight, error)]
+    rng = np.random.default_rng([ord(letter) for letter in name])
+    costs = [
+        {"policy": BEST, "row_solves": 20, "seconds": 0.001},
+        {"policy": RIDGE, "seconds": 0.002},
+        {"policy": WHITE, "rounds": 100, "row_solves": 1500, "avoided": 2500, "seconds": 0.25, **_END},
+        {"policy": BLACK, "rounds": 90, "row_solves": 400, "avoided": 500, "seconds": 0.5, **_END},
+    ]
+    return Outcome(
+        name=name,
+        note=note,
+        members=list(members),
+        best=members[-1],
+        payoffs=pd.DataFrame(lines, columns=["where", "policy", *MEASURES]),
+        costs=costs_frame(costs),
+        curves={where: _curves(rng, members, looks) for where in tables},
+        disagreement=np.sort(rng.uniform(size=(looks, 7)), axis=1),
+    )
+
+
+_END = {"converged": True, "stopped": "every cell is within alpha"}
+
+
+def _lines(where: str, pairs: dict[str, Pair], foresight: float, error: float) -> list[dict[str, str | float]]:
+    base = pairs[BEST][1]
+    lines: list[dict[str, str | float]] = [{"where": where, "policy": FORESIGHT, "realised": foresight, "way": 100.0}]
+    for policy, (promised, realised) in pairs.items():
+        measured = dict(zip(MEASURES, [promised, realised, promised - realised, error], strict=False))
+        way = 100 * (realised - base) / (foresight - base)
+        lines.append({"where": where, "policy": policy, **measured, "way": way})
+    return lines
+
+
+def _curves(rng: np.random.Generator, members: tuple[str, ...], looks: int) -> pd.DataFrame:
+    columns = {f"{name}, {what}": rng.normal(5, 2, size=looks) for name in (WHITE, BLACK) for what in MEASURES[:2]}
+    columns |= {f"{member}, realised": rng.normal(3, 2, size=looks) for member in members}
+    shares = rng.dirichlet(np.ones(len(members)), size=looks)
+    columns |= {f"{member}, chosen": share for member, share in zip(members, shares.T, strict=True)}
+    return pd.DataFrame({"round": np.arange(looks) * 10, **columns})

@@ -1,0 +1,100 @@
+"""What is seen of a run: bars while it goes on, tables when it is done."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from experiments.outcomes import made_up
+from optensemble.experiments.console import progress, show
+from optensemble.experiments.outcome import BLACK, FRESH, IN_SAMPLE, POLICIES, WHITE, Outcome, Settings
+from optensemble.experiments.reproduce import Reproduction, expected_seconds
+
+
+def wait_for(screen: io.StringIO, text: str) -> None:
+    deadline = time.monotonic() + 10
+    while text not in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()):
+        assert time.monotonic() < deadline, f"{text!r} was never shown"
+        time.sleep(0.01)
+
+
+def test_a_terminal_sees_every_experiment_every_phase_and_the_time_left() -> None:
+    screen, names = io.StringIO(), ["A", "B", "D"]
+    with progress(Console(file=screen, force_terminal=True, width=100), Settings(), names) as tell:
+        for name in names:
+            wait_for(screen, f"{name}: waits")
+        wait_for(screen, "left")
+        tell("A", "was on disk", 1)
+        wait_for(screen, "A: was on disk")
+        tell(None, "compiling kernels", 1)
+        wait_for(screen, "compiling kernels")
+        for phase in ("training members", "debiasing", "looking back", "fresh rows"):
+            tell("B", phase, 0.5)
+            wait_for(screen, f"B: {phase}")
+            tell("B", phase, 1)
+        tell("B", "done", 1)
+        wait_for(screen, "B: done")
+        wait_for(screen, "everything")
+        tell(None, "drawing figures", 0.6)
+        wait_for(screen, "drawing figures")
+        assert "D: debiasing" not in screen.getvalue()
+
+
+def test_work_that_is_on_disk_already_is_not_waited_for() -> None:
+    screen, names, full = io.StringIO(), ["A", "B"], "━" * 40
+    plain = Console(file=screen, force_terminal=True, color_system=None, width=100)  # draws only what is done of a bar
+    with progress(plain, Settings(), names) as tell:
+        tell("A", "was on disk", 1)
+        wait_for(screen, f"A: was on disk {full}")
+        phases = [(name, phase) for name, phase in expected_seconds(Settings(), names) if name != "A"]
+        for name, phase in phases:
+            assert f"drawing figures {full}" not in screen.getvalue()
+            tell(name, phase, 1)
+        wait_for(screen, f"{phases[-1][1]} {full}")
+
+
+def test_where_nobody_looks_nothing_is_shown() -> None:
+    screen = io.StringIO()
+    with progress(Console(file=screen), Settings(), ["A"]) as tell:
+        tell(None, "compiling kernels", 1)
+        tell("A", "debiasing", 0.5)
+    assert screen.getvalue() == ""
+
+
+def shown(outcomes: list[Outcome], page: Path = Path("out/report.html"), width: int = 80) -> str:
+    screen = io.StringIO()
+    show(Console(file=screen, width=width), Reproduction(outcomes, {}, page), Settings())
+    return screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("width", "scale"),
+    [
+        (80, 1),
+        (200, 1000),
+        (80, 1000),
+    ],
+)
+def test_tables_show_every_payoff(width: int, scale: float) -> None:
+    high, low = 12.3456 * scale, -23.4567 * scale
+    outcome = made_up("A", in_sample={WHITE: (high, low)}, fresh={BLACK: (low, high)})
+    text = shown([outcome], width=width)
+    assert "…" not in text
+    for policy in POLICIES:
+        row = next(line for line in text.splitlines() if line.startswith(policy))
+        lines = [outcome.payoff(where, policy) for where in (IN_SAMPLE, FRESH)]
+        numbers = [(line.promised, line.realised, line.gap) for line in lines]
+        expected = [f"{number:.2f}" for line in numbers for number in line if number == number]
+        assert [number.lstrip("+").replace("−", "-") for number in row.removeprefix(policy).split()] == expected
+    assert "400 rows debiased on, 20,000 fresh" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("folder", ["plain", "run[b]", "run[/b]", "long" * 30])
+def test_the_page_is_named_so_that_it_can_be_copied(folder: str) -> None:
+    page = Path(folder) / "report.html"
+    assert str(page) in shown([made_up()], page)

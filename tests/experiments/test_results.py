@@ -1,0 +1,55 @@
+"""What readers of ``results.json`` get: strict JSON, with everything a run depended on and found."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.conftest import NAMES, SMALL, Finished
+from optensemble.experiments import store
+
+
+def read_strictly(path: Path) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def test_results_have_settings_versions_and_every_payoff(finished: Finished) -> None:
+    document = read_strictly(finished.folder / "results.json")
+    assert document["settings"] == dataclasses.asdict(SMALL)
+    versions: dict[str, str] = document["versions"]
+    assert versions.pop("python") == platform.python_version()
+    assert {"optensemble", "numpy", "scikit-learn", "numba"} <= versions.keys()
+    assert versions == {name: importlib.metadata.version(name) for name in versions}
+    assert list(document["experiments"]) == list(NAMES)
+    for name, numbers in document["experiments"].items():
+        outcome = finished.outcome(name)
+        assert (numbers["note"], numbers["members"], numbers["best"]) == (outcome.note, outcome.members, outcome.best)
+        for part, frame in (("payoffs", outcome.payoffs), ("costs", outcome.costs)):
+            assert len(numbers[part]) == len(frame)
+            for line, (_, row) in zip(numbers[part], frame.iterrows(), strict=True):
+                assert line == {column: None if pd.isna(value) else value for column, value in row.items()}
+
+
+def test_results_say_how_long_debiasing_took(finished: Finished) -> None:
+    document = read_strictly(finished.folder / "results.json")
+    spent = [line["seconds"] for numbers in document["experiments"].values() for line in numbers["costs"][-2:]]
+    assert document["seconds"]["debiasing"] == pytest.approx(sum(spent))
+    assert 0 < document["seconds"]["debiasing"] < document["seconds"]["everything"]
+
+
+@pytest.mark.parametrize("spoil", [lambda: float("nan"), lambda: np.float64("inf")], ids=["nan", "infinity"])
+def test_what_is_not_a_number_is_null(spoil: Callable[[], float], tmp_path: Path) -> None:
+    store.save_summary(tmp_path, {"a": [spoil(), {"b": np.float64(0.1)}], "c": np.int64(3)})
+    assert read_strictly(tmp_path / "results.json") == {"a": [None, {"b": 0.1}], "c": 3}

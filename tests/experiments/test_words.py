@@ -1,0 +1,240 @@
+"""Sentences on outcomes made up by hand: right, and such that they can be read aloud."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import asdict
+
+import hypothesis
+import pytest
+import typer.main
+from hypothesis import strategies as st
+
+from experiments.conftest import SMALL, Finished
+from experiments.outcomes import Pair, made_up
+from optensemble import cli
+from optensemble.experiments import words
+from optensemble.experiments.outcome import BEST, BLACK, FRESH, IN_SAMPLE, RIDGE, WHITE, Outcome, Settings
+
+STRAY = (r"  ", r" [,.;:]", r"[,;:][,.;:]", r"\.\.", r"\(\)", r"-0 ", r"\bnan\b", r"\binf\b", r"None", r"<NA>")
+TOO_MUCH, TOO_LITTLE, KEPT, RIGHT_TO_THE_DIGIT = (7.0, 6.0), (5.0, 6.0), (6.2, 6.0), (6.0, 6.0)
+
+
+def read_aloud(text: str) -> str:
+    """Whatever is said is made of whole sentences, without stray marks, blanks or zeros."""
+    assert text[0].isupper()
+    assert text.endswith(".")
+    for stray in STRAY:
+        assert not re.search(stray, text), f"{stray!r} in {text!r}"
+    assert text.count("(") == text.count(")")
+    for sentence in re.split(r"(?<=[a-z%])\. ", text):
+        assert sentence[0].isupper() or sentence[0].isdigit(), sentence
+    return text
+
+
+def said(outcomes: list[Outcome]) -> list[str]:
+    return [
+        read_aloud(text)
+        for text in [
+            words.headline(outcomes),
+            words.speed(outcomes),
+            *words.in_sample(outcomes),
+            *words.fresh(outcomes),
+            *words.facts(outcomes, SMALL),
+        ]
+    ]
+
+
+def on_fresh_rows(*pairs: Pair) -> list[Outcome]:
+    return [made_up(name, fresh={WHITE: pair}) for name, pair in zip("ABCD", pairs, strict=False)]
+
+
+@pytest.mark.parametrize("constant", ["OPENING", "KEY", "GAP", "BARS", "EFFICIENCY"])
+def test_what_is_always_said_can_be_read_aloud(constant: str) -> None:
+    read_aloud(getattr(words, constant))
+
+
+def test_the_words_on_a_real_run_can_be_read_aloud(finished: Finished) -> None:
+    assert len(said(finished.result.outcomes)) == len(said(finished.result.outcomes[:1])) + 1
+
+
+# What was promised and earned
+
+
+def test_the_headline_is_in_percent_of_the_way_to_foresight() -> None:
+    near = made_up("A", in_sample={WHITE: (7.0, 5.0)}, fresh={WHITE: (12.0, 2.0), BLACK: (14.0, 1.0)})
+    far = made_up("B", in_sample={WHITE: (11.0, 6.0)}, fresh={WHITE: (22.0, 7.0), BLACK: (14.0, 1.0)})
+    text = read_aloud(words.headline([near]))
+    assert re.findall(r"promised (\S+) % and earned (\S+) %", text) == [
+        ("50", "30"),
+        ("100", "0"),
+        ("20", "20"),
+        ("120", "−10"),
+    ]
+    assert text.lower().index(WHITE) < text.lower().index(BLACK)
+    both = re.findall(r"promised (\S+) % and earned (\S+) %", words.headline([near, far]))
+    assert both[:2] == [("70", "35"), ("150", "25")]
+
+
+@pytest.mark.parametrize("name", [WHITE, BLACK])
+def test_payoffs_are_said_for_every_experiment(name: str) -> None:
+    outcomes = [
+        made_up("A", in_sample={name: (6.5, 5.25)}, fresh={name: (7.5, 3.25)}),
+        made_up("C", in_sample={name: (8.5, 9.25)}, fresh={name: (-1.5, 4.75)}),
+    ]
+    for sentences, numbers in (
+        (words.in_sample(outcomes), ["6.50", "5.25", "8.50", "9.25"]),
+        (words.fresh(outcomes), ["7.50", "3.25", "−1.50", "4.75"]),
+    ):
+        (sentence,) = [text for text in sentences if text.startswith(name.capitalize())]
+        first = read_aloud(sentence).split(":")[0]
+        assert re.findall(r"−?\d+\.\d\d", first) == numbers
+        assert re.findall(r"\bin ([A-D])\b", first) == ["A", "C"]
+
+
+def test_gap_and_way_in_sample_are_ranges_over_experiments() -> None:
+    outcomes = [made_up("A", in_sample={WHITE: (7.0, 6.0)}), made_up("B", in_sample={WHITE: (4.0, 8.0)})]
+    text = words.in_sample(outcomes)[0]
+    assert "off by 10 to 40 % of the way" in text
+    assert "40 to 60 %" in text
+    alone = words.in_sample(outcomes[:1])[0]
+    assert "off by 10 % of the way" in alone
+    assert " to 40 %" not in alone
+
+
+@pytest.mark.parametrize(
+    ("pairs", "verdict"),
+    [
+        ([TOO_MUCH], "too much"),
+        ([TOO_LITTLE], "too little"),
+        ([KEPT], "right within the noise"),
+        ([RIGHT_TO_THE_DIGIT], "right within the noise"),
+        ([TOO_MUCH, TOO_MUCH], "too much each time"),
+        ([TOO_LITTLE, TOO_LITTLE, TOO_LITTLE], "too little each time"),
+        ([KEPT, KEPT], "right within the noise each time"),
+        ([TOO_MUCH, KEPT], "too much in A and right within the noise in B"),
+        ([KEPT, TOO_MUCH, TOO_MUCH, TOO_MUCH], "too much in B, C and D and right within the noise in A"),
+        ([TOO_LITTLE, TOO_MUCH], "too much in B and too little in A"),
+        ([TOO_LITTLE, KEPT, TOO_MUCH], "too much in C, too little in A and right within the noise in B"),
+    ],
+)
+def test_promises_on_fresh_rows_are_judged(pairs: list[Pair], verdict: str) -> None:
+    outcomes = on_fresh_rows(*pairs)
+    assert f": {verdict}. " in words.fresh(outcomes)[0]
+    said(outcomes)
+
+
+def test_a_promise_is_kept_if_the_gap_is_within_its_interval() -> None:
+    for pair, text in (
+        (TOO_MUCH, "1.00 ± 0.25 too much"),
+        (TOO_LITTLE, "1.00 ± 0.25 too little"),
+        (KEPT, "what it earned, within ± 0.25"),
+    ):
+        assert words.verdict(on_fresh_rows(pair)[0], WHITE) == text
+    assert words.missed_by(made_up(fresh={WHITE: (6.25, 6.0)}, error=0.25).payoff(FRESH, WHITE)) == ""
+    assert words.missed_by(made_up(fresh={WHITE: (6.26, 6.0)}, error=0.25).payoff(FRESH, WHITE)) == "too much"
+
+
+@pytest.mark.parametrize(
+    ("better", "where"),
+    [
+        ([True], "in A"),
+        ([False], "in no experiment"),
+        ([True, True], "in every experiment"),
+        ([False, False], "in no experiment"),
+        ([True, False], "only in A"),
+        ([False, True, True], "only in B and C"),
+        ([True, True, False, True], "only in A, B and D"),
+    ],
+)
+@pytest.mark.parametrize("other", [BEST, RIDGE])
+def test_who_earns_more_is_said_with_where(other: str, better: list[bool], where: str) -> None:
+    others: dict[str, Pair] = {WHITE: (6.0, 6.0), BEST: (3.0, 1.0), RIDGE: (3.0, 1.0)}
+    outcomes = [
+        made_up(name, fresh={**others, other: (3.0, 5.0 if wins else 7.0)})
+        for name, wins in zip("ABCD", better, strict=False)
+    ]
+    text = words.fresh(outcomes)[0]
+    than = "the best initial policy" if other == BEST else "ridge stacking of the same models"
+    assert re.search(rf"more than {than} {where}[,.]", text), text
+    said(outcomes)
+
+
+def test_who_comes_above_the_best_initial_policy_in_sample_is_said_with_where() -> None:
+    outcomes = [made_up("A", in_sample={BLACK: (3.0, 1.0)}), made_up("B", in_sample={BLACK: (3.0, 5.0)})]
+    assert words.in_sample(outcomes)[0].endswith("the best initial policy in every experiment.")
+    assert words.in_sample(outcomes)[1].endswith("the best initial policy only in B.")
+    assert words.in_sample(outcomes[:1])[1].endswith("the best initial policy in no experiment.")
+    said(outcomes)
+
+
+@pytest.mark.parametrize("earned", [1.996, 2.004])
+def test_next_to_nothing_has_no_sign(earned: float) -> None:
+    said([made_up(in_sample={WHITE: (earned, earned)}, fresh={WHITE: (earned, earned)})])
+
+
+def test_speed_adds_up_what_both_algorithms_did() -> None:
+    one, two = (words.speed([made_up(name) for name in names]) for names in ("A", "AB"))
+    assert "0.8 s" in one
+    assert "1 experiment," in one
+    assert "190 rounds" in one
+    assert "1,900 row-solves were done and 3,000 avoided" in one
+    assert "1.5 s" in two
+    assert "2 experiments," in two
+    assert "3,800 row-solves were done and 6,000 avoided" in two
+
+
+def test_facts_tell_the_choices_of_a_run() -> None:
+    settings = Settings(rows=1234, seed=17, noise=0.5, trees="exact", debias_on="train", training_rows=4321)
+    text = " ".join(words.facts([made_up("C", note="at most 0.5")], settings))
+    for told in ("variance 0.5", "seed 17", "(exact)", "4,321 rows", "1,234 rows of", "Experiment C: at most 0.5."):
+        assert told in text
+    assert "held out" in " ".join(words.facts([made_up()], Settings()))
+    assert "held out" not in text
+
+
+# The command that makes a run again
+
+
+def parsed(line: str) -> tuple[Settings, str]:
+    """What the command line makes of a command."""
+    program, name, *options = shlex.split(line)
+    assert program == "optensemble"
+    given = typer.main.get_group(cli.app).commands[name].make_context(name, options).params
+    values = {key: given[key] for key in asdict(Settings()) if key in given}
+    return Settings(**{key: getattr(value, "value", value) for key, value in values.items()}), given["experiments"]
+
+
+def test_the_command_of_a_usual_run_names_its_seed() -> None:
+    assert words.command(Settings(), "ABCD") == "optensemble reproduce --seed 42"
+
+
+@hypothesis.given(
+    st.builds(
+        Settings,
+        rows=st.integers(10, 10**6),
+        rounds=st.none() | st.integers(1, 10**6),
+        seed=st.integers(0, 2**40),
+        noise=st.floats(0, 1e6) | st.integers(0, 9),
+        trees=st.sampled_from(["histogram", "exact"]),
+        debias_on=st.sampled_from(["held-out", "train"]),
+        fresh_rows=st.integers(10, 10**6),
+    ),
+    st.sampled_from(["A", "D", "AC", "DB", "ABC", "ABCD", "DCBA"]),
+)
+def test_the_command_makes_the_same_run_again(settings: Settings, names: str) -> None:
+    again, experiments = parsed(words.command(settings, list(names)))
+    assert again == settings
+    assert experiments == ",".join(names)
+
+
+def test_every_option_of_the_command_line_is_in_the_command() -> None:
+    options = set(typer.main.get_group(cli.app).commands["reproduce"].make_context("reproduce", []).params)
+    assert set(asdict(Settings())) == options - {"experiments", "out", "resume"}
+
+
+@pytest.mark.parametrize("where", [IN_SAMPLE, FRESH])
+def test_shares_are_averages_over_experiments(where: str) -> None:
+    outcomes = [made_up("A", in_sample={WHITE: (7.0, 3.0)}, fresh={WHITE: (7.0, 3.0)}), made_up("B")]
+    assert words.shares(outcomes, where, WHITE) == pytest.approx(((50 + 40) / 2, (10 + 40) / 2))

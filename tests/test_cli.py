@@ -70,7 +70,7 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     assert list(results["experiments"]) == ["A"]
     assert Settings(**results["settings"]) == Settings(rows=100, rounds=50, fresh_rows=300)
     for line in results["experiments"]["A"]["payoffs"]:
-        row = next(row for row in said.splitlines() if row.startswith(line["policy"]))
+        row = next(row for row in said.splitlines() if row.startswith(f"{line['policy']}  "))
         assert f"{line['realised']:.2f}" in row
     assert "report.html" in said
 
@@ -85,7 +85,7 @@ def test_an_interrupt_keeps_what_is_finished_and_resume_goes_on_from_there(tmp_p
     code, out, err = finish(process)
     assert (code, out) == (130, "")
     assert len(err.strip().splitlines()) == 1
-    assert "Interrupted" in err
+    assert f"Interrupted. Finished and in {tmp_path}: A. " in err
     assert "--resume" in err
     assert str(tmp_path) in err
     assert [path.name for path in tmp_path.iterdir()] == [first.name]
@@ -220,4 +220,4 @@ def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(
     (tmp_path / "file").touch()
     code, out, err = call(monkeypatch, capsys, "reproduce", "--out", str(tmp_path / "file"))
     assert (code, out) == (1, "")
-    assert re.fullmatch(r"optensemble: cannot make the folder .*file: File exists\. Choose another --out\.\n", err)
+    assert re.fullmatch(r"optensemble: cannot write to .*file: File exists\. Choose another --out\.\n", err)

@@ -618,6 +618,7 @@ PUBLIC = {
     "choose": (PROBLEM.X,),
     "score": (PROBLEM.X, PROBLEM.Y),
     "save": ("nowhere.oe",),
+    "retrace": (PROBLEM.X, [0]),
 }
 
 

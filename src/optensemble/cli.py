@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +12,10 @@ from rich.console import Console
 import optensemble
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.experiments.console import progress, show
-from optensemble.experiments.outcome import FEWEST_ROWS, Settings
+from optensemble.experiments.outcome import FEWEST_ROWS, DebiasOn, Settings
+from optensemble.experiments.reproduce import check_names, find_finished
 from optensemble.experiments.reproduce import reproduce as run
+from optensemble.experiments.setup import Trees
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,20 +25,6 @@ app = typer.Typer(
 )
 
 _DEFAULT = Settings()
-
-
-class Trees(StrEnum):
-    """How gradient boosted trees are trained."""
-
-    histogram = "histogram"
-    exact = "exact"
-
-
-class DebiasOn(StrEnum):
-    """Which rows the members are debiased on."""
-
-    held_out = "held-out"
-    train = "train"
 
 
 def main() -> None:
@@ -79,10 +66,10 @@ def reproduce(
     noise: Annotated[float, typer.Option(help="Variance of the labels' noise.", min=0)] = _DEFAULT.noise,
     trees: Annotated[
         Trees, typer.Option(help="Gradient boosting: quick (histogram), or the paper's (exact, a minute more).")
-    ] = Trees.histogram,
+    ] = "histogram",
     debias_on: Annotated[
-        DebiasOn, typer.Option(help="Debias on rows held out from training, or, as the paper, on training rows.")
-    ] = DebiasOn.held_out,
+        DebiasOn, typer.Option(help="Debias on rows held out from training or, as was published, on training rows.")
+    ] = "held-out",
     training_rows: Annotated[int, typer.Option(help="Rows the members are trained on.")] = _DEFAULT.training_rows,
     alpha: Annotated[float, typer.Option(help="Tolerance of debiasing, in units of the labels.")] = _DEFAULT.alpha,
     bucket_width: Annotated[float, typer.Option(help="Width of the level sets; divides 1.")] = _DEFAULT.bucket_width,
@@ -90,7 +77,12 @@ def reproduce(
         int, typer.Option(help="Fresh rows to judge everything on.", min=FEWEST_ROWS)
     ] = _DEFAULT.fresh_rows,
     out: Annotated[Path, typer.Option(help="Folder for page, figures and numbers.")] = Path("reproduction"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on where an interrupted run stopped; without it, a run replaces what is there."
+        ),
+    ] = False,
 ) -> None:
     """Run the paper's experiments, and the same ensembles on fresh rows; leave a page with figures and tables.
 
@@ -109,21 +101,20 @@ def reproduce(
         rounds=rounds,
         seed=seed,
         noise=noise,
-        trees=trees.value,
-        debias_on=debias_on.value,
+        trees=trees,
+        debias_on=debias_on,
         fresh_rows=fresh_rows,
         training_rows=training_rows,
         alpha=alpha,
         bucket_width=bucket_width,
     )
     names = [name.strip().upper() for name in experiments.split(",") if name.strip()]
+    check_names(names)
     try:
         with progress(Console(stderr=True), settings, names) as tell:
             result = run(out, settings, names, resume=resume, tell=tell)
     except KeyboardInterrupt:
-        typer.echo(
-            f"\nInterrupted. Experiments that were finished are in {out}; the same command with --resume goes on.",
-            err=True,
-        )
+        kept = ", ".join(find_finished(out, names)) or "nothing yet"
+        typer.echo(f"\nInterrupted. Finished and in {out}: {kept}. The same command with --resume goes on.", err=True)
         raise typer.Exit(130) from None
     show(Console(), result, settings)

@@ -51,8 +51,8 @@ class Recorder:
         numbers = np.arange(len(self._labels)) if isinstance(rows, slice) else rows
         refresh(self.tally, self._situation.state, self._labels, member, numbers)
 
-    def entry(self, violation: float) -> Floats:
-        """Write down the state as it is now, in the order of :func:`history_frame`."""
+    def entry(self, violation: float = np.nan) -> Floats:
+        """Write down the state as it is now, in the order of :func:`history_frame`; without a violation, NaN."""
         entry = np.empty(self.columns)
         record(self.tally, self._situation.state, violation, self._situation.solves, entry)
         return entry

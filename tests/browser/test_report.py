@@ -132,7 +132,7 @@ def test_text_can_be_read_by_day_and_by_night(visit: Open, scheme: str) -> None:
     page = visit(scheme=scheme).page
     paper = _luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert (paper < 0.2) == (scheme == "dark")
-    texts = ("h1", "p", "caption", "figcaption", "tbody td", "thead button", "pre code", ".card h4")
+    texts = ("h1", "p", "caption", "figcaption", "tbody td", "thead button", "pre code", ".card h3")
     colours = {text: page.locator(text).first.evaluate("(e) => getComputedStyle(e).color") for text in texts}
     colours["figure"] = page.locator(".panels svg text").first.evaluate("(e) => getComputedStyle(e).fill")
     for text, colour in colours.items():

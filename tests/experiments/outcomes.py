@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -14,6 +16,7 @@ from optensemble.experiments.outcome import (
     IN_SAMPLE,
     MEASURES,
     RIDGE,
+    UNCORRECTED,
     WHITE,
     Outcome,
     costs_frame,
@@ -26,6 +29,7 @@ OTHERS: dict[str, Pair] = {
     BEST: (3.0, 2.0),
     AVERAGE: (1.0, 1.5),
     RIDGE: (5.0, 5.0),
+    UNCORRECTED: (7.0, 3.0),
     WHITE: (6.0, 6.0),
     BLACK: (4.0, 4.0),
 }
@@ -41,16 +45,17 @@ def made_up(
     members: tuple[str, ...] = ("left", "right"),
     note: str = "risk limit 300",
     looks: int = 11,
+    violations: tuple[float | None, float | None] = (None, None),
 ) -> Outcome:
     """An outcome in which the best initial policy earns 2 and foresight 12, if nothing else is given."""
     tables = {IN_SAMPLE: {**OTHERS, **(in_sample or {})}, FRESH: {**OTHERS, **(fresh or {})}}
     lines = [line for where, pairs in tables.items() for line in _lines(where, pairs, foresight, error)]
     rng = np.random.default_rng([ord(letter) for letter in name])
-    costs = [
+    costs: list[dict[str, Any]] = [
         {"policy": BEST, "row_solves": 20, "seconds": 0.001},
         {"policy": RIDGE, "seconds": 0.002},
-        {"policy": WHITE, "rounds": 100, "row_solves": 1500, "avoided": 2500, "seconds": 0.25, **_END},
-        {"policy": BLACK, "rounds": 90, "row_solves": 400, "avoided": 500, "seconds": 0.5, **_END},
+        {"policy": WHITE, "rounds": 100, "row_solves": 1500, "avoided": 2500, "seconds": 0.25, **_end(violations[0])},
+        {"policy": BLACK, "rounds": 90, "row_solves": 400, "avoided": 500, "seconds": 0.5, **_end(violations[1])},
     ]
     return Outcome(
         name=name,
@@ -64,7 +69,11 @@ def made_up(
     )
 
 
-_END = {"converged": True, "stopped": "every cell is within alpha"}
+def _end(violation: float | None) -> dict[str, bool | float | str]:
+    """How an ensemble ended: converged, or with a violation left."""
+    if violation is None:
+        return {"converged": True, "worst_violation": 0.005, "stopped": "every cell is within alpha"}
+    return {"converged": False, "worst_violation": violation, "stopped": "max_rounds reached"}
 
 
 def _lines(where: str, pairs: dict[str, Pair], foresight: float, error: float) -> list[dict[str, str | float]]:

@@ -86,7 +86,7 @@ def test_tables_show_every_payoff(width: int, scale: float) -> None:
     text = shown([outcome], width=width)
     assert "…" not in text
     for policy in POLICIES:
-        row = next(line for line in text.splitlines() if line.startswith(policy))
+        row = next(line for line in text.splitlines() if line.startswith(f"{policy}  "))
         lines = [outcome.payoff(where, policy) for where in (IN_SAMPLE, FRESH)]
         numbers = [(line.promised, line.realised, line.gap) for line in lines]
         expected = [f"{number:.2f}" for line in numbers for number in line if number == number]

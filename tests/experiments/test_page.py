@@ -65,7 +65,7 @@ def test_every_payoff_is_in_the_table_of_its_experiment(name: str, root: Node, r
             measures = ("promised", "realised", "gap", "way")
             assert [value(cell) for cell in four] == [line[what] for what in measures]
             for cell, what, form in zip(four, measures, ("{:.2f}", "{:.2f}", "{:+.2f}", "{:.0f}"), strict=True):
-                number = "–" if line[what] is None else form.format(line[what])
+                number = "–" if line[what] is None else form.format(line[what]).replace("-0.00", "+0.00")
                 if what == "gap" and where == FRESH and line[what] is not None:
                     number += f" ± {line['gap_error']:.2f}"
                 assert shown(cell) == number
@@ -122,7 +122,9 @@ def test_bars_are_as_long_as_what_they_show(root: Node, finished: Finished) -> N
     assert [bar.the("span").text for bar in bars] == ["promised", "earned"] * 4
     widths = [float(bar.the("rect").attributes["width"]) for bar in bars]
     assert widths == pytest.approx([max(share, 0) * 100 / max(*flat, 100) for share in flat], abs=0.06)
-    assert [float(shown(bar.the("b")).removesuffix(" %")) for bar in bars] == pytest.approx(flat, abs=0.5)
+    assert [float(shown(bar.the("b")).removesuffix("\N{NO-BREAK SPACE}%")) for bar in bars] == pytest.approx(
+        flat, abs=0.5
+    )
 
 
 # The figures

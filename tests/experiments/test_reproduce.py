@@ -15,7 +15,7 @@ from experiments.test_settings import assert_same
 from optensemble.exceptions import FileError, InputError
 from optensemble.experiments import store
 from optensemble.experiments.outcome import Settings
-from optensemble.experiments.reproduce import expected_seconds, reproduce
+from optensemble.experiments.reproduce import expected_seconds, find_finished, reproduce
 
 FIGURES = ("payoffs", "payoffs_fresh", "members", "members_fresh", "choices", "disagreement")
 PICTURES = {f"{figure}.{kind}" for figure in FIGURES for kind in ("png", "svg")}
@@ -101,6 +101,19 @@ def test_an_interrupted_run_goes_on_to_the_same_results(finished: Finished, tmp_
         assert after[picture][0] == (finished.folder / picture).read_bytes(), picture
 
 
+def test_a_new_run_leaves_nothing_of_an_earlier_one_to_be_mistaken_for_its_own(tmp_path: Path) -> None:
+    for name in ("experiment_A.json", "experiment_C.json", "results.json", "report.html", "mine.txt"):
+        (tmp_path / name).write_text("from long ago")
+
+    def interrupt(name: str | None, phase: str, share: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(tmp_path, SMALL, NAMES, tell=interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    assert find_finished(tmp_path, NAMES) == []
+
+
 def test_when_everything_is_on_disk_only_figures_and_page_are_made(finished: Finished, tmp_path: Path) -> None:
     shutil.copy(finished.folder / "experiment_D.json", tmp_path)
     told = set[tuple[str | None, str]]()
@@ -155,6 +168,6 @@ def test_settings_that_cannot_be_run_are_refused_before_any_work(tmp_path: Path)
 @pytest.mark.parametrize("below", ["", "deeper"])
 def test_a_folder_that_cannot_be_made_is_refused_before_any_work(below: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(FileError, match=r"cannot make the folder .*file.*: (File exists|Not a directory). Choose"):
+    with pytest.raises(FileError, match=r"cannot write to .*file.*: (File exists|Not a directory). Choose"):
         reproduce(tmp_path / "file" / below, SMALL, NAMES, tell=refuse_to_work)
     assert (tmp_path / "file").read_text() == "mine"

@@ -23,6 +23,7 @@ from optensemble.experiments.outcome import (
     IN_SAMPLE,
     POLICIES,
     RIDGE,
+    UNCORRECTED,
     WHITE,
 )
 from optensemble.experiments.run import looks
@@ -81,6 +82,15 @@ def best_member(experiment: Experiment) -> int:
     return int(np.argmax([earn(experiment.feasible.argmax(model(X)), Y).mean() for _, model in experiment.models]))
 
 
+def highest_promise(experiment: Experiment, predictions: list[Floats], Y: Floats) -> tuple[Floats, Floats]:
+    """Follow the member that promises most, of ties the first."""
+    actions = np.stack([experiment.feasible.argmax(values) for values in predictions])
+    promised = np.stack([earn(action, values) for action, values in zip(actions, predictions, strict=True)])
+    top = promised.max(axis=0)
+    chosen, rows = (promised >= top - 1e-9 * abs(top)).argmax(axis=0), np.arange(len(Y))
+    return promised[chosen, rows], earn(actions[chosen, rows], Y)
+
+
 def expected(experiment: Experiment, ensembles: dict[str, Any], where: str) -> dict[str, tuple[Floats, Floats]]:
     """For every policy but foresight what it promises and what it earns, row by row."""
     X, Y = rows_of(experiment, where)
@@ -96,6 +106,7 @@ def expected(experiment: Experiment, ensembles: dict[str, Any], where: str) -> d
     for policy, values in simple.items():
         actions = experiment.feasible.argmax(values)
         found[policy] = (earn(actions, values), earn(actions, Y))
+    found[UNCORRECTED] = highest_promise(experiment, predictions, Y)
     for policy, ensemble in ensembles.items():
         answer = ensemble.answer(X)
         found[policy] = (answer.promised, earn(answer.actions, Y))

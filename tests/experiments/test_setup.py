@@ -96,7 +96,12 @@ def test_arguments_that_cannot_be_used(wrong: dict[str, Any], words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("scale", "limit", "why"), [(400, 300, ""), (4000, None, "nothing is that safe"), (100, None, "everything is")]
+    ("scale", "limit", "why"),
+    [
+        (400, 300, ""),
+        (4000, None, "no action has a risk as low as 300"),
+        (100, None, "every action has a risk below 300"),
+    ],
 )
 def test_the_risk_limit_is_300_where_it_binds(scale: float, limit: float | None, why: str) -> None:
     covariance = scale * np.array([[1.0, 0.3], [0.3, 1.2]])

@@ -112,11 +112,15 @@ def test_all_settings_that_differ_are_named(tmp_path: Path) -> None:
         assert f"{setting.replace('_', ' ')} {theirs}, not {getattr(SMALL, setting)}" in message
 
 
+VERSIONS = store.summary([made_up()], SMALL, {})["versions"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"format": store.FORMAT + 1}, f"format {store.FORMAT + 1}, not {store.FORMAT}"),
         ({"settings": {**dataclasses.asdict(SMALL), "colour": "red"}}, "colour red, not None"),
+        ({"versions": {**VERSIONS, "numpy": "0.1"}}, f"was run with numpy 0.1, not {np.__version__}. "),
     ],
 )
 def test_an_experiment_of_another_version_is_refused(
@@ -150,7 +154,19 @@ def test_a_file_that_is_something_else_is_refused(content: bytes, tmp_path: Path
     assert "Delete it, or start anew without --resume." in message
 
 
-PARTS = ["format", "settings", "name", "note", "members", "best", "payoffs", "costs", "curves", "disagreement"]
+PARTS = [
+    "format",
+    "settings",
+    "versions",
+    "name",
+    "note",
+    "members",
+    "best",
+    "payoffs",
+    "costs",
+    "curves",
+    "disagreement",
+]
 
 
 @pytest.mark.parametrize("missing", PARTS)

@@ -74,7 +74,8 @@ def show(console: Console, result: Reproduction, settings: Settings) -> None:
         console.width = max(width, console.measure(table, options=boundless).maximum)  # no room must not cost digits
         console.print(table, "")
     console.width = width
-    console.print(words.headline(result.outcomes), words.speed(result.outcomes), sep="\n")
+    outcomes = result.outcomes
+    console.print(words.headline(outcomes), words.convergence(outcomes, settings), words.speed(outcomes), sep="\n")
     console.print(f"\nThe page: {result.page}", markup=False, highlight=False, soft_wrap=True)
 
 

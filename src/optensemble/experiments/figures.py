@@ -14,16 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from optensemble.experiments.outcome import BEST, BLACK, FORESIGHT, FRESH, IN_SAMPLE, RIDGE, WHITE, Outcome
+from optensemble.experiments.setup import DESIGNS
 from optensemble.report.drawing import COLOURS, INK, MUTED, new_figure, png, style, svg
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.1
-
-SUBTITLES = {
-    "A": "members by label, risk limit",
-    "B": "members by group, risk limit",
-    "C": "members by label, linear limits",
-    "D": "members by group, linear limits",
-}
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ class Picture:
 def pictures(outcomes: Sequence[Outcome]) -> list[Picture]:
     """Return the figures of a run."""
     most = max(len(outcome.members) for outcome in outcomes)
-    members = tuple(Stroke(f"label or group {i}", COLOURS[i % len(COLOURS)]) for i in range(most))
+    members = tuple(Stroke(f"member {i}", COLOURS[i % len(COLOURS)]) for i in range(most))
     return [
         Picture(
             "payoffs",
@@ -77,9 +71,9 @@ def pictures(outcomes: Sequence[Outcome]) -> list[Picture]:
         ),
         Picture(
             "payoffs_fresh",
-            "The same ensembles, round by round, on fresh rows",
+            "The same ensembles on fresh rows",
             "The same corrections made on rows of the same distribution that had no part in them. The distance between "
-            "dashed and solid is what a user would have been promised and not have got.",
+            "dashed and solid is by how much a promise was wrong; dashed above solid is money that never came.",
             lambda axes, outcome: _draw_payoffs(axes, outcome, FRESH),
             (*ENSEMBLES, *LEVELS),
         ),
@@ -100,13 +94,14 @@ def pictures(outcomes: Sequence[Outcome]) -> list[Picture]:
         Picture(
             "choices",
             "Whom white box follows",
-            "The share of the rows debiased on for which each member has the highest self-assessment.",
+            "The share of the rows debiased on for which each member has the highest self-assessment. Of members that "
+            "promise the same the first is followed, as where doing nothing is best and all promise nothing.",
             _draw_choices,
         ),
         Picture(
             "disagreement",
             "How far white box's members are apart",
-            "The variance between the members' actions, averaged over coordinates, for every row debiased on. In each "
+            "The variance between the members' actions, averaged over coordinates, on the rows debiased on. In each "
             "round the rows are sorted, those with most disagreement on top.",
             _draw_disagreement,
         ),
@@ -125,7 +120,7 @@ def whole(picture: Picture, outcomes: Sequence[Outcome]) -> Figure:
         axes.remove()
     for axes, outcome in zip(grid.flat, outcomes, strict=False):
         picture.draw(axes, outcome)
-        axes.set_title(f"{outcome.name}: {SUBTITLES[outcome.name]}")
+        axes.set_title(f"{outcome.name}: {DESIGNS[outcome.name]}")
     figure.suptitle(picture.title, color=INK, fontsize=11, fontweight="bold")
     if legend:
         figure.legend(handles=legend, loc="outside lower center", ncols=min(2 * columns, len(legend)))
@@ -137,7 +132,7 @@ def panel(picture: Picture, outcome: Outcome) -> Figure:
     figure = new_figure(PANEL_WIDTH, PANEL_HEIGHT)
     axes = figure.subplots()
     picture.draw(axes, outcome)
-    axes.set_title(f"{outcome.name}: {SUBTITLES[outcome.name]}")
+    axes.set_title(f"{outcome.name}: {DESIGNS[outcome.name]}")
     return figure
 
 

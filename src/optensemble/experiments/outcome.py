@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,15 @@ import pandas as pd
 from optensemble._types import Floats
 from optensemble._validation import bucket_count, require_choice, require_number
 from optensemble.exceptions import InputError
-from optensemble.experiments.setup import TREES
+from optensemble.experiments.setup import DESIGNS, TREES
 
 IN_SAMPLE, FRESH = "in sample", "fresh rows"
 WHITE, BLACK = "white box", "black box"
 FORESIGHT, BEST, AVERAGE, RIDGE = "foresight", "best initial policy", "average, then optimise", "ridge stacking"
-POLICIES = (FORESIGHT, BEST, AVERAGE, RIDGE, WHITE, BLACK)
+UNCORRECTED = "white box, uncorrected"
+POLICIES = (FORESIGHT, BEST, AVERAGE, RIDGE, UNCORRECTED, WHITE, BLACK)
+
+DebiasOn = Literal["held-out", "train"]
 
 FEWEST_ROWS = 10
 """With fewer rows foresight may have nothing to add, and there is nothing to compare."""
@@ -52,7 +56,7 @@ class Settings:
         require_number(self.alpha, "alpha", above=0)
         bucket_count(self.bucket_width)
         require_choice(self.trees, "trees", list(TREES))
-        require_choice(self.debias_on, "debias-on", ["held-out", "train"])
+        require_choice(self.debias_on, "debias-on", list(get_args(DebiasOn)))
         if self.rounds is not None:
             require_number(self.rounds, "rounds", at_least=1, whole=True)
         if self.debias_on == "train" and self.rows > self.training_rows:
@@ -63,7 +67,7 @@ class Settings:
 
     def rounds_of(self, name: str) -> int:
         """Return how many rounds an experiment is given at most."""
-        return self.rounds or (8000 if name == "D" else 5000)
+        return self.rounds or DESIGNS[name].rounds
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,10 @@ class Outcome:
     payoffs
         A row for each of :data:`IN_SAMPLE` and :data:`FRESH` and each of :data:`POLICIES`: promised and realised
         payoff, ``gap`` and ``gap_error`` (half of its 95 % interval), and ``way``, the percentage of the way from the
-        best initial policy to foresight.
+        best initial policy to foresight. White box uncorrected is what it does before the first round.
     costs
-        Of each policy that had to learn something: rounds, row-solves, row-solves that were not needed, seconds,
-        whether it converged and why it stopped.
+        Of each policy that had to learn something: rounds, row-solves, row-solves that were not needed, seconds; of
+        ensembles also whether they converged, the worst violation left, and why they stopped.
     curves
         On both kinds of rows, a frame with a row for each look at the rounds: promised and realised payoff of both
         ensembles; of white box also each member's payoff, and on what share of the rows it is chosen.
@@ -112,7 +116,7 @@ class Outcome:
     def share(self, where: str, policy: str, what: str) -> float:
         """Return a payoff as a percentage of the way from the best initial policy to foresight."""
         line, best, most = (self.payoff(where, each) for each in (policy, BEST, FORESIGHT))
-        return float(100 * (line[what] - best.realised) / (most.realised - best.realised))
+        return _way(line[what], best.realised, most.realised)
 
 
 def curve_columns(members: list[str]) -> list[str]:
@@ -135,14 +139,23 @@ def payoffs_frame(where: str, answers: dict[str, tuple[Floats, Floats]], foresig
                 "realised": realised.mean(),
                 "gap": gap.mean(),
                 "gap_error": 1.96 * gap.std(ddof=1) / np.sqrt(len(gap)),
-                "way": 100 * (realised.mean() - best) / (most - best),
+                "way": _way(realised.mean(), best, most),
             }
         )
     return pd.DataFrame(lines, columns=["where", "policy", *MEASURES])
 
 
+def _way(payoff: float, best: float, most: float) -> float:
+    return float(100 * (payoff - best) / (most - best)) if most > best else np.nan
+
+
+def debiasing_seconds(outcomes: Sequence[Outcome]) -> float:
+    """Return how long debiasing took in all: both algorithms, all rounds."""
+    return float(sum(outcome.cost(name).seconds for outcome in outcomes for name in (WHITE, BLACK)))
+
+
 def costs_frame(costs: list[dict[str, Any]]) -> pd.DataFrame:
     """Return :attr:`Outcome.costs` from its rows, where a count can be missing and is still a whole number."""
-    columns = ["policy", *_COUNTS, "seconds", "converged", "stopped"]
+    columns = ["policy", *_COUNTS, "seconds", "converged", "worst_violation", "stopped"]
     kinds = {**dict.fromkeys(_COUNTS, "Int64"), "converged": "boolean"}
     return pd.DataFrame(costs, columns=columns).astype(kinds)

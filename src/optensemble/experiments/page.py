@@ -69,6 +69,7 @@ def _summary(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
         element("h2", f"On {settings.fresh_rows:,} fresh rows of the same distribution"),
         element("ul", *(element("li", sentence) for sentence in words.fresh(outcomes))),
         _at_a_glance(outcomes),
+        element("p", words.convergence(outcomes, settings)),
         element("p", words.speed(outcomes)),
         element(
             "nav",
@@ -80,7 +81,7 @@ def _summary(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
 def _card(outcomes: Sequence[Outcome], settings: Settings, name: str) -> Html:
     """Show what an ensemble promised and earned: on the rows debiased on, and on fresh ones."""
     parts, colour = [element("h2", name.capitalize())], COLOUR_OF[name]
-    where = {IN_SAMPLE: f"{settings.rows:,} rows debiased on", FRESH: f"{settings.fresh_rows:,} fresh rows"}
+    where = _headings(settings)
     top = max(
         *(share for kind in where for each in (WHITE, BLACK) for share in words.shares(outcomes, kind, each)), 100
     )
@@ -90,13 +91,15 @@ def _card(outcomes: Sequence[Outcome], settings: Settings, name: str) -> Html:
             look = {"fill": colour} if what == "earned" else {"fill": "none", "stroke": colour, "stroke_width": "1.5"}
             width = f"{max(100 * share / top, 0):.1f}"
             drawn = element("rect", x="1", y="1", width=width, height="8", **look)
-            picture = Html(element("svg", drawn, viewBox="0 0 102 10", preserveAspectRatio="none", aria_hidden="true"))
+            picture = element("svg", drawn, viewBox="0 0 102 10", preserveAspectRatio="none", aria_hidden="true")
             parts.append(
-                element(
-                    "div", element("span", what), picture, element("b", f"{words.number(share, 0)} %"), class_="bar"
-                )
+                element("div", element("span", what), picture, element("b", words.percent(share)), class_="bar")
             )
     return element("section", *parts, class_="card")
+
+
+def _headings(settings: Settings) -> dict[str, str]:
+    return {IN_SAMPLE: f"{settings.rows:,} rows debiased on", FRESH: f"{settings.fresh_rows:,} fresh rows"}
 
 
 def _at_a_glance(outcomes: Sequence[Outcome]) -> Html:
@@ -159,7 +162,7 @@ def _swatch(stroke: Stroke) -> Html:
 
 
 def _numbers(outcome: Outcome, settings: Settings) -> list[Html]:
-    where = {IN_SAMPLE: f"{settings.rows:,} rows debiased on", FRESH: f"{settings.fresh_rows:,} fresh rows"}
+    where = _headings(settings)
     columns = [
         Column("policy", kind="text"),
         *(Column(what, group) for group in where.values() for what in ("promised", "realised", "gap", "way, %")),
@@ -221,7 +224,10 @@ def _speed(outcomes: Sequence[Outcome]) -> list[Html]:
 
 def _again(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, Any]) -> list[Html]:
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
-    beside = "Beside this page are results.json, with every number of its tables, and each figure as PNG and SVG."
+    beside = (
+        "Beside this page are results.json with every number of its tables, a file for each experiment with its curves "
+        "too, and each figure as PNG and SVG."
+    )
     return [
         element("ul", *(element("li", fact) for fact in words.facts(outcomes, settings))),
         element("p", "Run it again:"),

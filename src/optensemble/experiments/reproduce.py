@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from optensemble._files import replace
@@ -16,10 +17,11 @@ from optensemble.experiments.figures import draw_files
 from optensemble.experiments.outcome import Outcome, Settings
 from optensemble.experiments.page import make_page
 from optensemble.experiments.run import DEBIASING, LOOKING_AHEAD, LOOKING_BACK, compile_kernels, run_experiment
-from optensemble.experiments.setup import NAMES, Model, make_experiment
+from optensemble.experiments.setup import DESIGNS, NAMES, Model, make_experiment
 
 COMPILING, TRAINING, DRAWING = "compiling kernels", "training members", "drawing figures"
 DONE, ON_DISK = "done", "was on disk"
+PAGE = "report.html"
 
 Tell = Callable[[str | None, str, float], None]
 """Takes an experiment (or None), a phase of its work, and what share of that is done."""
@@ -55,15 +57,19 @@ def reproduce(
     names
         Which experiments.
     resume
-        Take experiments that are finished in the folder from there; they must have been run with the same settings.
+        Take experiments that are finished in the folder from there; they must have been run with the same settings
+        and versions. Otherwise what an earlier run left in the folder is replaced.
     tell
         Called as the work goes on.
     """
     begun = time.perf_counter()
     settings.check()
     check_names(names)
-    _make(folder)
-    finished = {name: store.load(folder, name, settings) if resume else None for name in names}
+    _prepare(folder)
+    if not resume:
+        for left in (*(store.path_of(folder, name) for name in NAMES), folder / store.RESULTS, folder / PAGE):
+            left.unlink(missing_ok=True)  # of an earlier run: nobody shall take it for this one's
+    finished = {name: store.load(folder, name, settings) for name in names}
     for name in names:
         if finished[name] is not None:
             tell(name, ON_DISK, 1)
@@ -72,7 +78,7 @@ def reproduce(
         tell(None, COMPILING, 0)
         seconds["compiling"] = compile_kernels(settings)
         tell(None, COMPILING, 1)
-    trained: dict[bool, list[tuple[str, Model]]] = {}
+    trained: dict[str, list[tuple[str, Model]]] = {}
     outcomes = []
     for name in names:
         outcome = finished[name]
@@ -84,12 +90,17 @@ def reproduce(
     for share, file, content in draw_files(outcomes):
         replace(folder / file, content)
         tell(None, DRAWING, 0.6 * share)  # the page draws every panel again
-    document = store.summary(outcomes, settings, {**seconds, "everything": time.perf_counter() - begun})
+    document = store.summary(outcomes, settings, seconds)
+    replace(folder / PAGE, make_page(outcomes, settings, document).encode())
+    document["seconds"]["everything"] = time.perf_counter() - begun
     store.save_summary(folder, document)
-    page = folder / "report.html"
-    replace(page, make_page(outcomes, settings, document).encode())
     tell(None, DRAWING, 1)
-    return Reproduction(outcomes, document, page)
+    return Reproduction(outcomes, document, folder / PAGE)
+
+
+def find_finished(folder: Path, names: Sequence[str]) -> list[str]:
+    """Return which experiments are on disk."""
+    return [name for name in names if store.path_of(folder, name).exists()]
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -107,12 +118,12 @@ def expected_seconds(settings: Settings, names: Sequence[str]) -> dict[tuple[str
     size, more = settings.rows / 400, settings.fresh_rows / 20_000
     slow = 20.0 if settings.trees == "exact" else 1.0
     phases: dict[tuple[str | None, str], float] = {(None, COMPILING): 0.5}
-    kinds = set[bool]()
+    trained = set[str]()
     for name in names:
-        rounds = settings.rounds_of(name) / 5000
-        if (name in "AC") not in kinds:
-            phases[name, TRAINING] = slow * (1.3 if name in "AC" else 3.4)
-        kinds.add(name in "AC")
+        members, rounds = DESIGNS[name].members, settings.rounds_of(name) / 5000
+        if members not in trained:
+            phases[name, TRAINING] = slow * (1.3 if members == "label" else 3.4) * settings.training_rows / 10_000
+        trained.add(members)
         phases[name, DEBIASING] = 0.6 * rounds * max(size, 0.3)
         phases[name, LOOKING_BACK] = 0.4 * max(size / 10, 1)
         phases[name, LOOKING_AHEAD] = 4.5 * rounds * max(more, 0.1)
@@ -120,22 +131,26 @@ def expected_seconds(settings: Settings, names: Sequence[str]) -> dict[tuple[str
     return phases
 
 
-def _run(name: str, settings: Settings, trained: dict[bool, list[tuple[str, Model]]], tell: Tell) -> Outcome:
+def _run(name: str, settings: Settings, trained: dict[str, list[tuple[str, Model]]], tell: Tell) -> Outcome:
+    members = DESIGNS[name].members
     experiment = make_experiment(
         name,
         settings.seed,
         training_rows=settings.training_rows,
         noise=settings.noise,
         trees=settings.trees,
-        models=trained.get(name in "AC"),
+        models=trained.get(members),
         tell=lambda share: tell(name, TRAINING, share),
     )
-    trained[name in "AC"] = experiment.models
+    trained[members] = experiment.models
     return run_experiment(experiment, settings, lambda phase, share: tell(name, phase, share))
 
 
-def _make(folder: Path) -> None:
+def _prepare(folder: Path) -> None:
+    """Make the folder, and see now rather than later whether it can be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
     except OSError as error:
-        raise FileError(f"cannot make the folder {folder}: {error.strerror or error}. Choose another --out.") from error
+        raise FileError(f"cannot write to {folder}: {error.strerror or error}. Choose another --out.") from error

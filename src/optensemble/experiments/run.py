@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from optensemble.experiments.outcome import (
     FRESH,
     IN_SAMPLE,
     RIDGE,
+    UNCORRECTED,
     WHITE,
     Outcome,
     Settings,
@@ -51,11 +52,14 @@ _LONG = 10_000
 """From so many rows on, rounds are slow enough to be told of one by one."""
 
 Ensemble = WhiteBoxEnsemble | BlackBoxEnsemble
-Tell = Callable[[str, float], None]
+TellPhase = Callable[[str, float], None]
 """Takes a phase of the work, and what share of it is done."""
 
+Answer = tuple[Floats, Floats]
+"""Actions, and the payoff they promise, per row."""
 
-def run_experiment(experiment: Experiment, settings: Settings, tell: Tell = lambda phase, share: None) -> Outcome:
+
+def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase = lambda phase, share: None) -> Outcome:
     """Debias, look back and ahead, and price every policy."""
     omega, names = experiment.feasible, [name for name, _ in experiment.models]
     rounds = settings.rounds_of(experiment.name)
@@ -63,36 +67,27 @@ def run_experiment(experiment: Experiment, settings: Settings, tell: Tell = lamb
     fresh_X, fresh_Y = experiment.draw(settings.fresh_rows, settings.seed + 2)
     table, fresh = (np.hstack([model(rows) for _, model in experiment.models]) for rows in (X, fresh_X))
     costs: list[dict[str, Any]] = []
-    policies = _simple_policies(omega, len(names), table, Y, costs)
+    best, policies = _simple_policies(omega, len(names), table, Y, costs)
     ensembles = make_ensembles(omega, names, settings, rounds)
     _fit(ensembles, table, Y, costs, tell)
-    frames, curves, disagreement = [], {}, list[Floats]()
+    frames, curves, disagreement = [], {}, {}
     for where, phase, rows, labels in (
         (IN_SAMPLE, LOOKING_BACK, table, Y),
         (FRESH, LOOKING_AHEAD, fresh, fresh_Y),
     ):
-        entries: dict[str, list[Floats]] = {name: [] for name in ensembles}
-        grid = looks(rounds)
-        for number, situations in enumerate(walk(ensembles, rows, grid)):
-            for name, situation in situations.items():
-                entries[name].append(Recorder(situation, labels).entry(np.nan))
-            if where == IN_SAMPLE:
-                disagreement.append(_disagreement(situations[WHITE]))
-            tell(phase, (number + 1) / len(grid))
-        curves[where] = _curve(grid, entries, ensembles)
         answers = {name: policy(rows) for name, policy in policies.items()}
-        answers |= {name: (_taken(end), end.taken(end.assessed)) for name, end in situations.items()}
+        curves[where], disagreement[where] = _follow(ensembles, rows, labels, rounds, answers, partial(tell, phase))
         earned = {name: (promised, row_dots(actions, labels)) for name, (actions, promised) in answers.items()}
         frames.append(payoffs_frame(where, earned, row_dots(omega.argmax(labels), labels)))
     return Outcome(
         name=experiment.name,
         note=experiment.note,
         members=names,
-        best=names[_best(omega, len(names), table, Y)],
+        best=names[best],
         payoffs=pd.concat(frames, ignore_index=True),
         costs=costs_frame(costs),
         curves=curves,
-        disagreement=np.array(disagreement),
+        disagreement=disagreement[IN_SAMPLE],
     )
 
 
@@ -106,7 +101,7 @@ def compile_kernels(settings: Settings) -> float:
         _fit(ensembles, table, Y, [], lambda phase, share: None)
         for situations in walk(ensembles, table, looks(5)):
             for situation in situations.values():
-                Recorder(situation, Y).entry(np.nan)
+                Recorder(situation, Y).entry()
     return time.perf_counter() - begun
 
 
@@ -142,62 +137,90 @@ def _debiasing_rows(experiment: Experiment, settings: Settings) -> tuple[Floats,
     return experiment.draw(settings.rows, settings.seed + 1)
 
 
-def _fit(ensembles: dict[str, Ensemble], table: Floats, Y: Floats, costs: list[dict[str, Any]], tell: Tell) -> None:
+def _fit(
+    ensembles: dict[str, Ensemble], table: Floats, Y: Floats, costs: list[dict[str, Any]], tell: TellPhase
+) -> None:
     for number, (name, ensemble) in enumerate(ensembles.items()):
         begun, rounds = number / len(ensembles), ensemble.max_rounds or 1
 
         def after(made: int, violation: float, begun: float = begun, rounds: int = rounds) -> None:
             tell(DEBIASING, begun + made / rounds / len(ensembles))
 
-        with _timed(costs, name) as cost, warnings.catch_warnings():
+        start = time.perf_counter()
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConvergedWarning)
             ensemble.fit(table, Y, callback=after if len(Y) >= _LONG else None)
+        seconds = time.perf_counter() - start
         models = len(ensemble.members_) if name == WHITE else 1
         every = models * ensemble.n_rows_ * ensemble.n_rounds_  # row-solves, if each round solves every row again
-        cost |= {
-            "rounds": ensemble.n_rounds_,
-            "row_solves": ensemble.n_solves_,
-            "avoided": max(every - ensemble.n_solves_, 0),
-        }
-        cost |= {"converged": ensemble.converged_, "stopped": ensemble.stopped_}
+        costs.append(
+            {
+                "policy": name,
+                "rounds": ensemble.n_rounds_,
+                "row_solves": ensemble.n_solves_,
+                "avoided": max(every - ensemble.n_solves_, 0),
+                "seconds": seconds,
+                "converged": ensemble.converged_,
+                "worst_violation": ensemble.worst_violation_,
+                "stopped": ensemble.stopped_,
+            }
+        )
         tell(DEBIASING, begun + 1 / len(ensembles))
 
 
-@contextmanager
-def _timed(costs: list[dict[str, Any]], policy: str) -> Iterator[dict[str, Any]]:
-    cost: dict[str, Any] = {"policy": policy}
-    begun = time.perf_counter()
-    yield cost
-    cost["seconds"] = time.perf_counter() - begun
-    costs.append(cost)
+def _follow(
+    ensembles: dict[str, Ensemble],
+    rows: Floats,
+    labels: Floats,
+    rounds: int,
+    answers: dict[str, Answer],
+    tell: Callable[[float], None],
+) -> tuple[pd.DataFrame, Floats]:
+    """Go through the rounds; return curves and disagreement, and add what ensembles answer before and after them."""
+    grid, entries = looks(rounds), {name: list[Floats]() for name in ensembles}
+    disagreement = []
+    for number, situations in enumerate(walk(ensembles, rows, grid)):
+        if number == 0:
+            answers[UNCORRECTED] = _answer(situations[WHITE])
+        for name, situation in situations.items():
+            entries[name].append(Recorder(situation, labels).entry())
+        disagreement.append(_disagreement(situations[WHITE]))
+        tell((number + 1) / len(grid))
+    answers |= {name: _answer(situation) for name, situation in situations.items()}
+    return _curve(grid, entries, ensembles), np.array(disagreement)
+
+
+def _answer(situation: Situation) -> Answer:
+    return situation.taken(situation.actions), situation.taken(situation.assessed)
 
 
 # What anyone would try first
 
-Policy = Callable[[Floats], tuple[Floats, Floats]]
-"""From a table to actions and the payoff they promise, per row."""
+Policy = Callable[[Floats], Answer]
+"""From a table to an answer."""
 
 
 def _simple_policies(
     omega: FeasibleSet, members: int, table: Floats, Y: Floats, costs: list[dict[str, Any]]
-) -> dict[str, Policy]:
-    """Return the best member, the average and ridge stacking; what is to be learned is learned on these rows."""
-    with _timed(costs, BEST) as cost:
-        best = _member(_best(omega, members, table, Y))
-    cost["row_solves"] = members * len(Y)
-    with _timed(costs, RIDGE):
-        ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
+) -> tuple[int, dict[str, Policy]]:
+    """Return the best member's number; and best member, average and ridge stacking, learned on these rows."""
+    start = time.perf_counter()
+    earned = [row_dots(omega.argmax(_member(number)(table)), Y).mean() for number in range(members)]
+    best, found = int(np.argmax(earned)), time.perf_counter()
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
+    costs.append({"policy": BEST, "row_solves": members * len(Y), "seconds": found - start})
+    costs.append({"policy": RIDGE, "seconds": time.perf_counter() - found})
 
     def optimise(predict: Model) -> Policy:
-        def policy(table: Floats) -> tuple[Floats, Floats]:
+        def policy(table: Floats) -> Answer:
             predictions = np.ascontiguousarray(predict(table))
             actions = omega.argmax(predictions)
             return actions, row_dots(actions, predictions)
 
         return policy
 
-    return {
-        BEST: optimise(best),
+    return best, {
+        BEST: optimise(_member(best)),
         AVERAGE: optimise(lambda table: table.reshape(len(table), members, LABELS).mean(axis=1)),
         RIDGE: optimise(ridge.predict),
     }
@@ -208,17 +231,7 @@ def _member(number: int) -> Model:
     return lambda table: table[:, number * LABELS : (number + 1) * LABELS]
 
 
-def _best(omega: FeasibleSet, members: int, table: Floats, Y: Floats) -> int:
-    """Return which member's own policy earns the most."""
-    return int(np.argmax([row_dots(omega.argmax(_member(i)(table)), Y).mean() for i in range(members)]))
-
-
 # What is seen at a look
-
-
-def _taken(situation: Situation) -> Floats:
-    actions: Floats = situation.taken(situation.actions)
-    return actions
 
 
 def _disagreement(situation: Situation) -> Floats:

@@ -1,13 +1,13 @@
 """Experiments A to D of the paper (Section 6): data, members and problem, and where the paper is silent, our choice.
 
-======  ==================  ============================
-name    members specialise  problem
-======  ==================  ============================
-A       by coordinate       simplex under a risk limit
-B       by group            simplex under a risk limit
-C       by coordinate       two linear constraints
-D       by group            two linear constraints
-======  ==================  ============================
+======  ===============================  ==========================
+name    members specialise               problem
+======  ===============================  ==========================
+A       by coordinate (that is, label)   simplex under a risk limit
+B       by group                         simplex under a risk limit
+C       by coordinate                    two linear constraints
+D       by group                         two linear constraints
+======  ===============================  ==========================
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
@@ -26,15 +27,35 @@ from optensemble.exceptions import EmptySetError
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 
 Model = Callable[[Floats], Floats]
-Tell = Callable[[float], None]
+TellShare = Callable[[float], None]
 """Takes what share of a piece of work is done."""
 
-NAMES = ("A", "B", "C", "D")
+
+@dataclass(frozen=True)
+class Design:
+    """What sets an experiment apart: what its members know ("label" or "group"), its limits ("risk" or "linear")."""
+
+    members: str
+    limits: str
+    rounds: int
+
+    def __str__(self) -> str:
+        return f"members by {self.members}, {self.limits} {'limit' if self.limits == 'risk' else 'limits'}"
+
+
+DESIGNS = {
+    "A": Design("label", "risk", 5000),
+    "B": Design("group", "risk", 5000),
+    "C": Design("label", "linear", 5000),
+    "D": Design("group", "linear", 8000),
+}
+NAMES = tuple(DESIGNS)
 FEATURES, LABELS, CATEGORIES = 19, 4, 5
 RISK_LIMIT = 300.0
 BOUND_01, BOUND_12 = 0.5, 0.6
 
-TREES = {
+Trees = Literal["histogram", "exact"]
+TREES: dict[str, Callable[..., Any]] = {
     "histogram": partial(HistGradientBoostingRegressor, early_stopping=False),
     "exact": GradientBoostingRegressor,
 }
@@ -75,7 +96,7 @@ def make_experiment(
     noise: float = 0.01,
     trees: str = "histogram",
     models: Sequence[tuple[str, Model]] | None = None,
-    tell: Tell = lambda share: None,
+    tell: TellShare = lambda share: None,
 ) -> Experiment:
     """Draw a distribution, train the members, and set the problem.
 
@@ -102,8 +123,8 @@ def make_experiment(
     draw = _distribution(np.random.default_rng(seed), noise)
     X, Y = draw(training_rows, seed)
     if models is None:
-        models = (_by_coordinate if name in "AC" else _by_group)(X, Y, trees, tell)
-    if name in "CD":
+        models = _TRAIN[DESIGNS[name].members](X, Y, trees, tell)
+    if DESIGNS[name].limits == "linear":
         omega: FeasibleSet = Polytope(A_ub=[[1, 1, 0, 0], [0, 1, 1, 0]], b_ub=[BOUND_01, BOUND_12])
         note = f"at most {BOUND_01:g} on labels 0 and 1, {BOUND_12:g} on labels 1 and 2"
     else:
@@ -133,8 +154,8 @@ def _risk_budget(covariance: Floats) -> tuple[RiskBudget, str]:
     if least < RISK_LIMIT < single.max():
         return RiskBudget(covariance, RISK_LIMIT), f"risk limit {RISK_LIMIT:g}"
     limit = float(least + single[single > least].min()) / 2
-    why = "nothing is that safe" if least >= RISK_LIMIT else "everything is that safe"
-    return RiskBudget(covariance, limit), f"risk limit {limit:.4g}: not {RISK_LIMIT:g}, {why}"
+    why = "no action has a risk as low as" if least >= RISK_LIMIT else "every action has a risk below"
+    return RiskBudget(covariance, limit), f"risk limit {limit:.4g} ({why} {RISK_LIMIT:g})"
 
 
 def _least_variance(covariance: Floats) -> float:
@@ -161,7 +182,7 @@ def _train(X: Floats, y: Floats, trees: str) -> Model:
     return predict
 
 
-def _by_coordinate(X: Floats, Y: Floats, trees: str, tell: Tell) -> list[tuple[str, Model]]:
+def _by_coordinate(X: Floats, Y: Floats, trees: str, tell: TellShare) -> list[tuple[str, Model]]:
     """Each member knows one label and says the mean of the others."""
     mean = Y.mean(axis=0)
 
@@ -179,7 +200,7 @@ def _by_coordinate(X: Floats, Y: Floats, trees: str, tell: Tell) -> list[tuple[s
     return [(f"label {j}", member(j)) for j in range(LABELS)]
 
 
-def _by_group(X: Floats, Y: Floats, trees: str, tell: Tell) -> list[tuple[str, Model]]:
+def _by_group(X: Floats, Y: Floats, trees: str, tell: TellShare) -> list[tuple[str, Model]]:
     """Each member knows the rows of one category and says the mean of the others."""
     mean = Y.mean(axis=0)
 
@@ -198,3 +219,6 @@ def _by_group(X: Floats, Y: Floats, trees: str, tell: Tell) -> list[tuple[str, M
         return predict
 
     return [(f"group {group}", member(group)) for group in range(CATEGORIES)]
+
+
+_TRAIN = {"label": _by_coordinate, "group": _by_group}

@@ -1,4 +1,4 @@
-"""Finished experiments on disk: a JSON file each, from which a run goes on, and ``results.json`` for readers."""
+"""Finished experiments on disk: a JSON file each, from which a run goes on, and a summary for readers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from optensemble._files import replace
 from optensemble.exceptions import FileError
 from optensemble.experiments.outcome import (
     BLACK,
+    FORESIGHT,
     FRESH,
     IN_SAMPLE,
     MEASURES,
@@ -27,9 +28,11 @@ from optensemble.experiments.outcome import (
     Settings,
     costs_frame,
     curve_columns,
+    debiasing_seconds,
 )
 
 FORMAT = 1
+RESULTS = "results.json"
 _PACKAGES = ("optensemble", "numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib")
 
 
@@ -43,6 +46,7 @@ def save(folder: Path, outcome: Outcome, settings: Settings) -> None:
     document = {
         "format": FORMAT,
         "settings": asdict(settings),
+        "versions": _versions(),
         **_numbers(outcome),
         "curves": {where: _lists(curves) for where, curves in outcome.curves.items()},
         "disagreement": outcome.disagreement.tolist(),
@@ -55,10 +59,13 @@ def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
     path = path_of(folder, name)
     if not path.exists():
         return None
-    ours = {"format": FORMAT, **asdict(settings)}
+    ours: dict[str, Any] = {"format": FORMAT}
     try:
         document = json.loads(path.read_bytes())
-        theirs = {"format": document["format"], **document["settings"]}
+        theirs = {"format": document["format"]}
+        if theirs == ours:  # what else there is depends on the format
+            ours |= asdict(settings) | _versions()
+            theirs |= document["settings"] | document["versions"]
         outcome = _outcome(document, name) if theirs == ours else None
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}. Start anew without --resume.") from error
@@ -90,7 +97,9 @@ def _outcome(document: dict[str, Any], name: str) -> Outcome:
     )
     for where, curves in outcome.curves.items():
         for policy in POLICIES:
-            outcome.payoff(where, policy)
+            line = outcome.payoff(where, policy)
+            if not np.isfinite(line.realised if policy == FORESIGHT else [line.promised, line.realised]).all():
+                raise ValueError(f"no payoff of {policy}")
         curves[curve_columns(outcome.members)]
         if outcome.disagreement.shape[0] != len(curves):
             raise ValueError(f"disagreement has {outcome.disagreement.shape[0]} looks, and curves have {len(curves)}")
@@ -101,10 +110,11 @@ def _outcome(document: dict[str, Any], name: str) -> Outcome:
 
 
 def summary(outcomes: Sequence[Outcome], settings: Settings, seconds: dict[str, float]) -> dict[str, Any]:
-    """Return everything but curves, as ``results.json`` has it."""
+    """Return everything but curves and disagreement."""
     return {
+        "format": FORMAT,
         "settings": asdict(settings),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        "versions": _versions(),
         "machine": platform.platform(),
         "seconds": {"debiasing": debiasing_seconds(outcomes), **seconds},
         "experiments": {outcome.name: _numbers(outcome) for outcome in outcomes},
@@ -112,13 +122,12 @@ def summary(outcomes: Sequence[Outcome], settings: Settings, seconds: dict[str, 
 
 
 def save_summary(folder: Path, document: dict[str, Any]) -> None:
-    """Write ``results.json``."""
-    replace(folder / "results.json", _json(document, 2))
+    """Write what :func:`summary` returned."""
+    replace(folder / RESULTS, _json(document, 2))
 
 
-def debiasing_seconds(outcomes: Sequence[Outcome]) -> float:
-    """Return how long debiasing took in all: both algorithms, all rounds."""
-    return float(sum(outcome.cost(name).seconds for outcome in outcomes for name in (WHITE, BLACK)))
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
 def _numbers(outcome: Outcome) -> dict[str, Any]:

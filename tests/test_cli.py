@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -55,6 +56,13 @@ def call(
         cli.main()
     out, err = capsys.readouterr()
     return caught.value.code, out, err
+
+
+def test_the_package_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["optensemble", "--version"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        runpy.run_module("optensemble", run_name="__main__")
+    assert capsys.readouterr().out == f"optensemble {optensemble.__version__}\n"
 
 
 # Runs

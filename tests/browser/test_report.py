@@ -125,6 +125,11 @@ def test_a_phone_never_scrolls_sideways(visit: Open) -> None:
     page = visit(PHONE).page
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
     assert float(page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)")) >= 16
+    sizes = page.locator(".panels svg text").evaluate_all(
+        """(texts) => texts.map((text) => parseFloat(getComputedStyle(text).fontSize)
+            * text.ownerSVGElement.getBoundingClientRect().width / text.ownerSVGElement.viewBox.baseVal.width)"""
+    )
+    assert min(sizes) >= 11  # pixels, as a figure's type comes to the screen
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

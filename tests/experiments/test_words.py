@@ -194,11 +194,11 @@ def test_white_box_is_compared_with_itself_before_any_correction() -> None:
 
 def test_speed_adds_up_what_both_algorithms_did() -> None:
     one, two = (words.speed([made_up(name) for name in names]) for names in ("A", "AB"))
-    assert "0.8 s" in one
+    assert "0.75 s" in one
     assert "1 experiment," in one
     assert "190 rounds" in one
     assert "1,900 row-solves were done and 3,000 avoided" in one
-    assert "1.5 s" in two
+    assert "1.50 s" in two
     assert "2 experiments," in two
     assert "3,800 row-solves were done and 6,000 avoided" in two
 

@@ -18,6 +18,7 @@ from optensemble.experiments.setup import DESIGNS
 from optensemble.report.drawing import COLOURS, INK, MUTED, new_figure, png, style, svg
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.1
+_SMALL = (4.0, 2.8)  # a panel in a page: on a phone its type must not be too small to read
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def whole(picture: Picture, outcomes: Sequence[Outcome]) -> Figure:
 
 def panel(picture: Picture, outcome: Outcome) -> Figure:
     """Draw one experiment alone, for a page that puts panels where there is room."""
-    figure = new_figure(PANEL_WIDTH, PANEL_HEIGHT)
+    figure = new_figure(*_SMALL)
     axes = figure.subplots()
     picture.draw(axes, outcome)
     axes.set_title(f"{outcome.name}: {DESIGNS[outcome.name]}")

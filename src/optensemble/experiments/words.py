@@ -117,7 +117,7 @@ def speed(outcomes: Sequence[Outcome]) -> str:
     costs = [outcome.cost(name) for outcome in outcomes for name in (WHITE, BLACK)]
     rounds, done, avoided = (sum(cost[what] for cost in costs) for what in ("rounds", "row_solves", "avoided"))
     return (
-        f"Debiasing took {debiasing_seconds(outcomes):.1f} s in total: {_count(len(outcomes), 'experiment')}, both "
+        f"Debiasing took {debiasing_seconds(outcomes):.2f} s in total: {_count(len(outcomes), 'experiment')}, both "
         f"algorithms, {rounds:,} rounds. {done:,} row-solves were done and {avoided:,} avoided, because only rows that "
         "a round moved are solved again."
     )

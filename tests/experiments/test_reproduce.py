@@ -114,6 +114,12 @@ def test_a_new_run_leaves_nothing_of_an_earlier_one_to_be_mistaken_for_its_own(t
     assert find_finished(tmp_path, NAMES) == []
 
 
+def test_what_cannot_be_replaced_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "results.json").mkdir()
+    with pytest.raises(FileError, match=r"cannot write to .*: Is a directory. Choose another --out."):
+        reproduce(tmp_path, SMALL, NAMES, tell=refuse_to_work)
+
+
 def test_when_everything_is_on_disk_only_figures_and_page_are_made(finished: Finished, tmp_path: Path) -> None:
     shutil.copy(finished.folder / "experiment_D.json", tmp_path)
     told = set[tuple[str | None, str]]()

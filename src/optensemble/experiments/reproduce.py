@@ -65,10 +65,7 @@ def reproduce(
     begun = time.perf_counter()
     settings.check()
     check_names(names)
-    _prepare(folder)
-    if not resume:
-        for left in (*(store.path_of(folder, name) for name in NAMES), folder / store.RESULTS, folder / PAGE):
-            left.unlink(missing_ok=True)  # of an earlier run: nobody shall take it for this one's
+    _prepare(folder, anew=not resume)
     finished = {name: store.load(folder, name, settings) for name in names}
     for name in names:
         if finished[name] is not None:
@@ -146,11 +143,14 @@ def _run(name: str, settings: Settings, trained: dict[str, list[tuple[str, Model
     return run_experiment(experiment, settings, lambda phase, share: tell(name, phase, share))
 
 
-def _prepare(folder: Path) -> None:
-    """Make the folder, and see now rather than later whether it can be written to."""
+def _prepare(folder: Path, *, anew: bool) -> None:
+    """Make the folder, see now rather than later whether it can be written to, and take away what is not this run's."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
+        for name in (*(store.path_of(folder, name).name for name in NAMES), store.RESULTS, PAGE):
+            if anew:
+                (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise FileError(f"cannot write to {folder}: {error.strerror or error}. Choose another --out.") from error

@@ -34,6 +34,7 @@ class Stroke:
         return {"color": self.colour, "linestyle": self.dashes}
 
 
+COLOUR_OF = {WHITE: COLOURS[0], BLACK: COLOURS[1]}
 LEVELS = (
     Stroke(FORESIGHT, INK, ":"),
     Stroke(RIDGE, COLOURS[3], ":"),
@@ -41,7 +42,7 @@ LEVELS = (
 )
 ENSEMBLES = tuple(
     Stroke(f"{name}, {what}", colour, dashes)
-    for name, colour in ((WHITE, COLOURS[0]), (BLACK, COLOURS[1]))
+    for name, colour in COLOUR_OF.items()
     for what, dashes in (("promised", "--"), ("realised", "-"))
 )
 
@@ -120,8 +121,7 @@ def whole(picture: Picture, outcomes: Sequence[Outcome]) -> Figure:
     for axes in grid.flat[len(outcomes) :]:
         axes.remove()
     for axes, outcome in zip(grid.flat, outcomes, strict=False):
-        picture.draw(axes, outcome)
-        axes.set_title(f"{outcome.name}: {DESIGNS[outcome.name]}")
+        _draw(picture, axes, outcome)
     figure.suptitle(picture.title, color=INK, fontsize=11, fontweight="bold")
     if legend:
         figure.legend(handles=legend, loc="outside lower center", ncols=min(2 * columns, len(legend)))
@@ -131,10 +131,13 @@ def whole(picture: Picture, outcomes: Sequence[Outcome]) -> Figure:
 def panel(picture: Picture, outcome: Outcome) -> Figure:
     """Draw one experiment alone, for a page that puts panels where there is room."""
     figure = new_figure(*_SMALL)
-    axes = figure.subplots()
+    _draw(picture, figure.subplots(), outcome)
+    return figure
+
+
+def _draw(picture: Picture, axes: Axes, outcome: Outcome) -> None:
     picture.draw(axes, outcome)
     axes.set_title(f"{outcome.name}: {DESIGNS[outcome.name]}")
-    return figure
 
 
 def draw_files(outcomes: Sequence[Outcome]) -> Iterator[tuple[float, str, bytes]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from optensemble.experiments import words
-from optensemble.experiments.figures import Picture, Stroke, panel, pictures
+from optensemble.experiments.figures import COLOUR_OF, Picture, Stroke, panel, pictures
 from optensemble.experiments.outcome import (
     BEST,
     BLACK,
@@ -19,12 +19,11 @@ from optensemble.experiments.outcome import (
     Outcome,
     Settings,
 )
-from optensemble.report.drawing import COLOURS, INK, inline_svg, style
+from optensemble.report.drawing import INK, inline_svg, style
 from optensemble.report.html import Cell, Column, Html, element, page, table
 
 TITLE = "Model ensembling for constrained optimisation, reproduced"
 
-COLOUR_OF = {WHITE: COLOURS[0], BLACK: COLOURS[1]}
 _DASHES = {"-": "none", "--": "6 3", ":": "2 2.5"}
 
 

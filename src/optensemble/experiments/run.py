@@ -55,7 +55,7 @@ Ensemble = WhiteBoxEnsemble | BlackBoxEnsemble
 TellPhase = Callable[[str, float], None]
 """Takes a phase of the work, and what share of it is done."""
 
-Answer = tuple[Floats, Floats]
+Reply = tuple[Floats, Floats]
 """Actions, and the payoff they promise, per row."""
 
 
@@ -70,14 +70,14 @@ def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase =
     best, policies = _simple_policies(omega, len(names), table, Y, costs)
     ensembles = make_ensembles(omega, names, settings, rounds)
     _fit(ensembles, table, Y, costs, tell)
-    frames, curves, disagreement = [], {}, {}
+    frames, curves = [], {}
     for where, phase, rows, labels in (
         (IN_SAMPLE, LOOKING_BACK, table, Y),
         (FRESH, LOOKING_AHEAD, fresh, fresh_Y),
     ):
-        answers = {name: policy(rows) for name, policy in policies.items()}
-        curves[where], disagreement[where] = _follow(ensembles, rows, labels, rounds, answers, partial(tell, phase))
-        earned = {name: (promised, row_dots(actions, labels)) for name, (actions, promised) in answers.items()}
+        replies = {name: policy(rows) for name, policy in policies.items()}
+        curves[where] = _follow(ensembles, rows, labels, rounds, replies, partial(tell, phase))
+        earned = {name: (promised, row_dots(actions, labels)) for name, (actions, promised) in replies.items()}
         frames.append(payoffs_frame(where, earned, row_dots(omega.argmax(labels), labels)))
     return Outcome(
         name=experiment.name,
@@ -87,7 +87,9 @@ def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase =
         payoffs=pd.concat(frames, ignore_index=True),
         costs=costs_frame(costs),
         curves=curves,
-        disagreement=disagreement[IN_SAMPLE],
+        disagreement=np.array(
+            [_disagreement(look) for look in ensembles[WHITE].retrace(table, looks(rounds).tolist())]
+        ),
     )
 
 
@@ -173,31 +175,29 @@ def _follow(
     rows: Floats,
     labels: Floats,
     rounds: int,
-    answers: dict[str, Answer],
+    replies: dict[str, Reply],
     tell: Callable[[float], None],
-) -> tuple[pd.DataFrame, Floats]:
-    """Go through the rounds; return curves and disagreement, and add what ensembles answer before and after them."""
+) -> pd.DataFrame:
+    """Go through the rounds; return curves, and add what ensembles reply before and after them."""
     grid, entries = looks(rounds), {name: list[Floats]() for name in ensembles}
-    disagreement = []
     for number, situations in enumerate(walk(ensembles, rows, grid)):
         if number == 0:
-            answers[UNCORRECTED] = _answer(situations[WHITE])
+            replies[UNCORRECTED] = _reply(situations[WHITE])
         for name, situation in situations.items():
             entries[name].append(Recorder(situation, labels).entry())
-        disagreement.append(_disagreement(situations[WHITE]))
         tell((number + 1) / len(grid))
-    answers |= {name: _answer(situation) for name, situation in situations.items()}
-    return _curve(grid, entries, ensembles), np.array(disagreement)
+    replies |= {name: _reply(situation) for name, situation in situations.items()}
+    return _curve(grid, entries, ensembles)
 
 
-def _answer(situation: Situation) -> Answer:
+def _reply(situation: Situation) -> Reply:
     return situation.taken(situation.actions), situation.taken(situation.assessed)
 
 
 # What anyone would try first
 
-Policy = Callable[[Floats], Answer]
-"""From a table to an answer."""
+Policy = Callable[[Floats], Reply]
+"""From a table to a reply."""
 
 
 def _simple_policies(
@@ -212,7 +212,7 @@ def _simple_policies(
     costs.append({"policy": RIDGE, "seconds": time.perf_counter() - found})
 
     def optimise(predict: Model) -> Policy:
-        def policy(table: Floats) -> Answer:
+        def policy(table: Floats) -> Reply:
             predictions = np.ascontiguousarray(predict(table))
             actions = omega.argmax(predictions)
             return actions, row_dots(actions, predictions)

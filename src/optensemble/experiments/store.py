@@ -85,8 +85,10 @@ def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
 
 def _outcome(document: dict[str, Any], name: str) -> Outcome:
     """Return what was saved; raise an error if something is not there."""
+    if document["name"] != name:
+        raise ValueError(f"it is experiment {document['name']}")
     outcome = Outcome(
-        name={name: name}[document["name"]],
+        name=name,
         note=str(document["note"]),
         members=[str(member) for member in document["members"]],
         best=str(document["best"]),

@@ -57,9 +57,9 @@ def headline(outcomes: Sequence[Outcome]) -> str:
         promised, earned = shares(outcomes, where, name)
         return f"promised {percent(promised)} and earned {percent(earned)}"
 
-    average = ", on average over the experiments," if len(outcomes) > 1 else ""
+    average = ", on average over the experiments," if len(outcomes) > 1 else ","
     return (
-        f"Of what foresight could add to the best initial policy{average or ','} white box {both(WHITE, IN_SAMPLE)} on "
+        f"Of what foresight could add to the best initial policy{average} white box {both(WHITE, IN_SAMPLE)} on "
         f"the rows it was debiased on; on fresh rows it {both(WHITE, FRESH)}. Black box {both(BLACK, IN_SAMPLE)}; on "
         f"fresh rows it {both(BLACK, FRESH)}."
     )

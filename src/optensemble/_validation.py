@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
@@ -310,3 +311,98 @@ def warn_if_trained_on(member: Any, name: str, predictions: Floats, labels: Floa
             UserWarning,
             stacklevel=3,
         )
+
+
+def as_column_names(names: Any) -> tuple[str, ...] | tuple[int, ...]:
+    """Return distinct names of columns, or distinct whole numbers of columns, as a tuple."""
+    advice = "Give a list of names of a frame's columns, or of whole numbers of an array's."
+    if isinstance(names, (str, bytes)):
+        raise InputError(f"names must be a list of columns; got {names!r}. Give [{names!r}] for a single one.")
+    try:
+        given = list(names)
+    except TypeError as error:
+        raise InputError(f"names must be a list of columns; got {names!r}. {advice}") from error
+    numbers = [isinstance(name, Integral) and not isinstance(name, bool) and int(name) >= 0 for name in given]
+    if not given or not (all(numbers) or all(isinstance(name, str) for name in given)):
+        raise InputError(f"names must be all text, or all whole numbers from 0; got {given!r}. {advice}")
+    columns = [int(name) if number else str(name) for name, number in zip(given, numbers, strict=True)]
+    twice = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
+    if twice:
+        raise InputError(f"names must be distinct; got {twice[0]!r} {columns.count(twice[0])} times. Name it once.")
+    return cast("tuple[str, ...] | tuple[int, ...]", tuple(columns))
+
+
+def read_columns(X: Any, names: tuple[str, ...] | tuple[int, ...]) -> Floats:
+    """Return the named columns of a frame, or the numbered ones of an array, of shape (n, d); NaN where missing."""
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise InputError(f"the columns of X must have distinct names; {error}. Rename or drop some.") from error
+    columns = _named if isinstance(frame, nw.DataFrame) else _numbered
+    return np.stack(columns(frame, names), axis=1)
+
+
+def _named(frame: Any, names: tuple[Any, ...]) -> list[Floats]:
+    if isinstance(names[0], int):
+        raise InputError(
+            f"the columns {list(names)} are numbers, but X is a frame with the columns {_listed(frame.columns)}. "
+            "Name its columns, or give X as an array."
+        )
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        close = get_close_matches(missing[0], [str(column) for column in frame.columns], n=1)
+        more = f" (nor {_listed(missing[1:])})" if missing[1:] else ""
+        hint = f"Did you mean {close[0]!r}?" if close else f"Its columns are {_listed(frame.columns)}."
+        raise InputError(f"X has no column {missing[0]!r}{more}. {hint}")
+    return [_numeric(frame[name].to_numpy(), f"column {name!r} of X", str(frame[name].dtype)) for name in names]
+
+
+def _numbered(X: Any, names: tuple[Any, ...]) -> list[Floats]:
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise InputError(f"X must be a frame or an array of two dimensions; got {type(X).__name__} {array.shape}.")
+    if isinstance(names[0], str):
+        raise InputError(
+            f"the columns {_listed(names)} are names, but X is an array of shape {array.shape}, which has none. "
+            "Give a pandas or polars frame, or number the columns."
+        )
+    if max(names) >= array.shape[1]:
+        raise InputError(f"X has no column {max(names)}: it has {array.shape[1]}, numbered from 0. Check the numbers.")
+    return [_numeric(array[:, name], f"column {name} of X", str(array.dtype)) for name in names]
+
+
+def _numeric(values: npt.NDArray[Any], name: str, kind: str) -> Floats:
+    """Return numbers as float64, with NaN for what is missing. Text is no number, even where it looks like one."""
+    if values.dtype.kind == "O":
+        given = [np.nan if pd.isna(value) is True else value for value in values]
+        if all(isinstance(value, (Real, Decimal)) for value in given):
+            return np.array(given, dtype=np.float64)
+    if values.dtype.kind not in "biuf" or kind in ("Categorical", "Enum"):
+        raise InputError(f"{name} must be numeric; got {kind}. Convert it to numbers, or leave it out of the names.")
+    return values.astype(np.float64)
+
+
+def _listed(names: Sequence[Any], most: int = 10) -> str:
+    """Name the first few, and count the rest."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more
+
+
+def row_labels(groups: Any, X: Any, n: int) -> list[Any]:
+    """Return the label of every row: given one by one, as a column of X, or by a callable of X."""
+    if callable(groups) or isinstance(groups, (str, Integral)):
+        columns = group_columns(X, groups, n)
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise InputError(
+            f"groups must hold one label for each of the {n} rows, or name a column of X; got an array of shape "
+            f"{labels.shape}."
+        )
+    return _group_values(labels)
+
+
+def number_labels(labels: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """Return a number for every label, in the order in which they first appear."""
+    number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    return np.array([number[label] for label in labels], dtype=np.int64)

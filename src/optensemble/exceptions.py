@@ -14,6 +14,7 @@
 
     NotConvergedWarning (sklearn's ConvergenceWarning)
     FallbackWarning (UserWarning)
+    RefitWarning (UserWarning)
 
 Every message says what is wrong, what was found, and what to do about it.
 """
@@ -33,6 +34,7 @@ __all__ = [
     "NotConvergedWarning",
     "NotFittedError",
     "OptEnsembleError",
+    "RefitWarning",
     "SolverError",
     "UnboundedSetError",
 ]
@@ -80,3 +82,7 @@ class NotConvergedWarning(ConvergenceWarning):
 
 class FallbackWarning(UserWarning):
     """Some rows could not be solved and took the fallback action; the message counts them."""
+
+
+class RefitWarning(UserWarning):
+    """What was learned no longer fits the rows that come in, or is old; the message says which."""

@@ -46,6 +46,16 @@ _SAVED = (Assignment, Box, Knapsack, MixedInteger, Polytope, Product, RiskBudget
 _KINDS: dict[str, type[FeasibleSet]] = {kind.__name__: kind for kind in _SAVED}
 
 
+def require_set(feasible: Any) -> FeasibleSet:
+    """Return a feasible set, or say what to give instead of what was given."""
+    if isinstance(feasible, FeasibleSet):
+        return feasible
+    raise InputError(
+        f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}. Wrap a function of your own "
+        "as feasible.Oracle(function, dimension). One set serves all rows."
+    )
+
+
 def to_spec(omega: FeasibleSet) -> dict[str, Any] | None:
     """Return the arguments that make a set again, or None if only its owner can make it."""
     blocks = omega.blocks if isinstance(omega, Product) else ()

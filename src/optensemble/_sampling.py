@@ -1,0 +1,87 @@
+"""How rows hang together, and what a mean over them is therefore worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from optensemble._folds import Fold, folds
+from optensemble._promise import BLOCKS, LEVEL
+from optensemble._types import Floats, Indices
+
+MANY_ROWS = 2000
+"""From so many rows on nobody wins by luck alone."""
+
+_RESAMPLES = 60
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Rows are independent, or in time order, or belong together by ``clusters``."""
+
+    time_ordered: bool = False
+    clusters: Indices | None = None
+
+    def folds(self, n: int, random_state: int | None = None) -> list[Fold]:
+        """Cut rows into parts that tell little of each other."""
+        return folds(n, time_ordered=self.time_ordered, clusters=self.clusters, random_state=random_state)
+
+    def error(self, values: Floats) -> float:
+        """Return the standard error of the mean of ``values``, one for each row."""
+        plain = float(values.std(ddof=1)) / np.sqrt(len(values))
+        return float(plain * np.sqrt(self.design_effect(values)))
+
+    def design_effect(self, values: Floats) -> float:
+        """Return how many times the variance of a mean exceeds that of independent rows; at least 1."""
+        variance = float(values.var(ddof=1))
+        if variance == 0:
+            return 1.0
+        if self.time_ordered:
+            means = [block.mean() for block in np.array_split(values, BLOCKS)]
+            return max(1.0, float(np.var(means, ddof=1)) * len(values) / BLOCKS / variance)
+        if self.clusters is None:
+            return 1.0
+        sums = np.bincount(self.clusters, values - values.mean())
+        return max(1.0, float(np.square(sums).sum()) / (len(values) * variance))
+
+    def quantile(self, n: int) -> float:
+        """Return how many standard errors make half of a 95 % interval."""
+        independent = n - 1 if self.clusters is None else int(self.clusters.max())
+        freedom = BLOCKS - 1 if self.time_ordered else independent
+        return float(student.ppf((1 + LEVEL) / 2, max(freedom, 1)))
+
+    def rows(self, index: Indices) -> Sampling:
+        """Return how some of the rows hang together."""
+        if self.clusters is None:
+            return self
+        return Sampling(self.time_ordered, np.unique(self.clusters[index], return_inverse=True)[1].astype(np.int64))
+
+
+def winners_curse(payoffs: Floats, pick: Callable[[Floats], int], random_state: int | None) -> float:
+    """Return by how much the payoff of whoever is picked is flattered by having been picked; 0 of many rows.
+
+    Estimated by resampling: by how much more the one picked on resampled rows leads the one really picked there than on
+    all rows.
+
+    Parameters
+    ----------
+    payoffs
+        Of every candidate, of shape (candidates, n).
+    pick
+        Returns the number of the candidate that such payoffs speak for.
+    random_state
+        Seeds the resampling.
+    """
+    count, n = payoffs.shape
+    if count == 1 or n >= MANY_ROWS:
+        return 0.0
+    lead = payoffs - payoffs[pick(payoffs)]
+    rng, means, curse = np.random.default_rng(random_state or 0), lead.mean(axis=1), 0.0
+    for _ in range(_RESAMPLES):
+        rows = rng.integers(n, size=n)
+        picked = pick(payoffs[:, rows])
+        curse += float(lead[picked, rows].mean() - means[picked]) / _RESAMPLES
+    return max(curse, 0.0)

@@ -1,0 +1,124 @@
+"""An audit in words: the sentence above it, as text and as HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from math import floor, isfinite, isnan, log10
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from optensemble.audit import Audit
+
+SEEN = 0.01
+"""If more than this share of the rows was fitted on, an audit proves nothing."""
+
+_SHOWN = 10
+
+
+def sentence(summary: pd.DataFrame, sign: float) -> str:
+    """Say in one sentence what was promised and what came of it."""
+    row: Any = summary.iloc[0]
+    kept, limited = row["kept"], row["kept"] is not None
+    shown = [row["promise"], row["realised"]] + ([row["low"], row["high"]] if limited and not kept else [])
+    promise, realised, *limits, half = figures([*shown, row["half_width"]])
+    between = f" ({limits[0]} to {limits[1]})" if limits else "" if limited else " without limits"
+    doubt = "" if isnan(row["half_width"]) else f" ± {half}"
+    promised, earned = ("promised", "earned") if sign > 0 else ("promised a cost of", "came to")
+    said = f"{promised} {promise}{between}, {earned} {realised}{doubt} {_on_rows(row)}: {_outcome(row, sign)}"
+    return said + _boast(row)
+
+
+def _on_rows(row: Any) -> str:
+    rows = f"{row['rows']:,} {'rows' if row['seen'] else 'new rows'}"
+    return f"on {rows}" + (f", of which {row['seen']:,} were fitted on" if row["seen"] else "")
+
+
+def _outcome(row: Any, sign: float) -> str:
+    if row["seen"] > SEEN * row["rows"]:
+        return "this proves nothing"
+    if row["kept"] is None:
+        return "there was no promise to keep"
+    if row["kept"]:
+        return "kept"
+    above = row["realised"] > row["high"]
+    if sign > 0:
+        return "not kept, it earned more than promised" if above else "not kept, it promised too much"
+    return "not kept, it cost more than promised" if above else "not kept, it cost less than promised"
+
+
+def _boast(row: Any) -> str:
+    """Where the rows' own promises add up to something else than the promise of their mean, say so."""
+    if row["kept"] is None or row["low"] <= row["promised"] <= row["high"]:
+        return ""
+    assessed, _ = figures([row["promised"], row["half_width"]])
+    return f" (but row by row it assessed itself at {assessed})"
+
+
+def figures(values: list[float]) -> list[str]:
+    """Write numbers with the digits that their doubt, which is the last of them, leaves, and enough to tell them apart.
+
+    >>> figures([2.4138, 2.3842, 0.0719])
+    ['2.41', '2.38', '0.07']
+    >>> figures([0.00123, 0.00121, 0.3])
+    ['0.00123', '0.00121', '0.30000']
+    """
+    doubt, known = values[-1], [value for value in values if isfinite(value) and value != 0]
+    if not known:
+        return [_figure(value, 0) for value in values]
+    if isfinite(doubt) and doubt > 0:
+        leading = floor(log10(doubt))
+        decimals = max(0, -leading + (doubt < 3.5 * 10.0**leading))  # 0.11 and 0.07
+    else:
+        decimals = max(0, 3 - floor(log10(max(abs(value) for value in known))))
+    different = len(set(values[:-1]))
+    most = decimals + 5
+    while decimals < most and len({_figure(value, decimals) for value in values[:-1]}) < different:
+        decimals += 1
+    return [_figure(value, decimals) for value in values]
+
+
+def _figure(value: float, decimals: int) -> str:
+    if isfinite(value) and (decimals > 9 or abs(value) >= 1e15):
+        return f"{value:.6g}".replace("-", "−")
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def as_text(audit: Audit) -> str:
+    """Return the verdict and what else stands out, a sentence a line."""
+    lines = [audit.verdict, _cells(audit)]
+    for rival, *limits in audit.lift[["rival", "gain", "low", "high"]].itertuples(index=False, name=None):
+        gain, low, high = (f"{value:+.3g}".replace("-", "−") for value in limits)
+        lines.append(f"gain over {rival}: {gain} ({low} to {high})")
+    lines.append(f"gain of the best swap, in hindsight: {audit.swap_regret:.3g}")
+    return "\n".join(lines)
+
+
+def _cells(audit: Audit) -> str:
+    thin = f"; {audit.thin:,} cell{'s' if audit.thin > 1 else ''} had too few rows" if audit.thin else ""
+    if not audit.tested:
+        return f"no cell could be tested{thin}"
+    if not audit.biased:
+        return f"no bias stands out in {audit.tested:,} pairs of cell and coordinate{thin}"
+    worst: Any = audit.cells.iloc[0]
+    where = f"{worst['cell']}, coordinate {worst['coordinate']}, by {worst['bias']:.3g}".replace("-", "−")
+    are = "is" if audit.biased == 1 else "are"
+    return f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate {are} biased, the worst: {where}{thin}"
+
+
+def as_html(audit: Audit) -> str:
+    """Return the verdict and the head of every table."""
+    tables = {
+        "By choice": audit.by_choice,
+        "Against rivals (a gain is for the better)": audit.lift,
+        f"Worst cells ({_cells(audit)})": audit.cells,
+        "Swaps that would have gained the most": audit.swap.sort_values("gain", ascending=False, kind="stable"),
+        "Against the best rival on each cell": audit.conditional,
+    }
+    shown = [f"<h4>{escape(title)}</h4>\n{_table(table)}" for title, table in tables.items() if len(table)]
+    return "\n".join([f"<div><p><strong>{escape(audit.verdict)}</strong></p>", *shown, "</div>"])
+
+
+def _table(table: pd.DataFrame) -> str:
+    return str(table.head(_SHOWN).to_html(index=False, escape=True, border=0, na_rep="", float_format="{:.4g}".format))

@@ -38,9 +38,12 @@ class Problem:
         return np.stack([self.omega.argmax(p) for p in self.P])
 
     def white_box(self, **parameters: Any) -> oe.WhiteBoxEnsemble:
+        """Fit the paper's algorithm, unless another validation is given."""
+        parameters = {"validation": None, **parameters}
         return oe.WhiteBoxEnsemble(self.models, self.omega, **parameters).fit(self.X, self.Y)
 
     def black_box(self, **parameters: Any) -> oe.BlackBoxEnsemble:
+        parameters = {"validation": None, **parameters}
         return oe.BlackBoxEnsemble(self.policies, self.omega, **parameters).fit(self.X, self.Y)
 
 

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConve
 PROBLEM = random_problem(0, n=40)
 N, D = PROBLEM.Y.shape
 BOTH = pytest.mark.parametrize("kind", [oe.WhiteBoxEnsemble, oe.BlackBoxEnsemble])
-QUICK: dict[str, Any] = {"alpha": 0.05, "bucket_width": 0.25}
+QUICK: dict[str, Any] = {"alpha": 0.05, "bucket_width": 0.25, "validation": None}
 
 
 def members(kind: type, problem: Problem = PROBLEM) -> list[tuple[str, Any]]:
@@ -199,8 +199,10 @@ def test_init_may_not_be_an_array() -> None:
 def test_what_is_small_depends_on_the_range(scale: float) -> None:
     omega = feasible.Box(np.zeros(3), np.full(3, scale))
     inside = omega.argmax(PROBLEM.P[0])
-    oe.BlackBoxEnsemble([("rounded", lambda X: inside[X] * (1 + 1e-15))], omega, alpha=0.1).fit(PROBLEM.X, PROBLEM.Y)
-    twice = oe.BlackBoxEnsemble([("twice", lambda X: 2 * inside[X])], omega, alpha=0.1)
+    oe.BlackBoxEnsemble([("rounded", lambda X: inside[X] * (1 + 1e-15))], omega, alpha=0.1, validation=None).fit(
+        PROBLEM.X, PROBLEM.Y
+    )
+    twice = oe.BlackBoxEnsemble([("twice", lambda X: 2 * inside[X])], omega, alpha=0.1, validation=None)
     with pytest.raises(InfeasibleActionError, match=r"outside the feasible set.*if it is a model, give its policy"):
         twice.fit(PROBLEM.X, PROBLEM.Y)
 
@@ -234,7 +236,7 @@ def test_members_that_were_trained_on_these_rows_are_noticed() -> None:
     X = rng.normal(size=(300, 4))
     Y = X[:, :2] + rng.normal(size=(300, 2))
     forest = RandomForestRegressor(50, oob_score=True, random_state=0).fit(X[:150], Y[:150])
-    ensemble = oe.WhiteBoxEnsemble([("forest", forest)], oe.feasible.Simplex(2))
+    ensemble = oe.WhiteBoxEnsemble([("forest", forest)], oe.feasible.Simplex(2), validation=None)
     with pytest.warns(UserWarning, match="'forest' explains 0.* look like the rows it was trained on. Fit.*other rows"):
         ensemble.fit(X[:150], Y[:150])
     ensemble.fit(X[150:], Y[150:])  # on other rows it has nothing to say
@@ -254,7 +256,7 @@ def test_no_rows_give_no_decisions(kind: Any) -> None:
 def test_members_must_be_pairs(kind: Any) -> None:
     what, one = ("models", "model") if kind is oe.WhiteBoxEnsemble else ("policies", "policy")
     for wrong in (5, "ab", [("a",)], [members(kind)[0][1]], None):
-        ensemble = kind(wrong, PROBLEM.omega)
+        ensemble = kind(wrong, PROBLEM.omega, validation=None)
         refused(ensemble, PROBLEM.X, PROBLEM.Y, rf"{what} must be a list of \(name, {one}\) pairs; got")
     nothing: list[Any] = [[], {}, ()]
     for empty in nothing:
@@ -446,19 +448,22 @@ def test_bucket_width_must_divide_one_and_the_hint_does(width: float, count: int
     [
         ("schedule", "frozzen", "schedule must be one of 'frozen'.*got 'frozzen'. Did you mean 'frozen'?"),
         ("schedule", "round_robin", "got 'round_robin'. Did you mean 'round-robin'?"),
-        ("schedule", None, "schedule must be one of 'frozen', 'joint', 'round-robin'; got None"),
+        ("schedule", 3, "schedule must be one of 'frozen', 'joint', 'round-robin', None; got 3"),
         ("sense", "maximum", "sense must be one of 'max', 'min'; got 'maximum'. Did you mean 'max'?"),
         ("sense", "minimize", "sense must be one of 'max', 'min'; got 'minimize'. Did you mean 'min'?"),
         ("sense", 1, "sense must be one of 'max', 'min'; got 1"),
-        ("validation", "auto", "validation must be None; got 'auto'"),
-        ("validation", 0.2, "validation must be None; got 0.2"),
+        ("validation", "auto", "validation must be one of 'cv', None; got 'auto'"),
+        ("validation", 0.2, "validation must be one of 'cv', None; got 0.2"),
         ("shrinkage", 1.0, r"shrinkage is for schedule='joint'; got schedule='frozen'\. Leave it at 0"),
         ("shrinkage", -1.0, "shrinkage must be a finite number at least 0; got -1"),
         ("shrinkage", np.nan, "shrinkage must be a finite number at least 0; got nan"),
         ("shrinkage", "much", "shrinkage must be a finite number at least 0; got 'much'"),
         ("max_rounds", -1, "max_rounds must be a whole number at least 0; got -1"),
         ("max_rounds", 2.5, "max_rounds must be a whole number at least 0; got 2.5"),
-        ("schedule", np.array(["frozen"]), "schedule must be one of 'frozen', 'joint', 'round-robin'; got"),
+        ("schedule", np.array(["frozen"]), "schedule must be one of 'frozen', 'joint', 'round-robin', None; got"),
+        ("min_cell", 0, "min_cell must be a whole number at least 1; got 0"),
+        ("min_cell", 7.5, "min_cell must be a whole number at least 1; got 7.5"),
+        ("min_cell", "fifty", "min_cell must be a whole number at least 1; got 'fifty'"),
         ("bucket_width", True, "bucket_width must lie in"),
         ("max_rounds", "many", "max_rounds must be a whole number at least 0; got 'many'"),
     ],

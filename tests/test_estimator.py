@@ -47,7 +47,7 @@ OPTIONS: list[dict[str, Any]] = [
 SCHEDULES = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
 SENSES = pytest.mark.parametrize("sense", ["max", "min"])
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
-COMMON: dict[str, Any] = {"alpha": 0.02, "bucket_width": 0.25, "max_rounds": 200}
+COMMON: dict[str, Any] = {"alpha": 0.02, "bucket_width": 0.25, "max_rounds": 200, "validation": None}
 
 
 def members(kind: type, problem: Problem) -> list[tuple[str, Any]]:
@@ -151,11 +151,11 @@ def test_clone_keeps_fitted_models_fitted() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, 2)), rng.normal(size=(30, 3))
     model = LinearRegression().fit(X, Y)
-    copy = clone(oe.WhiteBoxEnsemble([("a", model)], feasible.Simplex(3)))
+    copy = clone(oe.WhiteBoxEnsemble([("a", model)], feasible.Simplex(3), validation=None))
     assert copy.models[0][1] is model
     assert hasattr(model, "coef_")
-    inner = oe.WhiteBoxEnsemble([("a", model)], feasible.Simplex(3)).fit(X, Y)
-    outer = clone(oe.BlackBoxEnsemble([("inner", inner)], feasible.Simplex(3))).fit(X, Y)
+    inner = oe.WhiteBoxEnsemble([("a", model)], feasible.Simplex(3), validation=None).fit(X, Y)
+    outer = clone(oe.BlackBoxEnsemble([("inner", inner)], feasible.Simplex(3), validation=None)).fit(X, Y)
     assert outer.policies[0][1] is inner
     assert outer.names_ == ["inner", "own"]
 
@@ -233,7 +233,7 @@ def test_greater_scores_are_better() -> None:
     """Knowing the labels scores more than knowing nothing, whether they are payoffs or costs."""
     for sense in ("max", "min"):
         scores = [
-            oe.WhiteBoxEnsemble([("a", lookup(P))], PROBLEM.omega, sense=sense, alpha=5.0)
+            oe.WhiteBoxEnsemble([("a", lookup(P))], PROBLEM.omega, sense=sense, alpha=5.0, validation=None)
             .fit(PROBLEM.X, PROBLEM.Y)
             .score(PROBLEM.X, PROBLEM.Y)
             for P in (PROBLEM.Y, -PROBLEM.Y)
@@ -252,7 +252,7 @@ def linear_problem() -> tuple[Floats, Floats, list[tuple[str, Any]]]:
 
 def test_pipeline() -> None:
     X, Y, models = linear_problem()
-    ensemble = oe.WhiteBoxEnsemble(models, feasible.Simplex(3), alpha=0.05)
+    ensemble = oe.WhiteBoxEnsemble(models, feasible.Simplex(3), alpha=0.05, validation=None)
     pipeline = Pipeline([("scale", StandardScaler()), ("ensemble", ensemble)]).fit(X, Y)
     by_hand = clone(ensemble).fit(StandardScaler().fit_transform(X), Y)
     np.testing.assert_array_equal(pipeline.predict(X), by_hand.predict(StandardScaler().fit_transform(X)))
@@ -359,7 +359,7 @@ def test_models_fitted_on_their_own_training_rows_are_noticed() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(80, 3)), rng.normal(size=(80, 3))
     forest = RandomForestRegressor(20, oob_score=True, random_state=0).fit(X, Y)
-    ensemble = oe.WhiteBoxEnsemble([("forest", forest)], feasible.Simplex(3), alpha=0.2)
+    ensemble = oe.WhiteBoxEnsemble([("forest", forest)], feasible.Simplex(3), alpha=0.2, validation=None)
     with pytest.warns(
         UserWarning, match=r"model 'forest' explains .* look like the rows it was trained on. Fit the ens"
     ):
@@ -558,7 +558,7 @@ def test_extend(what: str, options: dict[str, Any]) -> None:
 
 def test_extending_takes_fewer_patches_than_starting_over() -> None:
     problem = random_problem(17, n=400, k=3)
-    parameters: dict[str, Any] = {"alpha": 0.01, "bucket_width": 0.25}
+    parameters: dict[str, Any] = {"alpha": 0.01, "bucket_width": 0.25, "validation": None}
     whole = problem.black_box(**parameters)
     ensemble = oe.BlackBoxEnsemble(problem.policies[:2], problem.omega, **parameters).fit(problem.X, problem.Y)
     ensemble.extend(policies=problem.policies[2:])
@@ -595,7 +595,9 @@ def test_extending_by_rows_of_a_new_group() -> None:
 def test_extending_conditionally() -> None:
     problem = random_problem(19, n=80, k=2)
     count = 2
-    ensemble = oe.BlackBoxEnsemble(problem.policies[:1], problem.omega, conditional=True, alpha=0.03, bucket_width=0.5)
+    ensemble = oe.BlackBoxEnsemble(
+        problem.policies[:1], problem.omega, conditional=True, alpha=0.03, bucket_width=0.5, validation=None
+    )
     ensemble.fit(problem.X, problem.Y).extend(policies=problem.policies[1:])
     assert ensemble.converged_
     residual = problem.Y - ensemble.predict(problem.X)

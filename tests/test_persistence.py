@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConve
 PROBLEM = random_problem(1, n=40)
 MEMBERS: dict[str, Any] = {"models": dict(PROBLEM.models)}
 POLICIES: dict[str, Any] = {"policies": dict(PROBLEM.policies)}
-QUICK: dict[str, Any] = {"alpha": 0.02, "bucket_width": 0.25, "max_rounds": 50}
+QUICK: dict[str, Any] = {"alpha": 0.02, "bucket_width": 0.25, "max_rounds": 50, "validation": None}
 PARTS = ["manifest.json", "ensemble.json", "arrays.npz"]
 
 
@@ -147,7 +147,7 @@ def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
 def test_whole_numbers(tmp_path: Path) -> None:
     omega = feasible.MixedInteger(A_ub=[[1.0, 2.0, 3.0]], b_ub=[3.5], integer=[0, 1])
     X = PROBLEM.X[:10]
-    ensemble = oe.WhiteBoxEnsemble(PROBLEM.models[:1], omega, max_rounds=1).fit(X, PROBLEM.Y[:10])
+    ensemble = oe.WhiteBoxEnsemble(PROBLEM.models[:1], omega, max_rounds=1, validation=None).fit(X, PROBLEM.Y[:10])
     ensemble.save(tmp_path / "whole.oe")
     loaded = oe.load(tmp_path / "whole.oe", models=dict(PROBLEM.models[:1]))
     np.testing.assert_array_equal(loaded.feasible.integer, [True, True, False])
@@ -265,7 +265,9 @@ def test_numpy_parameters_and_odd_names(tmp_path: Path) -> None:
         "alpha": np.float32(0.25),
         "bucket_width": np.float64(0.25),
         "max_rounds": np.int64(9),
+        "min_cell": np.int16(2),
         "M": np.int8(9),
+        "validation": None,
     }
     ensemble = oe.WhiteBoxEnsemble(odd, PROBLEM.omega, **parameters).fit(PROBLEM.X, PROBLEM.Y)
     round_trip(ensemble, PROBLEM.X, tmp_path, models=odd)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
 
@@ -15,24 +14,34 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from optensemble._evidence import Setting, observe
+from optensemble._crossfit import Replies, Stage, Study, cross_validate
+from optensemble._deciding import play
+from optensemble._evidence import Setting, audited_partitions, observe, why_stopped
 from optensemble._exact import row_dots
+from optensemble._forecasting import Forecaster, learn_simple
+from optensemble._promise import Promise, Record
+from optensemble._sampling import Sampling
+from optensemble._terms import Terms
+from optensemble._threads import one_blas_thread
 from optensemble._types import Floats, Indices
 from optensemble._validation import (
     as_labels,
-    bucket_count,
-    group_columns,
+    number_labels,
     require_choice,
     require_number,
     require_resolution,
     require_rows,
     row_count,
+    row_labels,
 )
-from optensemble.debiasing import SCHEDULES, PatchLog, Run, debias, replay, worst_violation
-from optensemble.events import Buckets, Grouping, Layout
+from optensemble._view import View
+from optensemble.audit import Audit, Observed, audit, fingerprints
+from optensemble.debiasing import PatchLog, Run, count_thin, replay, walk, worst_violation
+from optensemble.events import Grouping, Layout
 from optensemble.exceptions import InputError, NotConvergedWarning, NotFittedError
 from optensemble.feasible import FeasibleSet
 from optensemble.history import Recorder, history_frame
+from optensemble.planning import MINIMUM_ROWS
 from optensemble.situation import Situation
 
 Callback = Callable[[int, float], None]
@@ -60,36 +69,6 @@ class Answer:
     predictions: Floats
 
 
-@dataclass(frozen=True)
-class Terms:
-    """The parameters of a fit, on which every answer depends: parameters set later wait for the next fit."""
-
-    feasible: FeasibleSet
-    sense: str
-    bucket_width: float
-    groups: Any
-    alpha: float
-    schedule: str
-    max_rounds: int | None
-    shrinkage: float
-    M: float | None
-    validation: None
-
-    @property
-    def sign(self) -> float:
-        """Return 1 to maximise, -1 to minimise."""
-        return 1.0 if self.sense == "max" else -1.0
-
-    @property
-    def buckets(self) -> Buckets:
-        """Return the bucketing of the set's actions."""
-        return Buckets(self.feasible.lower, self.feasible.upper, bucket_count(self.bucket_width))
-
-    def group_labels(self, X: Any) -> list[list[Any]]:
-        """Return the columns of group labels of the rows of X."""
-        return group_columns(X, self.groups, row_count(X))
-
-
 class Ensemble(BaseEstimator, ABC):
     """The common ground of :class:`WhiteBoxEnsemble` and :class:`BlackBoxEnsemble`; not to be used itself."""
 
@@ -97,14 +76,18 @@ class Ensemble(BaseEstimator, ABC):
     sense: str
     alpha: float
     bucket_width: float
-    schedule: str
+    schedule: str | None
     max_rounds: int | None
-    shrinkage: float
+    shrinkage: float | None
+    min_cell: int | None
     groups: Any
     M: float | None
-    validation: None
+    validation: str | None
 
     terms_: Terms
+    schedule_: str
+    shrinkage_: float
+    min_cell_: int
     members_: list[tuple[str, Any]]
     names_: list[str]
     log_: tuple[PatchLog, ...]
@@ -115,18 +98,26 @@ class Ensemble(BaseEstimator, ABC):
     n_rounds_: int
     n_patches_: Indices
     n_solves_: int
+    n_thin_: int
     converged_: bool
     stopped_: str
     worst_violation_: float
     history_: pd.DataFrame
     guarantees_: pd.DataFrame
+    validation_: pd.DataFrame
+    record_: Record
+    fingerprints_: npt.NDArray[np.uint64]
+    _rows: list[tuple[Any, Floats]]
+    _stages: list[Stage]
+    _seed: int | None
+    _forecaster: Forecaster | None
 
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X, from one replay of the corrections."""
         situation = self._replayed(X)
         return Answer(
             actions=situation.taken(situation.actions),
-            promised=situation.taken(situation.assessed),
+            promised=self._promised(situation),
             chosen=situation.choice,
             predictions=situation.behind(),
         )
@@ -136,8 +127,69 @@ class Ensemble(BaseEstimator, ABC):
         return self.answer(X).actions
 
     def self_assess(self, X: Any) -> Floats:
-        """Return the payoff promised for every row of X, in the user's units and sense."""
+        """Return the payoff promised for every row of X, in the user's units and sense.
+
+        With ``validation="cv"`` it is what can be believed: corrected by the out-of-fold record. With
+        ``validation=None`` it is the algorithm's own, which is honest on the fitting rows alone; see :meth:`promise`.
+        """
         return self.answer(X).promised
+
+    def promise(self, X: Any) -> Promise:
+        """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them.
+
+        It rests on a record of rows that corrections were not learned from. With ``validation="cv"`` the fit left
+        one. With ``validation=None`` the first call makes it, by debiasing anew without each of the folds in turn:
+        this takes as long as some ten fits, and the rows fitted on must be as they were. Where there can be no
+        record, below 100 rows or after loading a file without one, the interval is infinite and ``note`` says why.
+        """
+        return self._promise(self._replayed(X))
+
+    def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
+        """Judge the ensemble on rows of known labels that it was not fitted on.
+
+        Parameters
+        ----------
+        X, Y
+            The rows and their labels.
+        time_ordered
+            Whether the rows are in time order; by default as the rows fitted on were.
+        groups
+            If rows of the same label belong together (a customer, a day): a label for every row, or a column of X.
+
+        Returns
+        -------
+        Promised beside realised payoff, biases and regrets, with intervals. Its rivals are the members as they were
+        given, and what anyone would make of them: average, stack, ridge, and the mean label; its arms are whom the
+        ensemble may follow, corrected.
+        """
+        require_choice(time_ordered, "time_ordered", [None, True, False])
+        self._require_fitted()
+        terms = self.terms_
+        labels = as_labels(Y, row_count(X), terms.feasible.dimension, None)
+        replies = self._ask([X])
+        seen = int(np.isin(fingerprints(*replies.said, labels), self.fingerprints_).sum())
+        before = terms.situation(replies)
+        given = before.actions[:-1] if before.given else before.actions
+        rivals = {name: row_dots(actions, labels) for (name, _), actions in zip(self.members_, given, strict=True)}
+        for name, actions in self._simple_policies(replies, given).items():
+            rivals.setdefault(name, row_dots(actions, labels))
+        situation = self._replay(before)
+        observed = Observed(
+            promised=self._promised(situation),
+            realised=row_dots(situation.taken(situation.actions), labels),
+            interval=self._promise(situation),
+            names=list(self.names_),
+            chosen=situation.choice,
+            arms=np.stack([row_dots(actions, labels) for actions in situation.actions]),
+            rivals=rivals,
+            residuals=labels - situation.behind(),
+            partitions=audited_partitions(situation, terms.buckets, self.grouping_, self.names_),
+            sign=terms.sign,
+            time_ordered=self.time_ordered_ if time_ordered is None else bool(time_ordered),
+            clusters=None if groups is None else number_labels(row_labels(groups, X, len(labels))),
+            seen=seen,
+        )
+        return audit(observed)
 
     def choose(self, X: Any) -> Indices:
         """Return for every row of X whom the ensemble follows, as an index into ``names_``."""
@@ -180,15 +232,7 @@ class Ensemble(BaseEstimator, ABC):
         looks = [0, *rounds]
         if sorted(looks) != looks:
             raise InputError(f"rounds must be at least 0 and ascend; got {looks[1:]}.")
-        return self._walk(self._begin(X), looks)
-
-    def _walk(self, situation: Situation, looks: list[int]) -> Iterator[Situation]:
-        for done, after in pairwise(looks):
-            begun = 0
-            for log in self.log_:
-                replay(situation, log, max(done - begun, 0), max(after - begun, 0))
-                begun += len(log.rounds)
-            yield situation
+        return walk(self._begin(X), self.log_, looks[1:])
 
     def __sklearn_clone__(self) -> Self:
         # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
@@ -200,104 +244,169 @@ class Ensemble(BaseEstimator, ABC):
     # Before the loop
 
     @abstractmethod
+    def _ask(self, batches: Sequence[Any]) -> Replies:
+        """Ask all members about the rows of all batches, one after the other."""
+
+    @abstractmethod
+    def _layout(self) -> Layout:
+        """Return the cells to be consistent on."""
+
+    @abstractmethod
+    def _tabulate(self, situation: Situation, labels: Floats, setting: Setting) -> None:
+        """Learn the tables of guarantees."""
+
+    @property
+    def _from_mean(self) -> bool:
+        """Whether the model begins as the mean of the labels it is fitted on."""
+        return False
+
     def _begin(self, X: Any) -> Situation:
         """Return the situation before any correction."""
+        return self.terms_.situation(self._ask([X]))
 
-    def _replayed(self, X: Any) -> Situation:
-        self._require_fitted()
-        situation = self._begin(X)
+    def _replay(self, situation: Situation) -> Situation:
         for log in self.log_:
             replay(situation, log)
         return situation
+
+    def _replayed(self, X: Any) -> Situation:
+        self._require_fitted()
+        return self._replay(self._begin(X))
+
+    def _promised(self, situation: Situation) -> Floats:
+        """Return what can be believed of every row, if that was learned; otherwise the algorithm's own assessment."""
+        raw: Floats = situation.taken(situation.assessed)
+        return self.record_.correct(raw) if self.terms_.validated else raw
+
+    def _promise(self, situation: Situation) -> Promise:
+        raw: Floats = situation.taken(situation.assessed)
+        require_rows(len(raw), 1)
+        missing = "" if hasattr(self, "record_") else self._cross_fit()
+        if not missing:
+            return self.record_.promise(raw)
+        return Promise(
+            mean=float(raw.mean()),
+            low=-np.inf,
+            high=np.inf,
+            rows=len(raw),
+            rely_on=-self.terms_.sign * np.inf,
+            time_ordered=self.time_ordered_,
+            note=f"{missing}: nothing is known of other rows. Judge it by audit(X, Y) on rows of known labels",
+        )
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "log_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
 
-    def _prepare(self, X: Any, Y: Any, time_ordered: bool) -> tuple[Self, Floats]:
-        """Check what can be checked beforehand; return a copy to fit, so that a failure loses nothing, and labels."""
+    def _prepare(self, X: Any, Y: Any, time_ordered: bool, random_state: int | None) -> Self:
+        """Check what can be checked beforehand, and return a copy to fit, so that a failure loses nothing."""
         self._check_parameters()
         require_choice(time_ordered, "time_ordered", [True, False])
+        if random_state is not None:
+            require_number(random_state, "random_state", at_least=0, whole=True)
         n = row_count(X)
         require_rows(n)
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
         fitted = self.__sklearn_clone__()
-        fitted._take_terms()
+        fitted.terms_ = Terms.of(self)
+        fitted.terms_.require_enough(n)
         fitted.grouping_, fitted.time_ordered_ = fitted._learn_groups(X), time_ordered
-        return fitted, labels
-
-    def _take_terms(self) -> None:
-        self.terms_ = Terms(**{field.name: getattr(self, field.name) for field in fields(Terms)})
+        fitted.log_, fitted._stages, fitted._seed = (), [], random_state
+        fitted._rows, fitted._forecaster = [(X, labels.copy())], None
+        return fitted
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.feasible, FeasibleSet):
-            raise InputError(
-                f"feasible must be a set from optensemble.feasible; got {type(self.feasible).__name__}. Wrap a "
-                "function of your own as feasible.Oracle(function, dimension). One set serves all rows."
-            )
-        require_choice(self.sense, "sense", ["max", "min"])
-        require_choice(self.schedule, "schedule", list(SCHEDULES))
-        require_choice(self.validation, "validation", [None])
-        require_number(self.alpha, "alpha", above=0)
-        require_number(self.shrinkage, "shrinkage", at_least=0)
-        bucket_count(self.bucket_width)
-        if self.shrinkage > 0 and self.schedule != "joint":
-            raise InputError(f"shrinkage is for schedule='joint'; got schedule={self.schedule!r}. Leave it at 0.")
-        if self.max_rounds is not None:
-            require_number(self.max_rounds, "max_rounds", at_least=0, whole=True)
-        if self.M is not None:
-            require_number(self.M, "M", above=0)
+        Terms.of(self).check()
 
     def _learn_groups(self, X: Any, known: Grouping | None = None) -> Grouping | None:
         if self.terms_.groups is None:
             return None
         return (known or Grouping(())).learn(self.terms_.group_labels(X))
 
-    def _group_parts(self, X: Any) -> npt.NDArray[np.int32] | None:
-        return None if self.grouping_ is None else self.grouping_(self.terms_.group_labels(X))
+    def _group_parts(self, batches: Sequence[Any]) -> npt.NDArray[np.int32] | None:
+        if self.grouping_ is None:
+            return None
+        return np.concatenate([self.grouping_(self.terms_.group_labels(X)) for X in batches], axis=1)
 
     @property
     def _group_sizes(self) -> tuple[int, ...]:
         return () if self.grouping_ is None else self.grouping_.sizes
 
+    def _simple_policies(self, replies: Replies, actions: Floats) -> dict[str, Floats]:
+        """Return what average, stack, ridge and the mean label, learned on the fitting rows, would do."""
+        forecaster, omega = self._learn_simple(), self.terms_.feasible
+        if forecaster is None:
+            return {}
+        view = self._view(replies, actions, forecaster.scale)
+        with one_blas_thread():
+            forecasts = forecaster(view, omega, self.terms_.buckets)
+        return play(view, forecasts, omega)
+
+    def _learn_simple(self) -> Forecaster | None:
+        """Learn them when they are first asked for; None where the fitting rows are gone or too few."""
+        if self._forecaster is None and self._rows and self.n_rows_ >= MINIMUM_ROWS:
+            labels, replies = self.terms_.sign * self._all_labels(), self._ask_all()
+            actions = self.terms_.situation(replies).actions[: len(self.members_)]
+            view = self._view(replies, actions, labels.std(axis=0))
+            parts = Sampling(self.time_ordered_).folds(len(labels), self._seed)
+            with one_blas_thread():
+                self._forecaster = learn_simple(view, labels, parts)
+        return self._forecaster
+
+    def _view(self, replies: Replies, actions: Floats, scale: Floats) -> View:
+        none = np.empty((0, *actions.shape[1:]))
+        return View(none if replies.actions is not None else self.terms_.sign * replies.predictions, actions, scale)
+
     # The loop, and after it
 
-    def _debias(self, situation: Situation, labels: Floats, layout: Layout, callback: Callback | None) -> Run:
-        terms = self.terms_
-        require_resolution(terms.alpha, labels, situation.predictions)
-        return debias(
-            situation,
-            labels,
-            layout,
-            schedule=terms.schedule,
-            alpha=float(terms.alpha),
-            max_rounds=terms.max_rounds,
-            shrinkage=float(terms.shrinkage),
-            callback=callback,
-        )
+    def _ask_all(self) -> Replies:
+        return self._ask([X for X, _ in self._rows])
 
-    def _conclude(self, situation: Situation, labels: Floats, layout: Layout, run: Run) -> Setting:
+    def _all_labels(self) -> Floats:
+        return self._rows[0][1] if len(self._rows) == 1 else np.concatenate([labels for _, labels in self._rows])
+
+    def _learn(self, fitted: Self, replies: Replies, callback: Callback | None) -> Run:
+        """Debias on all rows from where the log has come to, and become what was fitted."""
+        terms, labels = fitted.terms_, fitted._all_labels()
+        require_resolution(terms.alpha, labels, replies.predictions)
+        fitted.fingerprints_ = fitted._add_fingerprints(fingerprints(*replies.said, labels))
+        stage = terms.stage(fitted._layout(), len(labels))
+        if terms.validated:
+            stage = fitted._validate(replies, labels, stage)
+        situation = fitted._replay(terms.situation(replies))
+        run = stage.debias(situation, labels, callback)
+        if run.interrupted and terms.validated:
+            raise KeyboardInterrupt  # the record is one of all rounds
+        fitted.log_ = (*fitted.log_, run.log)
+        fitted._stages = [*fitted._stages, stage._replace(rounds=len(run.log.rounds))]
+        if run.interrupted:
+            situation = fitted._replay(terms.situation(fitted._ask_all()))  # the last round may be half done
+        fitted._tabulate(situation, labels, fitted._conclude(situation, labels, stage, run))
+        self._become(fitted)
+        return run
+
+    def _become(self, fitted: Self) -> None:
+        for name in [name for name in vars(self) if name.endswith("_") and name not in vars(fitted)]:
+            delattr(self, name)  # learned by an earlier fit
+        self.__dict__.update(fitted.__dict__)
+
+    def _conclude(self, situation: Situation, labels: Floats, stage: Stage, run: Run) -> Setting:
         """Learn how it went; what the guarantees are a function of is returned."""
         terms = self.terms_
-        self.worst_violation_ = worst_violation(situation, labels, layout)
+        self.schedule_, self.shrinkage_, self.min_cell_ = stage.schedule, stage.shrinkage, stage.min_cell
+        self.worst_violation_ = worst_violation(situation, labels, stage.layout, stage.min_cell)
         self.converged_ = bool(self.worst_violation_ <= terms.alpha)
-        self.stopped_ = self._reason(run)
+        self.n_thin_, occupied = count_thin(situation, stage.layout, stage.min_cell)
+        tried = len(self.validation_) if terms.validated else None
+        self.stopped_ = why_stopped(run, self.worst_violation_, stage, self.n_thin_, occupied, tried)
         entries = [*run.history, Recorder(situation, labels).entry(self.worst_violation_)]
         self.history_ = history_frame(entries, self.names_, self.names_[situation.given :])
         self.M_ = float(np.abs(labels).max()) if terms.M is None else float(terms.M)
         self.n_rows_, self.n_rounds_ = len(labels), len(run.log.rounds)
         self.n_patches_, self.n_solves_ = run.patches, situation.solves
-        return observe(situation, run, self.history_, terms.feasible, terms.alpha, terms.bucket_width, self.M_)
-
-    def _reason(self, run: Run) -> str:
-        if self.converged_:
-            return "every cell is within alpha"
-        left = f"the worst violation left is {self.worst_violation_:.3g}, above alpha={self.terms_.alpha:g}"
-        if run.interrupted:
-            return f"interrupted after {len(run.log.rounds)} rounds; {left}"
-        if run.finished:
-            return f"a full cycle saw no violation above alpha, but its own patches brought one back; {left}"
-        return f"max_rounds={len(run.log.rounds)} reached; {left}"
+        # the lemmas speak of all cells, those that were left out too
+        worst = worst_violation(situation, labels, stage.layout) if self.n_thin_ else self.worst_violation_
+        return observe(situation, run, self.history_, terms.feasible, terms.alpha, terms.bucket_width, self.M_, worst)
 
     def _announce(self, run: Run) -> None:
         """Warn of what the user should know, and pass on an interrupt once everything is in its place."""
@@ -310,8 +419,43 @@ class Ensemble(BaseEstimator, ABC):
                 UserWarning,
                 stacklevel=3,
             )
-        if not self.converged_:
+        if not self.converged_ and not self.terms_.validated:
             advice = (
                 "Take a smaller alpha, or schedule='frozen'" if run.finished else "Allow more rounds, or more alpha"
             )
             warnings.warn(f"debiasing did not converge: {self.stopped_}. {advice}.", NotConvergedWarning, stacklevel=3)
+
+    # Out of fold
+
+    def _study(self, replies: Replies, labels: Floats) -> Study:
+        sampling = Sampling(self.time_ordered_)
+        return Study(replies, labels, self.terms_.situation, self._from_mean, sampling, self._seed)
+
+    def _validate(self, replies: Replies, labels: Floats, stage: Stage) -> Stage:
+        """Learn out of fold how much to shrink and how many rounds to make, and what the outcome may promise."""
+        terms = self.terms_
+        choice = cross_validate(self._study(replies, labels), stage, terms.shrinkages(stage), terms.sign)
+        self.validation_ = choice.table
+        self.record_ = Record(choice.promised, choice.realised, terms.sign, self.time_ordered_, curse=choice.curse)
+        return stage._replace(shrinkage=choice.shrinkage, rounds=choice.rounds)
+
+    def _cross_fit(self) -> str:
+        """Record what the fit does out of fold; return why that cannot be, or nothing."""
+        labels = self._all_labels() if self._rows else np.empty((0, 0))
+        if not self._knows_its_rows:
+            return "the rows it was fitted on are not in its file"
+        if len(labels) < MINIMUM_ROWS:
+            return f"it was fitted on {len(labels)} rows, and below {MINIMUM_ROWS} nothing can be judged out of fold"
+        replies = self._ask_all()
+        if not np.array_equal(fingerprints(*replies.said, labels), self.fingerprints_):
+            return "the rows it was fitted on have changed since"
+        _, promised, realised = self._study(replies, labels).out_of_fold(self._stages)
+        self.record_ = Record(promised[-1], realised[-1], self.terms_.sign, self.time_ordered_)
+        return ""
+
+    @property
+    def _knows_its_rows(self) -> bool:
+        return len(self._stages) == len(self.log_)
+
+    def _add_fingerprints(self, found: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        return found if self._knows_its_rows else np.concatenate([self.fingerprints_, found])

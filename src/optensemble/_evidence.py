@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from optensemble import guarantees
+from optensemble._crossfit import Stage
 from optensemble._exact import cell_sums, row_dots
-from optensemble._types import Floats
+from optensemble._types import Floats, Indices
 from optensemble.debiasing import Run
 from optensemble.events import Buckets, Grouping
 from optensemble.feasible import FeasibleSet
@@ -51,9 +52,16 @@ class Setting:
 
 
 def observe(
-    situation: Situation, run: Run, history: pd.DataFrame, omega: FeasibleSet, alpha: float, width: float, M: float
+    situation: Situation,
+    run: Run,
+    history: pd.DataFrame,
+    omega: FeasibleSet,
+    alpha: float,
+    width: float,
+    M: float,
+    worst: float,
 ) -> Setting:
-    """Gather what the bounds are a function of, from a fit and the history it left."""
+    """Gather what the bounds are a function of, from a fit and the history it left; ``worst`` is over all cells."""
     errors = history.filter(like="squared_error_").to_numpy()
     violation = history["worst_violation"].to_numpy()
     return Setting(
@@ -68,9 +76,29 @@ def observe(
         drop=run.drop,
         patches=run.patches.tolist(),
         rounds=int((violation[:-1] > alpha).sum()),
-        consistent=bool(violation[-1] <= alpha),
+        consistent=worst <= alpha,
         exact=run.exact,
     )
+
+
+def why_stopped(run: Run, worst: float, stage: Stage, thin: int, occupied: int, tried: int | None) -> str:
+    """Say why a fit ended where it did; ``tried`` counts the candidates of a cross-validation, if there was one."""
+    rounds, least = len(run.log.rounds), stage.min_cell
+    left = f"the worst violation left is {worst:.3g}, above alpha={stage.alpha:g}"
+    if tried and tried > 1 and rounds == 0:
+        reason = "no correction earned more out of fold than none"
+    elif worst <= stage.alpha:
+        reason = f"every cell {f'of at least {least} rows ' if thin else ''}is within alpha"
+    elif tried and tried > 1:
+        reason = f"of all that was tried, {rounds} round{'s' if rounds > 1 else ''} earned most out of fold; {left}"
+    elif run.interrupted:
+        reason = f"interrupted after {rounds} rounds; {left}"
+    elif run.finished:
+        reason = f"a full cycle saw no violation above alpha, but its own patches brought one back; {left}"
+    else:
+        reason = f"max_rounds={rounds} reached; {left}"
+    left_out = f" ({thin:,} of {occupied:,} cells have fewer than {least} rows and were left as they are)"
+    return reason + (left_out if thin else "")
 
 
 def white_box_table(
@@ -134,9 +162,12 @@ def conditional_utility(
     buckets: Buckets,
     grouping: Grouping | None,
     *,
-    guaranteed: bool,
+    conditional: bool,
 ) -> pd.DataFrame:
-    """Compare the ensemble with the best given policy on every level set and group that has rows (Lemma 10)."""
+    """Compare the ensemble with the best given policy on every level set and group that has rows (Lemma 10).
+
+    This is guaranteed where ``conditional`` cells were among those within α.
+    """
     realised = sign * np.stack([row_dots(actions, labels) for actions in situation.actions])
     gain = np.ascontiguousarray((realised[:-1] - realised[-1]).T)
     parts, found = situation.parts(0), []
@@ -147,18 +178,45 @@ def conditional_utility(
             bound, observed = setting.bound(guarantees.lemma_10, probability), sums[cell, best] / counts[cell]
             found.append((titles[cell], int(counts[cell]), names[best], bound, observed))
     table = pd.DataFrame(found, columns=["cell", "rows", "policy", "bound", "observed"])
-    return table.assign(holds=table["observed"] <= table["bound"] + _rounding(setting), guaranteed=guaranteed)
+    return table.assign(
+        holds=table["observed"] <= table["bound"] + _rounding(setting), guaranteed=conditional and setting.consistent
+    )
 
 
 def _partitions(buckets: Buckets, grouping: Grouping | None, policies: list[str]) -> Iterator[tuple[int, list[str]]]:
     """List the partitions of a black box that are conditioned on, and name their parts; ``d`` is the winner's."""
     d = len(buckets.lower)
     yield from ((j, [f"own action[{j}] {bucket}" for bucket in buckets.names(j)]) for j in range(d))
-    values = () if grouping is None else grouping.values
-    for column, known in enumerate(values):
-        yield d + 1 + column, [f"group {value!r}" for value in (*known, "other")]
-    for number, (policy, j) in enumerate(product(policies, range(d)), start=d + 1 + len(values)):
+    groups = list(_group_partitions(d, grouping))
+    yield from groups
+    for number, (policy, j) in enumerate(product(policies, range(d)), start=d + 1 + len(groups)):
         yield number, [f"action[{j}] of {policy} {bucket}" for bucket in buckets.names(j)]
+
+
+def _group_partitions(d: int, grouping: Grouping | None) -> Iterator[tuple[int, list[str]]]:
+    for column, known in enumerate(() if grouping is None else grouping.values):
+        yield d + 1 + column, [f"group {value!r}" for value in (*known, "other")]
+
+
+def audited_partitions(
+    situation: Situation, buckets: Buckets, grouping: Grouping | None, names: list[str]
+) -> list[tuple[list[str], Indices]]:
+    """Return the partitions behind the cells that decide: the names of their parts, and the part of every row.
+
+    Of a white box the level sets of the action taken, crossed with whose it is; of a black box its own and every given
+    policy's; and the user's groups.
+    """
+    parts = situation.parts(0)
+    if situation.given:
+        found = [(titles, parts[number]) for number, titles in _partitions(buckets, grouping, names[:-1])]
+    else:
+        found = [([f"{name} followed" for name in names], situation.winner)]
+        levels = buckets(situation.taken(situation.actions))
+        for j, size in enumerate(buckets.sizes):
+            titles = [f"{name} followed, action[{j}] {bucket}" for name in names for bucket in buckets.names(j)]
+            found.append((titles, situation.winner * size + levels[:, j]))
+        found += [(titles, parts[number]) for number, titles in _group_partitions(len(buckets.lower), grouping)]
+    return [(titles, part.astype(np.int64)) for titles, part in found]
 
 
 def _course(setting: Setting, names: list[str]) -> Iterator[Row]:

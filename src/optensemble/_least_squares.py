@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from scipy.linalg import eigh
-from threadpoolctl import ThreadpoolController
 
 from optensemble import _tables
 from optensemble._tables import Correction, Tables, gram, overlaps
+from optensemble._threads import one_blas_thread
 from optensemble._types import Floats
 from optensemble.events import Cells
 
@@ -17,16 +15,16 @@ from optensemble.events import Cells
 def least_squares(cells: Cells, residual: Floats, tables: Tables, shrinkage: float = 0.0) -> Correction:
     """Solve ``(G + shrinkage·I) δ = H`` at once: the limit of Algorithm 1; without shrinkage the smallest ``δ``.
 
-    Cells without rows get 0.
+    Cells that are not occupied get 0.
     """
     sums = tables.sums[tables.occupied]
     delta = np.zeros_like(tables.sums)
     if len(tables.occupied) > _tables.TABLE_LIMIT:
         delta = _conjugate_gradients(cells, tables, shrinkage)
-        product = gram(cells, delta)[tables.occupied]
+        product = gram(cells, delta, tables)[tables.occupied]
     else:
         shared = overlaps(cells, tables)
-        with _libraries().limit(limits=1, user_api="blas"):  # the same bits on one thread or many
+        with one_blas_thread():
             values, vectors = eigh(shared, driver="evd")
             null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
             inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
@@ -37,11 +35,6 @@ def least_squares(cells: Cells, residual: Floats, tables: Tables, shrinkage: flo
     return Correction(delta, 1, drop / len(residual))
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for them takes longer than most solves
-
-
 def _conjugate_gradients(cells: Cells, tables: Tables, shrinkage: float) -> Floats:
     """Solve the same equations without ever holding ``G``; from 0 the smallest solution is reached."""
     delta, residual = np.zeros_like(tables.sums), tables.sums.copy()
@@ -49,7 +42,7 @@ def _conjugate_gradients(cells: Cells, tables: Tables, shrinkage: float) -> Floa
     size = (residual**2).sum(axis=0)
     enough = 1e-13 * np.abs(tables.sums).max()
     for _ in range(2 * len(tables.occupied)):
-        product = gram(cells, direction) + shrinkage * direction
+        product = gram(cells, direction, tables) + shrinkage * direction
         curvature = (direction * product).sum(axis=0)
         step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)
         delta += step * direction

@@ -124,9 +124,27 @@ def shift(state: State, plan: Plan, member: int, cells: Indices, delta: Floats, 
 
 @njit(cache=True, nogil=True)
 def run_rounds(  # type: ignore[no-untyped-def]
-    kernel, floats, ints, rows_at_once, state, plan, rows, cycle, labels, alpha, tally, time, solves, quiet, diary
+    kernel,
+    floats,
+    ints,
+    rows_at_once,
+    state,
+    plan,
+    rows,
+    cycle,
+    labels,
+    alpha,
+    min_cell,
+    tally,
+    time,
+    solves,
+    quiet,
+    diary,
 ):
-    """Visit one (model, bucket, coordinate) after the other, and patch all cells there, whatever their size."""
+    """Visit one (model, bucket, coordinate) after the other, and patch all cells there, whatever their violation.
+
+    Only cells of fewer than ``min_cell`` rows are left as they are.
+    """
     n, d = labels.shape
     residual, cell, work = np.empty((n, d)), np.empty(n, np.int64), new_work(min(n, rows_at_once), d)
     written = solved = 0
@@ -135,7 +153,7 @@ def run_rounds(  # type: ignore[no-untyped-def]
         width, count = look(state, plan, labels, member, event, part, cell, residual)
         counts, sums = cell_sums(cell[:count], residual[:count], width)
         first = plan.offsets[event] + part * width
-        worst, length = write_down(diary, number, written, counts, sums, first, n, alpha)
+        worst, length = write_down(diary, number, written, counts, sums, first, n, alpha, min_cell)
         record(tally, state, worst, solves, diary.entries[number])
         cells, delta = diary.cells[written : written + length], diary.delta[written : written + length]
         shift(state, plan, member, cells, delta, rows)
@@ -215,11 +233,11 @@ def look(  # type: ignore[no-untyped-def]
 
 
 @inner
-def write_down(diary, number, written, counts, sums, first, n, alpha):  # type: ignore[no-untyped-def]
+def write_down(diary, number, written, counts, sums, first, n, alpha, min_cell):  # type: ignore[no-untyped-def]
     """Write the round's patches to the diary; return the worst violation seen and how many cells are patched."""
     worst, made, drop, length = 0.0, 0, 0.0, 0
     for cell in range(len(counts)):
-        if counts[cell] == 0:
+        if counts[cell] < min_cell:
             continue
         violation = 0.0
         for j in range(sums.shape[1]):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from optensemble import events
+from optensemble._crossfit import Replies
 from optensemble._ensemble import Callback, Ensemble
-from optensemble._evidence import black_box_table, conditional_utility
+from optensemble._evidence import Setting, black_box_table, conditional_utility
 from optensemble._exact import exact_mean
+from optensemble._terms import Terms
 from optensemble._types import Floats
 from optensemble._validation import (
     as_actions,
@@ -23,7 +26,7 @@ from optensemble._validation import (
     require_rows,
     row_count,
 )
-from optensemble.debiasing import Run, replay
+from optensemble.events import Layout
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.situation import Situation
@@ -37,7 +40,8 @@ class BlackBoxEnsemble(Ensemble):
 
     A single model of the labels is corrected until it is unbiased on the level sets of its own action and of every
     given policy's. Then its policy earns, on the rows it was fitted on, at least about as much as each of them
-    (Lemma 4). On rows it has not seen nothing is guaranteed: judge it there.
+    (Lemma 4). Of other rows the lemma says nothing: by default (``validation="cv"``) how far to correct is chosen by
+    what it earns out of fold, and what it promises rests on the out-of-fold record.
 
     Parameters
     ----------
@@ -45,7 +49,7 @@ class BlackBoxEnsemble(Ensemble):
         Pairs of a name and a policy: a callable ``X -> (n, d)`` of feasible actions, or anything with ``decide(X)``,
         such as another ensemble. The policy of a model is ``lambda X: omega.argmax(model.predict(X))``; of a model of
         costs ``lambda X: omega.argmax(-model.predict(X))``.
-    feasible, sense, alpha, bucket_width, schedule, max_rounds, shrinkage, groups, M, validation
+    feasible, sense, alpha, bucket_width, schedule, max_rounds, shrinkage, min_cell, groups, M, validation
         As of :class:`WhiteBoxEnsemble`.
     init
         What to begin with: ``"mean"``, the labels' mean, or a model of the labels.
@@ -61,8 +65,11 @@ class BlackBoxEnsemble(Ensemble):
         The labels' mean, or the model begun with.
     conditional_
         A frame: on every level set and group the comparison with the best policy there, beside Lemma 10's bound.
-    converged_, stopped_, worst_violation_, n_rounds_, n_patches_, n_solves_, history_, guarantees_, log_
+    converged_, stopped_, worst_violation_, n_rounds_, n_patches_, n_solves_, n_thin_, history_, guarantees_, log_
         As of :class:`WhiteBoxEnsemble`; a policy's promise in ``history_`` is what the model expects it to earn.
+
+    schedule_, shrinkage_, min_cell_, validation_, record_, fingerprints_
+        As of :class:`WhiteBoxEnsemble`.
 
     Examples
     --------
@@ -75,15 +82,14 @@ class BlackBoxEnsemble(Ensemble):
     >>> omega = feasible.Simplex(2)
     >>> bold, shy = (lambda X: omega.argmax(X)), (lambda X: np.full(X.shape, 0.5))
     >>> ensemble = oe.BlackBoxEnsemble([("bold", bold), ("shy", shy)], omega).fit(X, Y)
-    >>> ensemble.converged_
-    True
     >>> ensemble.names_
     ['bold', 'shy', 'own']
+    >>> ensemble.validation_.query("chosen")["rounds"].item()
+    1
     """
 
     conditional_: pd.DataFrame
     init_: Any
-    _rows: list[tuple[Any, Floats]]
 
     def __init__(
         self,
@@ -95,12 +101,13 @@ class BlackBoxEnsemble(Ensemble):
         sense: str = "max",
         alpha: float = 0.01,
         bucket_width: float = 0.1,
-        schedule: str = "frozen",
+        schedule: str | None = None,
         max_rounds: int | None = None,
-        shrinkage: float = 0.0,
+        shrinkage: float | None = None,
+        min_cell: int | None = None,
         groups: Any = None,
         M: float | None = None,
-        validation: None = None,
+        validation: str | None = "cv",
     ) -> None:
         self.policies = policies
         self.feasible = feasible
@@ -112,29 +119,42 @@ class BlackBoxEnsemble(Ensemble):
         self.schedule = schedule
         self.max_rounds = max_rounds
         self.shrinkage = shrinkage
+        self.min_cell = min_cell
         self.groups = groups
         self.M = M
         self.validation = validation
 
-    def fit(self, X: Any, Y: Any, *, time_ordered: bool = False, callback: Callback | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        time_ordered: bool = False,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
         """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
-        fitted, labels = self._prepare(X, Y, time_ordered)
+        fitted = self._prepare(X, Y, time_ordered, random_state)
         fitted._take_policies(as_members(self.policies, "policies"))
-        fitted.init_ = exact_mean(labels) if isinstance(self.init, str) else self.init
-        fitted.log_, fitted._rows = (), [(X, labels.copy())]
-        self._announce(self._learn(fitted, callback))
+        fitted._take_init()
+        self._announce(self._learn(fitted, fitted._ask_all(), callback))
         return self
 
     def extend(self, *, policies: Any = None, X: Any = None, Y: Any = None, callback: Callback | None = None) -> Self:
-        """Go on from the current model with new policies, new rows, or both.
+        """Go on with new policies, new rows, or both.
+
+        With ``validation=None`` from the current model, whose corrections are kept. With ``validation="cv"`` the
+        ensemble is fitted again, on all rows and with all policies: what was chosen out of fold was chosen without
+        the new ones.
 
         Parameters
         ----------
         policies
             Further pairs of a name and a policy.
         X, Y
-            Further rows. They are added to the rows fitted on so far (of which labels are copied and X is not). An
-            ensemble that was loaded from a file has none of these: it learns from the new rows alone, with a warning.
+            Further rows. They are added to the rows fitted on so far (of which labels are copied and X is not), and
+            come after them in time. An ensemble that was loaded from a file has none of these: it learns from the new
+            rows alone, with a warning.
         callback
             Called as ``callback(round, violation)`` after every round.
 
@@ -150,23 +170,35 @@ class BlackBoxEnsemble(Ensemble):
             raise InputError("extend needs X and Y together; got only one of them.")
         if X is None and not self._rows:
             raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
-        fitted = self.__sklearn_clone__()
-        fitted.__dict__.update(self.__dict__)
-        fitted._take_terms()
-        self._require_same_terms()
-        if policies is not None:
-            fitted._take_policies(as_members([*self.members_, *as_members(policies, "policies")], "policies"))
-            fitted.policies = fitted.members_
-        if X is not None:
-            fitted._add_rows(X, Y)
+        fitted = self._extended(policies, X, Y)
         if X is not None and not self._rows:
             warnings.warn(
                 "the rows this ensemble was fitted on are not in its file: it goes on with the new rows alone.",
                 UserWarning,
                 stacklevel=2,
             )
-        self._announce(self._learn(fitted, callback))
+        self._announce(self._learn(fitted, fitted._ask_all(), callback))
         return self
+
+    def _extended(self, policies: Any, X: Any, Y: Any) -> Self:
+        """Return a copy that has the further policies and rows, and has yet to learn from them."""
+        fitted = self.__sklearn_clone__()
+        fitted.__dict__.update(self.__dict__)
+        fitted.terms_ = Terms.of(self)
+        self._require_same_terms()
+        if policies is not None:
+            fitted._take_policies(as_members([*self.members_, *as_members(policies, "policies")], "policies"))
+            fitted.policies = fitted.members_
+        if X is not None:
+            fitted._add_rows(X, Y)
+        fitted._forecaster = None
+        for name in ("record_", "validation_"):
+            fitted.__dict__.pop(name, None)
+        if fitted.terms_.validated:
+            fitted.terms_.require_enough(len(fitted._all_labels()))
+            fitted.log_, fitted._stages = (), []
+            fitted._take_init()
+        return fitted
 
     def _require_same_terms(self) -> None:
         for name in ("feasible", "sense", "bucket_width", "groups"):  # the log is in terms of these
@@ -181,38 +213,19 @@ class BlackBoxEnsemble(Ensemble):
         self._rows = [*self._rows, (X, labels.copy())]
         self.grouping_ = self._learn_groups(X, self.grouping_)
 
-    def _learn(self, fitted: Self, callback: Callback | None) -> Run:
-        """Debias on all rows from where the log has come to, and become what was fitted."""
-        labels = np.concatenate([labels for _, labels in fitted._rows])
-        situation = fitted._on_all_rows()
-        layout = events.black_box(
-            fitted.terms_.buckets, situation.given, fitted._group_sizes, conditional=self.conditional
+    def _layout(self) -> Layout:
+        policies = len(self.members_)
+        return events.black_box(self.terms_.buckets, policies, self._group_sizes, conditional=self.conditional)
+
+    def _tabulate(self, situation: Situation, labels: Floats, setting: Setting) -> None:
+        evidence = (situation, labels, setting, self.terms_.sign, self.names_)
+        self.conditional_ = conditional_utility(
+            *evidence, self.terms_.buckets, self.grouping_, conditional=self.conditional
         )
-        run = fitted._debias(situation, labels, layout, callback)
-        fitted.log_ = (*fitted.log_, run.log)
-        if run.interrupted:
-            situation = fitted._on_all_rows()  # the last round may be half done
-        setting = fitted._conclude(situation, labels, layout, run)
-        evidence = (situation, labels, setting, fitted.terms_.sign, fitted.names_)
-        fitted.conditional_ = conditional_utility(
-            *evidence, fitted.terms_.buckets, fitted.grouping_, guaranteed=self.conditional and fitted.converged_
-        )
-        fitted.guarantees_ = black_box_table(*evidence, fitted.conditional_)
-        self.__dict__.update(fitted.__dict__)
-        return run
+        self.guarantees_ = black_box_table(*evidence, self.conditional_)
 
-    def _on_all_rows(self) -> Situation:
-        situation = self._before([X for X, _ in self._rows])
-        for log in self.log_:
-            replay(situation, log)
-        return situation
-
-    def _begin(self, X: Any) -> Situation:
-        return self._before([X])
-
-    def _before(self, batches: list[Any]) -> Situation:
-        """Return the situation before any correction, on the rows of all batches one after the other."""
-        omega, terms = self.terms_.feasible, self.terms_
+    def _ask(self, batches: Sequence[Any]) -> Replies:
+        omega = self.terms_.feasible
         ends = np.cumsum([0, *(row_count(X) for X in batches)])
         predictions = np.empty((1, ends[-1], omega.dimension))
         actions = np.empty((len(self.names_), ends[-1], omega.dimension))
@@ -221,9 +234,14 @@ class BlackBoxEnsemble(Ensemble):
             predictions[0, start:end] = self._initial_predictions(X, n)
             for (name, policy), room in zip(self.members_, actions, strict=False):
                 room[start:end] = as_actions(ask(policy, name, "decide", X), name, n, omega)
-        parts = [self._group_parts(X) for X in batches]
-        groups = np.concatenate([part for part in parts if part is not None], axis=1) if self.grouping_ else None
-        return Situation(predictions, omega, terms.buckets, sign=terms.sign, actions=actions, groups=groups)
+        return Replies(predictions, actions, self._group_parts(batches))
+
+    def _take_init(self) -> None:
+        self.init_ = exact_mean(self._all_labels()) if isinstance(self.init, str) else self.init
+
+    @property
+    def _from_mean(self) -> bool:
+        return isinstance(self.init_, np.ndarray)
 
     def _initial_predictions(self, X: Any, n: int) -> Floats:
         if isinstance(self.init_, np.ndarray):

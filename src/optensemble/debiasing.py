@@ -10,10 +10,10 @@ Update never needs the rows. On frozen cells it acts on the table of overlaps ``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +89,7 @@ def debias(
     alpha: float,
     max_rounds: int | None = None,
     shrinkage: float = 0.0,
+    min_cell: int = 1,
     callback: Callable[[int, float], None] | None = None,
 ) -> Run:
     """Patch the situation's predictions, in place, until no cell violates α-consistency.
@@ -111,6 +112,8 @@ def debias(
         Stop after so many rounds, finished or not; by default after Lemma 6's.
     shrinkage
         Pseudo-rows of zero residual in every cell (joint schedule).
+    min_cell
+        Cells of fewer rows are not patched, whatever their violation.
     callback
         Called as ``callback(round, violation)`` after every round.
 
@@ -120,7 +123,7 @@ def debias(
     hold half of the last one, so replay the log to go on.
     """
     recorder = Recorder(situation, labels)
-    go_on = SCHEDULES[schedule](situation, labels, layout, alpha, shrinkage, recorder)
+    go_on = SCHEDULES[schedule](situation, labels, layout, alpha, shrinkage, min_cell, recorder)
     log, history = PatchLog(layout), list[Floats]()
     if max_rounds is None:
         max_rounds = lemma_6(alpha, recorder.squared_error.tolist())
@@ -153,6 +156,16 @@ def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None
                 correct(situation, log.layout, patches)
 
 
+def walk(situation: Situation, logs: Sequence[PatchLog], rounds: Sequence[int]) -> Iterator[Situation]:
+    """Make the corrections of logs one after the other, and show the situation after so many rounds, ascending."""
+    for done, after in pairwise([0, *rounds]):
+        begun = 0
+        for log in logs:
+            replay(situation, log, max(done - begun, 0), max(after - begun, 0))
+            begun += len(log.rounds)
+        yield situation
+
+
 def _replay_many(situation: Situation, layout: Layout, patches: list[Patch]) -> None:
     """Make rounds of one patch each, as many at once as can be."""
     run, moved = Runner(replay_rounds, situation.omega.kernel), np.empty(len(situation.winner), dtype=np.int64)
@@ -182,13 +195,27 @@ def _shift(situation: Situation, layout: Layout, patch: Patch) -> Rows:
     return slice(None) if count == len(moved) else moved[:count].copy()
 
 
-def worst_violation(situation: Situation, labels: Floats, layout: Layout) -> float:
-    """Return the largest ``Pr[C]·‖E[y − h | C]‖_∞`` over all members and cells (Definition 1), measured afresh."""
+def worst_violation(situation: Situation, labels: Floats, layout: Layout, min_cell: int = 1) -> float:
+    """Return the largest ``Pr[C]·‖E[y − h | C]‖_∞`` over all members and cells (Definition 1), measured afresh.
+
+    Cells of fewer than ``min_cell`` rows do not count.
+    """
     worst = 0.0
     for member, predictions in enumerate(situation.predictions):
-        sums = tabulate(situation.cells(member, layout), labels - predictions).sums
+        sums = tabulate(situation.cells(member, layout), labels - predictions, min_cell).sums
         worst = max(worst, float(np.abs(sums).max()) / len(labels))
     return worst
+
+
+def count_thin(situation: Situation, layout: Layout, min_cell: int) -> tuple[int, int]:
+    """Count over all members the cells that have rows, but fewer than ``min_cell``, and those that have any."""
+    thin = occupied = 0
+    for member in range(len(situation.predictions)):
+        cells = situation.cells(member, layout)
+        for event, (start, stop) in enumerate(pairwise(layout.offsets)):
+            counts = np.bincount(cells.column(event) - start, minlength=stop - start)
+            thin, occupied = thin + int(((counts > 0) & (counts < min_cell)).sum()), occupied + int((counts > 0).sum())
+    return thin, occupied
 
 
 # Algorithm 1 on frozen cells: from tables to one delta for each cell
@@ -203,7 +230,7 @@ def update(cells: Cells, residual: Floats, tables: Tables, alpha: float) -> Corr
     n, threshold = len(residual), alpha * len(residual)
     delta = np.zeros_like(tables.sums)
     if len(tables.occupied) > _tables.TABLE_LIMIT:
-        patches, drop = _sweep(cells, residual.copy(), threshold, delta)
+        patches, drop = _sweep(cells, residual.copy(), tables, threshold, delta)
         return Correction(delta, patches, drop / n)
     sums, counts = tables.sums[tables.occupied], tables.counts[tables.occupied].astype(np.float64)
     shared, total = overlaps(cells, tables), np.zeros_like(sums)
@@ -245,15 +272,16 @@ def patch_worst(
     return most, drop
 
 
-def _sweep(cells: Cells, residual: Floats, threshold: float, delta: Floats) -> tuple[int, float]:
+def _sweep(cells: Cells, residual: Floats, tables: Tables, threshold: float, delta: Floats) -> tuple[int, float]:
     """Patch every violating cell of one column at once, column after column, until a whole sweep finds none."""
-    offsets = cells.layout.offsets
+    offsets, kept = cells.layout.offsets, np.zeros(cells.layout.count, dtype=np.bool_)
+    kept[tables.occupied] = True
     patches, drop, quiet, event = 0, 0.0, 0, 0
     while quiet < len(cells.layout.events):
         start, stop = offsets[event : event + 2]
         local = cells.column(event) - start
         counts, sums = cell_sums(local, residual, stop - start)
-        violating = np.abs(sums).max(axis=1) > threshold
+        violating = (np.abs(sums).max(axis=1) > threshold) & kept[start:stop]
         quiet = 0 if violating.any() else quiet + 1
         if quiet == 0:
             step = np.where(violating[:, None], sums / np.maximum(counts, 1)[:, None], 0.0)
@@ -272,17 +300,30 @@ Schedule = Callable[[int], Rounds | None]
 
 
 def _frozen(
-    situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float, recorder: Recorder
+    situation: Situation,
+    labels: Floats,
+    layout: Layout,
+    alpha: float,
+    shrinkage: float,
+    min_cell: int,
+    recorder: Recorder,
 ) -> Schedule:
     """Run Algorithm 1 in every round, as Algorithms 2 and 3 are printed."""
-    return _whole_rounds(situation, labels, layout, alpha, recorder, partial(update, alpha=alpha))
+    return _whole_rounds(situation, labels, layout, alpha, min_cell, recorder, partial(update, alpha=alpha))
 
 
 def _joint(
-    situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float, recorder: Recorder
+    situation: Situation,
+    labels: Floats,
+    layout: Layout,
+    alpha: float,
+    shrinkage: float,
+    min_cell: int,
+    recorder: Recorder,
 ) -> Schedule:
     """Go in every round to where Algorithm 1 would end if alpha were 0."""
-    return _whole_rounds(situation, labels, layout, alpha, recorder, partial(least_squares, shrinkage=shrinkage))
+    solve = partial(least_squares, shrinkage=shrinkage)
+    return _whole_rounds(situation, labels, layout, alpha, min_cell, recorder, solve)
 
 
 def _whole_rounds(
@@ -290,6 +331,7 @@ def _whole_rounds(
     labels: Floats,
     layout: Layout,
     alpha: float,
+    min_cell: int,
     recorder: Recorder,
     solve: Callable[[Cells, Floats, Tables], Correction],
 ) -> Schedule:
@@ -300,7 +342,7 @@ def _whole_rounds(
         worst, drop = 0.0, 0.0
         for member, predictions in enumerate(situation.predictions):
             cells, residual = situation.cells(member, layout), labels - predictions
-            tables = tabulate(cells, residual)
+            tables = tabulate(cells, residual, min_cell)
             violation = float(np.abs(tables.sums).max()) / len(labels)
             worst = max(worst, violation)
             if violation > alpha:
@@ -319,21 +361,28 @@ def _whole_rounds(
 
 
 class _RoundRobin:
-    """Visit in a round one (model, bucket, coordinate) and patch all cells there, whatever their size.
+    """Visit in a round one (model, bucket, coordinate) and patch all cells there, whatever their violation.
 
     The order of the published experiments. It ends when a full cycle saw no violation above α. Rounds are made many at
     once by compiled code; a round whose rows that code leaves unsolved is closed here.
     """
 
     def __init__(
-        self, situation: Situation, labels: Floats, layout: Layout, alpha: float, shrinkage: float, recorder: Recorder
+        self,
+        situation: Situation,
+        labels: Floats,
+        layout: Layout,
+        alpha: float,
+        shrinkage: float,
+        min_cell: int,
+        recorder: Recorder,
     ) -> None:
         self._situation, self._recorder = situation, recorder
         self._cycle = np.array(layout.visits(len(situation.predictions)), dtype=np.int64)
         self._visited = np.empty(len(labels), dtype=np.int64)
         self._run = partial(
             Runner(run_rounds, situation.omega.kernel),
-            *(situation.state, layout.plan, self._visited, self._cycle, labels, alpha, recorder.tally),
+            *(situation.state, layout.plan, self._visited, self._cycle, labels, alpha, min_cell, recorder.tally),
         )
         self._diary = new_diary(layout, recorder.columns, labels.shape[1])
         self._began, self._done = 0, Progress(0, situation.solves, 0, 0)

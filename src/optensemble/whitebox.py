@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from optensemble import events
+from optensemble._crossfit import Replies
 from optensemble._ensemble import Callback, Ensemble
-from optensemble._evidence import white_box_table
+from optensemble._evidence import Setting, white_box_table
 from optensemble._types import Floats
 from optensemble._validation import (
     as_members,
@@ -17,6 +19,7 @@ from optensemble._validation import (
     row_count,
     warn_if_trained_on,
 )
+from optensemble.events import Layout
 from optensemble.feasible import FeasibleSet
 from optensemble.situation import Situation
 
@@ -26,8 +29,12 @@ class WhiteBoxEnsemble(Ensemble):
 
     Every model is corrected until it is unbiased on the level sets of its own action, crossed with who has the
     highest self-assessment. Then the ensemble earns, on the rows it was fitted on, about the *pointwise maximum* of
-    the corrected models' self-assessments (Lemma 8). Against the models as they were given, and on rows it has not
-    seen, nothing is guaranteed: judge it there.
+    the corrected models' self-assessments (Lemma 8). Against the models as they were given nothing is guaranteed.
+
+    The lemmas say nothing of rows it has not seen. For these there is ``validation="cv"``, the default: how far to
+    correct is chosen by what it earns out of fold, with no correction among the choices, and :meth:`self_assess` and
+    :meth:`promise` rest on the out-of-fold record. With ``validation=None`` the algorithm is the paper's to the
+    letter, and only :meth:`promise` is honest on other rows.
 
     Parameters
     ----------
@@ -45,17 +52,24 @@ class WhiteBoxEnsemble(Ensemble):
         The width of the level sets, as a share of each coordinate's range; it must divide 1.
     schedule
         ``"frozen"`` (the paper's pseudo-code), ``"round-robin"`` (the order of its experiments), or ``"joint"``
-        (the limit of the first in one solve per round).
+        (the limit of the first in one solve per round). By default joint with ``validation="cv"``, otherwise frozen.
     max_rounds
-        Stop after so many rounds; by default after as many as Lemma 6 says can be needed.
+        Stop after so many rounds; by default after as many as Lemma 6 says can be needed, and with
+        ``validation="cv"`` and the joint schedule after 10. Cross-validation may choose fewer.
     shrinkage
-        For ``schedule="joint"``: pseudo-rows without bias in every cell.
+        For ``schedule="joint"``: pseudo-rows without bias in every cell. By default chosen by cross-validation out of
+        10, 100 and 1,000; with ``validation=None`` there are none.
+    min_cell
+        Cells of fewer fitting rows are not patched, and do not count as violating. By default 50 with
+        ``validation="cv"``; with ``validation=None`` no cell is left out.
     groups
         Also be unbiased on groups of rows: a column of X, a list of columns, or a callable ``X -> (n,)`` labels.
     M
         A bound on the absolute value of the labels; estimated from the labels if not given.
     validation
-        ``None``: the paper to the letter, honest on the fitting rows.
+        ``"cv"``: choose shrinkage and number of rounds by realised payoff in cross-validation, which needs at least
+        100 rows and the work of some thirty fits. No correction is made unless the best choice beats making none by
+        more than one paired standard error. ``None``: the paper to the letter, honest on the fitting rows.
 
     Attributes
     ----------
@@ -64,7 +78,21 @@ class WhiteBoxEnsemble(Ensemble):
     converged_, stopped_, worst_violation_
         Whether all cells ended within alpha, why the fit stopped, and the worst violation left.
     n_rounds_, n_patches_, n_solves_
-        Rounds made, patches of a violation above alpha per model, rows handed to the solver.
+        Rounds made, patches of a violation above alpha per model, rows handed to the solver; on all rows, without
+        cross-validation.
+    n_thin_
+        How many cells had rows in the end, but fewer than ``min_cell``, counted for every model.
+    schedule_, shrinkage_, min_cell_
+        What was used, given or not.
+    validation_
+        With ``validation="cv"`` a frame with a row per candidate, the simplest first: shrinkage, rounds, mean
+        ``realised`` and ``promised`` payoff out of fold, ``gain`` over round 0 (positive is better, of costs too) with
+        its paired ``standard_error``, and whether it was ``chosen``.
+    record_
+        Out of fold, what was assessed and what was realised of each row: what promises rest on. With
+        ``validation=None`` it is made by the first call of :meth:`promise`.
+    fingerprints_
+        A hash of every row fitted on: an audit recognises them.
     history_
         A frame with one row per round: promised and realised payoff of the ensemble and of each model, on how many
         rows each was chosen, squared errors, worst violation.
@@ -82,11 +110,14 @@ class WhiteBoxEnsemble(Ensemble):
     >>> X = rng.normal(size=(400, 2))
     >>> Y = X + rng.normal(scale=0.1, size=(400, 2))
     >>> left, right = (lambda X: X * [1, 0]), (lambda X: X * [0, 1])
-    >>> ensemble = oe.WhiteBoxEnsemble([("left", left), ("right", right)], feasible.Simplex(2)).fit(X, Y)
-    >>> ensemble.converged_
-    True
+    >>> models, omega = [("left", left), ("right", right)], feasible.Simplex(2)
+    >>> ensemble = oe.WhiteBoxEnsemble(models, omega).fit(X, Y)
     >>> ensemble.decide(X).shape
     (400, 2)
+    >>> print(ensemble.promise(rng.normal(size=(1000, 2))))
+    0.52... (95 %: 0.50... to 0.5...) on average over 1,000 rows
+    >>> oe.WhiteBoxEnsemble(models, omega, validation=None).fit(X, Y).converged_
+    True
     """
 
     def __init__(
@@ -97,12 +128,13 @@ class WhiteBoxEnsemble(Ensemble):
         sense: str = "max",
         alpha: float = 0.01,
         bucket_width: float = 0.1,
-        schedule: str = "frozen",
+        schedule: str | None = None,
         max_rounds: int | None = None,
-        shrinkage: float = 0.0,
+        shrinkage: float | None = None,
+        min_cell: int | None = None,
         groups: Any = None,
         M: float | None = None,
-        validation: None = None,
+        validation: str | None = "cv",
     ) -> None:
         self.models = models
         self.feasible = feasible
@@ -112,11 +144,20 @@ class WhiteBoxEnsemble(Ensemble):
         self.schedule = schedule
         self.max_rounds = max_rounds
         self.shrinkage = shrinkage
+        self.min_cell = min_cell
         self.groups = groups
         self.M = M
         self.validation = validation
 
-    def fit(self, X: Any, Y: Any, *, time_ordered: bool = False, callback: Callback | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        time_ordered: bool = False,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
         """Correct the models on rows they were not trained on.
 
         Parameters
@@ -126,42 +167,43 @@ class WhiteBoxEnsemble(Ensemble):
         Y
             The labels, of shape (n, d).
         time_ordered
-            Whether the rows are in time order. Debiasing does not depend on the order of rows; it is remembered as
-            ``time_ordered_`` for whoever judges the ensemble later.
+            Whether the rows are in time order. Debiasing does not depend on it, but folds do, which are then
+            contiguous, and so do promises, whose interval then allows for a level that wanders.
+        random_state
+            Seeds the folds of rows that are not in time order.
         callback
-            Called as ``callback(round, violation)`` after every round.
+            Called as ``callback(round, violation)`` after every round of the debiasing on all rows, not of those
+            that cross-validation makes.
 
         Returns
         -------
-        The ensemble itself. An interrupt (Ctrl-C) is passed on after the finished rounds have been kept: the
-        ensemble is then fitted as far as it came.
+        The ensemble itself. An interrupt (Ctrl-C) is passed on. With ``validation="cv"`` the ensemble is then as it
+        was before; with ``validation=None`` it is fitted as far as it came, all finished rounds kept.
         """
-        fitted, labels = self._prepare(X, Y, time_ordered)
+        fitted = self._prepare(X, Y, time_ordered, random_state)
         fitted.members_ = as_members(self.models, "models")
         fitted.names_ = [name for name, _ in fitted.members_]
-        situation = fitted._begin(X)
-        for (name, model), predictions in zip(fitted.members_, situation.predictions, strict=True):
-            warn_if_trained_on(model, name, predictions, labels)
-        layout = events.white_box(fitted.terms_.buckets, len(fitted.names_), fitted._group_sizes)
-        run = fitted._debias(situation, labels, layout, callback)
-        fitted.log_ = (run.log,)
-        if run.interrupted:
-            situation = fitted._replayed(X)  # the last round may be half done
-        setting = fitted._conclude(situation, labels, layout, run)
-        fitted.guarantees_ = white_box_table(situation, labels, setting, fitted.terms_.sign, fitted.names_)
-        self.__dict__.update(fitted.__dict__)
-        self._announce(run)
+        replies = fitted._ask_all()
+        for (name, model), predictions in zip(fitted.members_, replies.predictions, strict=True):
+            warn_if_trained_on(model, name, predictions, fitted._all_labels())
+        self._announce(self._learn(fitted, replies, callback))
         return self
 
     def predict_members(self, X: Any) -> Floats:
         """Return every model's corrected predictions, of shape (k, n, d)."""
         return self._replayed(X).predictions
 
-    def _begin(self, X: Any) -> Situation:
-        terms = self.terms_
-        n, d = row_count(X), terms.feasible.dimension
-        predictions = np.empty((len(self.members_), n, d))
-        for member, (name, model) in enumerate(self.members_):
-            predictions[member] = as_predictions(ask(model, name, "predict", X), name, n, d)
-        groups = self._group_parts(X)
-        return Situation(predictions, terms.feasible, terms.buckets, sign=terms.sign, groups=groups)
+    def _ask(self, batches: Sequence[Any]) -> Replies:
+        d = self.terms_.feasible.dimension
+        ends = np.cumsum([0, *(row_count(X) for X in batches)])
+        predictions = np.empty((len(self.members_), ends[-1], d))
+        for X, start, end in zip(batches, ends[:-1], ends[1:], strict=True):
+            for (name, model), room in zip(self.members_, predictions, strict=True):
+                room[start:end] = as_predictions(ask(model, name, "predict", X), name, int(end - start), d)
+        return Replies(predictions, None, self._group_parts(batches))
+
+    def _layout(self) -> Layout:
+        return events.white_box(self.terms_.buckets, len(self.names_), self._group_sizes)
+
+    def _tabulate(self, situation: Situation, labels: Floats, setting: Setting) -> None:
+        self.guarantees_ = white_box_table(situation, labels, setting, self.terms_.sign, self.names_)

@@ -135,7 +135,9 @@ def test_the_papers_conditional_lemma_does_not_follow_from_its_cells() -> None:
     problem, h = counterexample()
     alpha, width = 1e-6, 0.1
     nothing = [("nothing", lambda X: np.zeros((len(X), 2)))]
-    ensemble = oe.BlackBoxEnsemble(nothing, problem.omega, init=lambda X: h[X], alpha=alpha, bucket_width=width)
+    ensemble = oe.BlackBoxEnsemble(
+        nothing, problem.omega, init=lambda X: h[X], validation=None, alpha=alpha, bucket_width=width
+    )
     ensemble.fit(problem.X, problem.Y)
     assert ensemble.converged_
     assert ensemble.n_rounds_ == 0  # consistent as it came
@@ -152,7 +154,9 @@ def test_the_papers_conditional_lemma_does_not_follow_from_its_cells() -> None:
 def test_conditional_cells_repair_the_counterexample() -> None:
     problem, h = counterexample()
     nothing = [("nothing", lambda X: np.zeros((len(X), 2)))]
-    ensemble = oe.BlackBoxEnsemble(nothing, problem.omega, init=lambda X: h[X], alpha=1e-6, conditional=True)
+    ensemble = oe.BlackBoxEnsemble(
+        nothing, problem.omega, init=lambda X: h[X], validation=None, alpha=1e-6, conditional=True
+    )
     ensemble.fit(problem.X, problem.Y)
     assert ensemble.n_rounds_ > 0
     assert ensemble.conditional_["holds"].all()

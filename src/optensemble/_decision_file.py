@@ -1,0 +1,113 @@
+"""A DecisionEnsemble as a file, and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from optensemble._archive import Arrays
+from optensemble._choosing import Choice
+from optensemble._deciding import Decider
+from optensemble._packing import (
+    as_plain,
+    match,
+    pack_fields,
+    pack_forecaster,
+    pack_frame,
+    pack_set,
+    unpack_fields,
+    unpack_forecaster,
+    unpack_frame,
+    unpack_set,
+)
+from optensemble._promise import Record
+from optensemble.columns import Columns
+from optensemble.decision import DecisionEnsemble
+from optensemble.feasible import FeasibleSet
+
+KIND = DecisionEnsemble.__name__
+
+_LEARNED = (
+    "names_",
+    "n_models_",
+    "winner_",
+    "finding_",
+    "notes_",
+    "time_ordered_",
+    "n_rows_",
+    "n_updated_",
+    "refit_due_",
+)
+_FRAMES = ("leaderboard_", "guarantees_")
+
+
+def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
+    """Return what goes into the file: text and numbers, and arrays."""
+    decider, record = ensemble.decider_, ensemble.record_
+    arrays: Arrays = {
+        "fingerprints_": ensemble.fingerprints_,
+        "assessed": record.assessed,
+        "realised": record.realised,
+        "advantage_assessed": ensemble.advantage_.assessed,
+        "advantage_realised": ensemble.advantage_.realised,
+    }
+    if record.clusters is not None:
+        arrays["clusters"] = record.clusters
+    pack_fields(decider.choice, arrays, "choice")
+    document = {
+        "kind": KIND,
+        "names": [name for name, _ in ensemble.members_],
+        "columns": {name: list(member.names) for name, member in ensemble.members_ if isinstance(member, Columns)},
+        "sense": ensemble._sense,
+        "feasible": pack_set(ensemble._set, arrays),
+        "learned": {name: as_plain(getattr(ensemble, name)) for name in _LEARNED},
+        "decider": {"forecasts": list(decider.forecasts), "winner": decider.winner},
+        "forecaster": pack_forecaster(decider.forecaster, arrays),
+        "curse": record.curse,
+        "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in _FRAMES},
+    }
+    return document, arrays
+
+
+def restore(
+    document: dict[str, Any], arrays: Arrays, given: dict[str, dict[str, Any]], feasible: FeasibleSet | None
+) -> DecisionEnsemble:
+    """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
+    models, policies = _members(document, given)
+    omega = unpack_set(document["feasible"], arrays, feasible)
+    ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"])
+    ensemble._take_terms(omega)
+    ensemble.members_, ensemble._rows = [*models, *policies], []
+    for name in _LEARNED:
+        setattr(ensemble, name, document["learned"][name])
+    for name in _FRAMES:
+        setattr(ensemble, name, unpack_frame(document["frames"][name], arrays, name))
+    forecaster = unpack_forecaster(document["forecaster"], arrays)
+    decider = document["decider"]
+    choice = unpack_fields(Choice, arrays, "choice")
+    names = tuple(decider["forecasts"])
+    ensemble.decider_ = Decider(len(ensemble.members_), names, forecaster, choice, decider["winner"])
+    ensemble.record_ = Record(
+        arrays["assessed"],
+        arrays["realised"],
+        ensemble._sign,
+        ensemble.time_ordered_,
+        arrays.get("clusters"),
+        document["curse"],
+    )
+    ensemble.advantage_ = replace(
+        ensemble.record_, assessed=arrays["advantage_assessed"], realised=arrays["advantage_realised"]
+    )
+    ensemble.fingerprints_ = arrays["fingerprints_"]
+    return ensemble
+
+
+def _members(
+    document: dict[str, Any], given: dict[str, dict[str, Any]]
+) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    count, names, columns = document["learned"]["n_models_"], document["names"], document["columns"]
+    matched = [
+        match(part, given[what], {name: columns[name] for name in part if name in columns}, what)
+        for part, what in ((names[:count], "models"), (names[count:], "policies"))
+    ]
+    return matched[0], matched[1]

@@ -1,0 +1,205 @@
+"""From what members say to forecasts of the labels, each step cross-fitted and let in only if it pays out of fold.
+
+::
+
+    average → stack → refined → patched          each of them an arm and, but for the average, an evaluator
+    mean, ridge                                  what anyone would try; for the league
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from optensemble._folds import Fold
+from optensemble._patching import Patched, apply, learn_patch
+from optensemble._sampling import Sampling
+from optensemble._types import Floats
+from optensemble._view import View
+from optensemble.debiasing import PatchLog
+from optensemble.events import Buckets
+from optensemble.situation import Solver
+from optensemble.stacking import (
+    STRENGTHS,
+    Design,
+    Gate,
+    Ridge,
+    RidgePath,
+    RidgeTable,
+    Stack,
+    StackTable,
+    judge,
+    squared_loss,
+    stack_pull,
+    without,
+)
+
+AVERAGE, STACK, REFINED, PATCHED, RIDGE, MEAN = "average", "stack", "refined", "patched", "ridge", "mean"
+FORECASTS = (AVERAGE, STACK, REFINED, PATCHED, RIDGE, MEAN)
+
+Forecasts = dict[str, Floats]
+"""Predictions of shape (n, d) by the name of who made them, from the simplest to the most corrected."""
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """Everything learned to forecast labels from what members say; ``refinement`` and ``patch`` may be left out.
+
+    ``mean`` and ``scale`` are the labels' means and standard deviations.
+    """
+
+    mean: Floats
+    scale: Floats
+    stack: Stack
+    ridge: Ridge
+    refinement: Ridge | None = None
+    patch: PatchLog | None = None
+
+    def __call__(self, view: View, omega: Solver, buckets: Buckets) -> Forecasts:
+        """Return all forecasts for some rows."""
+        forecasts = {MEAN: np.broadcast_to(self.mean, (view.count, len(self.mean))), RIDGE: self.ridge(view.features)}
+        if view.models:
+            forecasts[AVERAGE] = view.predictions.mean(axis=0)
+        forecasts[STACK] = last = self.stack(view.features)
+        if self.refinement is not None:
+            forecasts[REFINED] = last = last + self.refinement(view.features)
+        if self.patch is not None:
+            forecasts[PATCHED] = apply(self.patch, view, last, omega, buckets)
+        return forecasts
+
+
+@dataclass
+class Learned:
+    """A forecaster, its out-of-fold forecasts on the rows it was fitted on, and what was let in and why not."""
+
+    forecaster: Forecaster
+    out_of_fold: Forecasts
+    refinement: Gate
+    patched: Patched
+    notes: list[str] = field(default_factory=list)
+
+
+def learn_forecasts(
+    view: View,
+    labels: Floats,
+    omega: Solver,
+    buckets: Buckets,
+    sampling: Sampling,
+    parts: list[Fold],
+    threads: int = 1,
+) -> Learned:
+    """Fit every step on all rows, and judge it by what it says of rows it was not fitted on."""
+    features, design = view.features, Design(view.features)
+    tables = _Tables(features, design, labels, view.prior, parts)
+    folded = _map(tables.fit_fold, range(len(parts)), threads)
+    refining, ridging = (_best_strength([fold.losses[which] for fold in folded]) for which in (REFINED, RIDGE))
+    stacked = _gather([fold.stacked for fold in folded], parts)
+    refined = stacked + _gather([fold.refinement(refining) for fold in folded], parts)
+    gate = judge(squared_loss(labels, stacked), squared_loss(labels, refined), sampling)
+    stack, correction, ridge = tables.fit(refining, ridging)
+    d = labels.shape[1]
+    out_of_fold: Forecasts = {
+        MEAN: _gather([np.broadcast_to(labels[f.train].mean(axis=0), (len(f.test), d)) for f in parts], parts),
+        RIDGE: _gather([fold.ridge(ridging) for fold in folded], parts),
+    }
+    if view.models:
+        out_of_fold[AVERAGE] = view.predictions.mean(axis=0)
+    out_of_fold[STACK] = last = stacked
+    if gate.open:
+        out_of_fold[REFINED] = last = refined
+    patched = learn_patch(view, last, labels, omega, buckets, sampling, parts)
+    if patched.log.rounds:
+        out_of_fold[PATCHED] = patched.predictions
+    forecaster = Forecaster(
+        mean=labels.mean(axis=0),
+        scale=view.scale,
+        stack=stack,
+        ridge=ridge,
+        refinement=correction if gate.open else None,
+        patch=patched.log if patched.log.rounds else None,
+    )
+    return Learned(forecaster, out_of_fold, gate, patched)
+
+
+def learn_simple(view: View, labels: Floats, parts: list[Fold]) -> Forecaster:
+    """Fit only what anyone would try: mean, stack and ridge."""
+    tables = _Tables(view.features, Design(view.features), labels, view.prior, parts)
+    ridging = _best_strength([tables.fit_fold(number).losses[RIDGE] for number in range(len(parts))])
+    stack, _, ridge = tables.fit(ridging, ridging)
+    return Forecaster(labels.mean(axis=0), view.scale, stack, ridge)
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """What one fold's training rows say of its test rows: the stack, and per strength what comes on top, or instead."""
+
+    stacked: Floats
+    refinement: Callable[[float], Floats]
+    ridge: Callable[[float], Floats]
+    losses: dict[str, Floats]
+
+
+class _Tables:
+    """The tables of every fold: what the others teach is the sum of theirs."""
+
+    def __init__(self, features: Floats, design: Design, labels: Floats, prior: Floats, parts: list[Fold]) -> None:
+        self._features, self._design, self._labels, self._prior, self._parts = features, design, labels, prior, parts
+        self._pull = stack_pull(features)
+        tests = [fold.test for fold in parts]
+        self._stacks = [StackTable.of(features[:, rows], labels[rows]) for rows in tests]
+        self._ridges = [RidgeTable.of(design.rows[rows], labels[rows]) for rows in tests]
+
+    def fit_fold(self, number: int) -> _Folded:
+        """Learn from all folds but one, and speak of that one."""
+        rows = self._parts[number].test
+        stack, path = self._learn(number)
+        truth, stacked = self._labels[rows], stack(self._features[:, rows])
+        columns = self._design.rows[rows] - path.centre
+        beyond, alone = path.towards(self._design.coefficients(stack)), path.towards()
+        losses = {REFINED: np.empty(len(STRENGTHS)), RIDGE: np.empty(len(STRENGTHS))}
+        for index, strength in enumerate(STRENGTHS):
+            losses[REFINED][index] = squared_loss(truth, stacked + columns @ beyond(strength)).sum()
+            losses[RIDGE][index] = squared_loss(truth, path.level + columns @ alone(strength)).sum()
+        return _Folded(
+            stacked=stacked,
+            refinement=lambda strength: columns @ beyond(strength),
+            ridge=lambda strength: path.level + columns @ alone(strength),
+            losses=losses,
+        )
+
+    def fit(self, refining: float, ridging: float) -> tuple[Stack, Ridge, Ridge]:
+        """Learn the stack, its refinement and the ridge from all folds."""
+        stack, path = self._learn(None)
+        beyond = path.towards(self._design.coefficients(stack))(refining)
+        refinement = self._design.ridge(beyond, path.centre, np.zeros_like(path.level))
+        return stack, refinement, self._design.ridge(path.towards()(ridging), path.centre, path.level)
+
+    def _learn(self, left_out: int | None) -> tuple[Stack, RidgePath]:
+        table = without(self._stacks, left_out)
+        return table.fit(self._prior, self._pull * table.n), without(self._ridges, left_out).path()
+
+
+def _best_strength(losses: list[Floats]) -> float:
+    return STRENGTHS[int(np.sum(losses, axis=0).argmin())]
+
+
+def _gather(pieces: list[Floats], parts: list[Fold]) -> Floats:
+    """Put what was said of each fold's test rows into the order of the rows."""
+    whole = np.empty((sum(len(piece) for piece in pieces), pieces[0].shape[1]))
+    for piece, fold in zip(pieces, parts, strict=True):
+        whole[fold.test] = piece
+    return whole
+
+
+def _map(function: Callable[[S], T], items: Iterable[S], threads: int) -> list[T]:
+    if threads == 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))

@@ -1,0 +1,137 @@
+"""Do no harm: the ensemble plays unless something simple beats it out of fold, and everyone is told the score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from optensemble._sampling import Sampling, winners_curse
+from optensemble._types import Floats
+
+ENSEMBLE = -1
+"""The number of the calibrated choice among arms; members and forecasts have their index into ``names_``."""
+
+POWER = 2.8
+"""A difference of so many standard errors is seen four times out of five."""
+
+_ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy that may be played: per row, out of fold, what it was assessed at and what it earned.
+
+    The ensemble is the first of all candidates. ``margin`` is by how many paired standard errors a candidate must beat
+    it to be played instead; infinite of what is part of the ensemble only.
+    """
+
+    name: str
+    kind: str
+    assessed: Floats
+    realised: Floats
+    margin: float
+
+
+def paired(left: Floats, right: Floats) -> Floats:
+    """Return ``left − right`` row by row; what is a matter of rounding is no difference."""
+    difference = left - right
+    rounding = _ROUNDING * max(float(np.abs(left).max()), float(np.abs(right).max()))
+    return np.where(np.abs(difference) <= rounding, 0.0, difference)
+
+
+def find_winner(candidates: Mapping[int, Candidate], sampling: Sampling) -> int:
+    """Return the ensemble, or what beats it by its margin; of several the one that earns most."""
+    return list(candidates)[_beating(_payoffs(candidates), _margins(candidates), sampling)]
+
+
+def flattery(candidates: Mapping[int, Candidate], random_state: int | None) -> float:
+    """Return by how much the payoff of whoever wins the league is flattered by having won."""
+    margins = _margins(candidates)
+    return winners_curse(_payoffs(candidates), lambda payoffs: _beating(payoffs, margins, Sampling()), random_state)
+
+
+def _payoffs(candidates: Mapping[int, Candidate]) -> Floats:
+    return np.stack([candidate.realised for candidate in candidates.values()])
+
+
+def _margins(candidates: Mapping[int, Candidate]) -> list[float]:
+    return [candidate.margin for candidate in candidates.values()]
+
+
+def _beating(payoffs: Floats, margins: list[float], sampling: Sampling) -> int:
+    """Return who beats the first by the margin and earns most, or the first."""
+    means, best = payoffs.mean(axis=1), 0
+    for number, margin in enumerate(margins):
+        gain = paired(payoffs[number], payoffs[0])
+        if np.isfinite(margin) and means[number] > means[best] and gain.mean() > margin * sampling.error(gain):
+            best = number
+    return best
+
+
+def make_leaderboard(
+    candidates: Mapping[int, Candidate],
+    winner: int,
+    sampling: Sampling,
+    sign: float,
+    followed: Mapping[int, float],
+    left_out: Mapping[str, str],
+) -> pd.DataFrame:
+    """Return a row for every candidate, the best first, in the user's units and sense."""
+    best = candidates[winner].realised
+    rows = []
+    for number, candidate in candidates.items():
+        n = len(candidate.realised)
+        mean, half = candidate.realised.mean(), sampling.quantile(n) * sampling.error(candidate.realised)
+        gain = paired(candidate.realised, best)
+        error = sampling.error(gain)
+        ends = sorted(sign * (gain.mean() + side * sampling.quantile(n) * error) for side in (-1, 1))
+        rows.append(
+            {
+                "candidate": candidate.name,
+                "kind": candidate.kind,
+                "realised": sign * mean,
+                "low": sign * mean - half,
+                "high": sign * mean + half,
+                "difference": sign * gain.mean(),
+                "difference_low": ends[0],
+                "difference_high": ends[1],
+                "detectable": POWER * error,
+                "promised": sign * candidate.assessed.mean(),
+                "followed": followed.get(number, float(number == winner)),
+                "chosen": number == winner,
+                "why": _why(number, candidate, winner, float(gain.mean()), error),
+            }
+        )
+    rows.sort(key=lambda row: (-sign * row["realised"], not row["chosen"]))
+    rows += [{"candidate": name, "kind": "left out", "chosen": False, "why": why} for name, why in left_out.items()]
+    frame = pd.DataFrame(rows)
+    return frame.fillna({"followed": 0.0})
+
+
+def _why(number: int, candidate: Candidate, winner: int, gain: float, error: float) -> str:
+    if number == winner:
+        if number == ENSEMBLE:
+            return "plays in every row the arm of the highest calibrated value; nothing simple beats that"
+        return f"beats the ensemble out of fold by more than {candidate.margin:g} standard errors"
+    if error == 0:
+        return "earns the same as the winner"
+    side = "more" if gain > 0 else "less"
+    size = f"{abs(gain) / error:.1f} standard errors {side} than the winner"
+    if not np.isfinite(candidate.margin):
+        return f"part of the ensemble; alone {size}"
+    if number == ENSEMBLE:
+        return size
+    return f"{size}; to replace the ensemble takes more than {candidate.margin:g} above it"
+
+
+def finding(best: Candidate, mean: Candidate, sampling: Sampling, sign: float) -> str:
+    """Say in a sentence whether anything beats deciding by the mean label."""
+    gain = paired(best.realised, mean.realised)
+    half = sampling.quantile(len(gain)) * sampling.error(gain)
+    gained = f"{best.name} {'earns' if sign > 0 else 'saves'} {gain.mean():.3g} ± {half:.2g} more"
+    if gain.mean() > half:
+        return f"{gained} than deciding by the mean label, out of fold"
+    return f"nothing beats deciding by the mean label: {gained}, out of fold"

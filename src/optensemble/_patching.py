@@ -1,0 +1,193 @@
+"""The multicalibration patch: a joint ridge on the paper's cells, which comes in only if it pays out of fold.
+
+The cells are those of Algorithm 3 on the forecast's own level sets and every member's, and Algorithm 2's winner sets.
+The tables of folds add up: what the other folds teach is the whole table minus one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_array
+
+from optensemble import events
+from optensemble._folds import Fold
+from optensemble._sampling import Sampling
+from optensemble._types import Floats, Indices
+from optensemble._view import View
+from optensemble.debiasing import Patch, PatchLog, replay
+from optensemble.events import Buckets, Cells
+from optensemble.planning import MIN_CELL
+from optensemble.situation import Situation, Solver
+from optensemble.stacking import Gate, judge, squared_loss
+
+MOST_CELLS = 2048
+"""Beyond this many cells only those with the most rows are kept."""
+
+MOST_ROUNDS = 2
+STRENGTHS = (10.0, 100.0, 1000.0)
+"""Pseudo-rows of zero residual in every cell, to choose from."""
+
+_CHUNK = 4096  # rows
+
+
+@dataclass
+class Patched:
+    """What came of it: the corrections, the out-of-fold predictions with them, and why it stopped.
+
+    ``cells`` are the cells of the last situation; ``occupied`` of them have rows, ``kept`` are those with enough.
+    """
+
+    log: PatchLog
+    predictions: Floats
+    cells: Cells
+    kept: Indices
+    occupied: int = 0
+    gates: list[Gate] = field(default_factory=list)
+    note: str = ""
+
+
+def situate(view: View, predictions: Floats, omega: Solver, buckets: Buckets) -> Situation:
+    """Return what a forecast induces beside the members; who of the models promises most is a group of its own."""
+    room = np.empty((1, *predictions.shape))
+    return Situation(
+        predictions[None].copy(),
+        omega,
+        buckets,
+        actions=np.concatenate([view.actions, room]),
+        groups=view.winners[None] if view.models > 1 else None,
+    )
+
+
+def make_layout(view: View, buckets: Buckets) -> events.Layout:
+    """Return the cells: own level sets, every member's level sets, winner sets."""
+    winners = (view.models + 1,) if view.models > 1 else ()
+    return events.black_box(buckets, len(view.actions), winners)
+
+
+def apply(log: PatchLog, view: View, predictions: Floats, omega: Solver, buckets: Buckets) -> Floats:
+    """Return a forecast for any rows with the corrections made."""
+    situation = situate(view, predictions, omega, buckets)
+    replay(situation, log)
+    return np.asarray(situation.predictions[0])
+
+
+def learn_patch(
+    view: View,
+    predictions: Floats,
+    labels: Floats,
+    omega: Solver,
+    buckets: Buckets,
+    sampling: Sampling,
+    parts: list[Fold],
+) -> Patched:
+    """Correct out-of-fold predictions as long as that lowers their out-of-fold loss, at most twice."""
+    layout = make_layout(view, buckets)
+    situation = situate(view, predictions, omega, buckets)
+    state = _look(Patched(PatchLog(layout), predictions, situation.cells(0, layout), np.empty(0, np.int64)))
+    while len(state.log.rounds) < MOST_ROUNDS and len(state.kept):
+        table = Table(state.cells, state.kept, labels - state.predictions, parts)
+        if not _promising(table, labels, state.predictions, parts):
+            state.note = "no cell shows a bias that a first step would lower out of fold"
+            break
+        strength, corrected = _best(table, labels, state.predictions, parts)
+        gate = judge(squared_loss(labels, state.predictions), squared_loss(labels, corrected), sampling)
+        state.gates.append(gate)
+        if not gate.open:
+            state.note = str(gate)
+            break
+        state.log.rounds.append((Patch(0, state.kept, table.solve(strength)),))
+        situation = situate(view, corrected, omega, buckets)
+        state.predictions, state.cells = corrected, situation.cells(0, layout)
+        _look(state)
+    return state
+
+
+def _look(state: Patched) -> Patched:
+    """Find the cells with enough rows; say what is left out."""
+    counts = np.concatenate([_counts(state.cells, event) for event in range(len(state.cells.layout.events))])
+    enough = np.flatnonzero(counts >= MIN_CELL)
+    most = enough[np.argsort(-counts[enough], kind="stable")[:MOST_CELLS]]
+    state.kept, state.occupied = np.sort(most), int((counts > 0).sum())
+    if not len(enough):
+        state.note = f"no cell has {MIN_CELL} rows"
+    return state
+
+
+def _counts(cells: Cells, event: int) -> Indices:
+    start, stop = cells.layout.offsets[event : event + 2]
+    return np.bincount(cells.column(event) - start, minlength=stop - start)
+
+
+class Table:
+    """``G = ZᵀZ`` and ``H = Zᵀ(y − h)`` on the cells kept, of every fold; those of the others add up."""
+
+    def __init__(self, cells: Cells, kept: Indices, residual: Floats, parts: list[Fold]) -> None:
+        onto = one_hot(cells, kept)
+        self.onto = [onto[fold.test] for fold in parts]
+        self._sums = [part.T @ residual[fold.test] for part, fold in zip(self.onto, parts, strict=True)]
+        self._counts = [np.asarray(part.sum(axis=0), dtype=np.float64) for part in self.onto]
+        self.depth = max(int(np.diff(onto.indptr).max()), 1)
+
+    @cached_property
+    def _shared(self) -> list[Floats]:
+        return [overlaps(part) for part in self.onto]
+
+    def first_step(self, left_out: int) -> Floats:
+        """Return a damped step of every cell on its own, from all folds but one: cheap, and in the right direction."""
+        counts, sums = _add(self._counts, left_out), _add(self._sums, left_out)
+        return np.asarray(sums / (counts[:, None] + STRENGTHS[-1]) / self.depth)
+
+    def solve(self, strength: float, left_out: int | None = None) -> Floats:
+        """Return the correction of each cell that all folds teach, or all but one."""
+        penalised = _add(self._shared, left_out)
+        penalised[np.diag_indices(len(penalised))] += strength
+        return np.asarray(cho_solve(cho_factor(penalised, overwrite_a=True), _add(self._sums, left_out)))
+
+
+def _add(parts: list[Floats], left_out: int | None) -> Floats:
+    return np.asarray(np.sum([part for number, part in enumerate(parts) if number != left_out], axis=0))
+
+
+def one_hot(cells: Cells, kept: Indices) -> csr_array:
+    """Return ``Z``: which of the kept cells each row belongs to."""
+    number = np.full(cells.layout.count, -1, dtype=np.int64)
+    number[kept] = np.arange(len(kept))
+    columns = np.stack([number[cells.column(event)] for event in range(len(cells.layout.events))], axis=1)
+    inside = columns >= 0
+    ends = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
+    return csr_array((np.ones(ends[-1]), columns[inside], ends), shape=(len(columns), len(kept)))
+
+
+def overlaps(onto: csr_array) -> Floats:
+    """Return how many rows each two cells share; whole numbers, exact in single precision up to 2²⁴ rows a chunk."""
+    shared = np.zeros((onto.shape[1], onto.shape[1]))
+    for start in range(0, onto.shape[0], _CHUNK):
+        dense = onto[start : start + _CHUNK].toarray().astype(np.float32)
+        shared += dense.T @ dense
+    return shared
+
+
+def _corrected(table: Table, predictions: Floats, parts: list[Fold], correction: Callable[[int], Floats]) -> Floats:
+    """Return out-of-fold predictions with the corrections that ``correction(fold)`` finds without that fold."""
+    corrected = predictions.copy()
+    for number, fold in enumerate(parts):
+        corrected[fold.test] += table.onto[number] @ correction(number)
+    return corrected
+
+
+def _promising(table: Table, labels: Floats, predictions: Floats, parts: list[Fold]) -> bool:
+    """Say whether a first step, cheap to take, lowers the out-of-fold loss: if not, a longer one will not."""
+    first = _corrected(table, predictions, parts, table.first_step)
+    return bool(squared_loss(labels, first).mean() < squared_loss(labels, predictions).mean())
+
+
+def _best(table: Table, labels: Floats, predictions: Floats, parts: list[Fold]) -> tuple[float, Floats]:
+    """Return the strength of the lowest out-of-fold loss, and the predictions corrected with it."""
+    tried = [_corrected(table, predictions, parts, partial(table.solve, strength)) for strength in STRENGTHS]
+    best = int(np.argmin([squared_loss(labels, corrected).mean() for corrected in tried]))
+    return STRENGTHS[best], tried[best]

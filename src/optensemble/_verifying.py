@@ -1,0 +1,117 @@
+"""What the lemmas speak of, measured out of fold, with intervals: α-consistency, and what is said to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+
+from optensemble import guarantees
+from optensemble._deciding import Decided, last_of
+from optensemble._forecasting import Learned
+from optensemble._intervals import Family, Means
+from optensemble._league import Candidate
+from optensemble._patching import one_hot
+from optensemble._sampling import Sampling
+from optensemble._types import Floats, Indices
+from optensemble._view import View
+from optensemble.events import Buckets
+from optensemble.feasible import FeasibleSet
+
+_UNITS = 128  # independent rows are dealt out into so many: the spread of their sums is all that is needed
+_MOST_PARTITIONS = 200
+_AT_ONCE = 64  # cells
+
+
+def verify(
+    learned: Learned,
+    own: Candidate,
+    members: list[Candidate],
+    labels: Floats,
+    omega: FeasibleSet,
+    buckets: Buckets,
+    sampling: Sampling,
+) -> pd.DataFrame:
+    """Compare, out of fold, the forecast's own policy with its promise and with every member.
+
+    If the patch came in, bounds rest on how consistent the patched forecast is: the upper limit of its worst violation
+    on the cells it was patched on. Out of fold nothing is guaranteed; everything is observed.
+    """
+    forecast = learned.out_of_fold[last_of(learned.out_of_fold)]
+    rows, alpha = [], np.nan
+    if learned.patched.log.rounds and len(learned.patched.kept):
+        onto = one_hot(learned.patched.cells, learned.patched.kept)
+        worst, low, alpha = worst_violation(onto, labels - forecast, sampling)
+        title = f"worst Pr[C]·|E[y − h | C]| of {onto.shape[1]:,} cells"
+        rows.append(("Definition 1", title, np.nan, worst, low, alpha))
+    setting = (alpha, 1 / buckets.count, omega.span, float(np.abs(labels).max()), float(np.abs(forecast).max()))
+    gap = _interval(own.assessed - own.realised, sampling)
+    rows.append(("Corollary 1", "promised − realised", guarantees.corollary_1(*setting, reach=omega.reach), *gap))
+    for member in members:
+        lead = _interval(member.realised - own.realised, sampling)
+        title = f"payoff of {member.name} − realised"
+        rows.append(("Lemma 4", title, guarantees.lemma_4(*setting, reach=omega.reach), *lead))
+    table = pd.DataFrame(rows, columns=["lemma", "quantity", "bound", "observed", "low", "high"])
+    size = table["observed"].where(table["lemma"] != "Corollary 1", table["observed"].abs())
+    return table.assign(holds=(size <= table["bound"]) | table["bound"].isna(), guaranteed=False)
+
+
+def _interval(values: Floats, sampling: Sampling) -> tuple[float, float, float]:
+    mean, half = float(values.mean()), sampling.quantile(len(values)) * sampling.error(values)
+    return mean, mean - half, mean + half
+
+
+def worst_violation(onto: csr_array, residual: Floats, sampling: Sampling) -> tuple[float, float, float]:
+    """Return the largest ``Pr[C]·|E[y_j − h_j | C]|`` of the cells, and a 95 % interval for what it is in truth.
+
+    Simultaneous over all cells and coordinates, by a multiplier bootstrap; rows that go together go as one.
+    """
+    units = _units(len(residual), sampling)
+    family = Family(units, seed=[0])
+    found = [
+        family.add(_cell_means(onto[:, start : start + _AT_ONCE], residual, units))
+        for start in range(0, onto.shape[1], _AT_ONCE)
+    ]
+    size = np.abs(np.concatenate([each.estimate for each in found]))
+    half = np.concatenate([each.error for each in found]) * family.critical([found[0].freedom])
+    return float(size.max()), float(np.maximum(size - half, 0.0).max()), float((size + half).max())
+
+
+def _units(n: int, sampling: Sampling) -> Indices:
+    if sampling.clusters is not None:
+        return sampling.clusters % _UNITS
+    if sampling.time_ordered:
+        return np.arange(n) * min(n // 10, _UNITS // 4) // n
+    return np.arange(n) % _UNITS
+
+
+def _cell_means(onto: csr_array, residual: Floats, units: Indices) -> Means:
+    """Return the means over all rows of the residuals in each cell, a column for every cell and coordinate."""
+    n, count = len(residual), int(units.max()) + 1
+    shares = np.bincount(units, minlength=count) / n
+    sums = np.stack([(onto[units == unit].T @ residual[units == unit]).ravel() for unit in range(count)])
+    total = sums.sum(axis=0)
+    centred = sums - shares[:, None] * total
+    error = np.sqrt(np.square(centred).sum(axis=0) * count / (count - 1)) / n
+    return Means(total / n, error, float(count - 1), centred, np.arange(count))
+
+
+def level_sets(
+    view: View, decided: Decided, buckets: Buckets, names: list[str], members: list[str]
+) -> list[tuple[list[str], Indices]]:
+    """Return the cells an audit looks at: who was followed, own level sets and, unless too many, every member's."""
+    found = [([f"followed {name}" for name in names], decided.chosen)]
+    found += _partitions(decided.actions, buckets, "own action")
+    if view.actions.shape[0] * view.actions.shape[2] <= _MOST_PARTITIONS:
+        for name, actions in zip(members, view.actions, strict=True):
+            found += _partitions(actions, buckets, f"action of {name}")
+    return found
+
+
+def _partitions(actions: Floats, buckets: Buckets, whose: str) -> Iterator[tuple[list[str], Any]]:
+    levels = buckets(np.ascontiguousarray(actions)).astype(np.int64)
+    for j in range(levels.shape[1]):
+        yield [f"{whose}[{j}] {bucket}" for bucket in buckets.names(j)], levels[:, j]

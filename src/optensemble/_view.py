@@ -1,0 +1,66 @@
+"""What the members say of some rows, in one sense: greater is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._exact import row_dots
+from optensemble._types import Floats, Rows
+from optensemble.situation import TIE
+
+
+@dataclass(frozen=True)
+class View:
+    """The members' words and deeds on a batch of rows.
+
+    Attributes
+    ----------
+    predictions
+        Of the models, of shape (models, n, d).
+    actions
+        Of all members, models first, of shape (members, n, d).
+    scale
+        The labels' standard deviations on the rows fitted on: what the unit of an action is worth as a feature.
+    """
+
+    predictions: Floats
+    actions: Floats
+    scale: Floats
+
+    @property
+    def models(self) -> int:
+        """How many members predict."""
+        return len(self.predictions)
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return int(self.actions.shape[1])
+
+    @cached_property
+    def features(self) -> Floats:
+        """Return predictions of models, and of policies their actions times ``scale``; shape (members, n, d)."""
+        return np.concatenate([self.predictions, self.actions[self.models :] * self.scale])
+
+    @property
+    def prior(self) -> Floats:
+        """Return the weights of a stack that knows nothing: the average of all predictions."""
+        weights = np.zeros(len(self.actions))
+        weights[: self.models] = 1 / max(self.models, 1)
+        return weights
+
+    @cached_property
+    def winners(self) -> npt.NDArray[np.int32]:
+        """Return per row the model with the highest self-assessment; of ties the first."""
+        pairs = zip(self.actions, self.predictions, strict=False)
+        assessed = np.stack([row_dots(actions, predictions) for actions, predictions in pairs])
+        best = assessed.max(axis=0)
+        return np.asarray((assessed >= best - TIE * np.abs(best)).argmax(axis=0), dtype=np.int32)
+
+    def rows(self, index: Rows) -> View:
+        """Return the view of some of the rows."""
+        return View(self.predictions[:, index], self.actions[:, index], self.scale)

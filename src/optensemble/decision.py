@@ -1,0 +1,505 @@
+"""The honest front door: models, policies or both in, one policy out, and a promise that can be believed."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.base import BaseEstimator
+
+from optensemble._deciding import Decided, Decider, Learning, last_of, learn_decider, play
+from optensemble._ensemble import Answer
+from optensemble._exact import row_dots
+from optensemble._forecasting import FORECASTS, MEAN, PATCHED, REFINED, Learned, learn_forecasts
+from optensemble._league import finding, flattery, make_leaderboard
+from optensemble._promise import BLOCKS, Promise, Record
+from optensemble._sampling import Sampling
+from optensemble._threads import one_blas_thread, thread_count
+from optensemble._types import Floats, Indices
+from optensemble._validation import (
+    as_actions,
+    as_labels,
+    as_members,
+    as_predictions,
+    ask,
+    number_labels,
+    require_choice,
+    require_number,
+    require_rows,
+    row_count,
+    row_labels,
+    warn_if_trained_on,
+)
+from optensemble._verifying import level_sets, verify
+from optensemble._view import View
+from optensemble.audit import Audit, Observed, audit, fingerprints
+from optensemble.events import Buckets
+from optensemble.exceptions import InputError, NotFittedError, RefitWarning
+from optensemble.feasible import FeasibleSet, require_set
+from optensemble.planning import MIN_CELL, MINIMUM_ROWS
+
+_BUCKETS = 10
+_STALE = 0.4
+"""New rows, as a share of those fitted on, after which a fit in time order is due again."""
+
+
+class DecisionEnsemble(BaseEstimator):
+    """One policy from models, policies or both, that is honest on rows it has never seen.
+
+    Nothing is to be tuned. Everything that is let in, chosen or promised is judged on rows that it was not fitted on:
+    a stack of what the members say; a refinement and a multicalibration patch (the paper's cells), each only if it
+    lowers the out-of-fold loss; in every row the arm of the highest *calibrated* assessment; and if something simple
+    beats all that, the simple thing. The promise is corrected by its own out-of-fold record.
+
+    Parameters
+    ----------
+    models
+        Pairs of a name and a model that is already fitted, on other rows: anything with ``predict(X) -> (n, d)``, a
+        callable, or :class:`Columns` of a table.
+    policies
+        Pairs of a name and a policy of which only the actions are known: a callable ``X -> (n, d)``, anything with
+        ``decide(X)``, or :class:`Columns`.
+    feasible
+        The set Ω that actions are constrained to.
+    sense
+        ``"max"`` for payoffs, ``"min"`` for costs; everything is reported in the user's units and sense.
+
+    Attributes
+    ----------
+    names_
+        Whom it may follow: members, then the forecasts made of them. ``choose`` returns an index into it.
+    winner_
+        Who decides: ``"ensemble"``, the calibrated choice among arms, or what beat it.
+    leaderboard_
+        A frame: every candidate's out-of-fold payoff with its interval, the paired difference to the winner, what
+        size of difference could be seen with these rows, promised beside realised, chosen or not, and why.
+    finding_
+        In a sentence, whether anything beats deciding by the mean label.
+    guarantees_
+        A frame: α-consistency and the lemmas that rest on it, measured out of fold, with intervals.
+    notes_
+        What was left out, and why.
+    record_
+        What was assessed and what was realised, out of fold: what the promise rests on.
+    refit_due_
+        After :meth:`update`: why the ensemble should be fitted again; empty if it need not be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import optensemble as oe
+    >>> from optensemble import feasible
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2))
+    >>> Y = X + rng.normal(scale=0.5, size=(600, 2))
+    >>> left, right = (lambda X: X * [1, 0]), (lambda X: X * [0, 1])
+    >>> ensemble = oe.DecisionEnsemble(models=[("left", left), ("right", right)], feasible=feasible.Simplex(2))
+    >>> ensemble.fit(X[:400], Y[:400]).decide(X[400:]).shape
+    (200, 2)
+    >>> promise = ensemble.promise(X[400:])
+    >>> earned = (ensemble.decide(X[400:]) * Y[400:]).sum(axis=1).mean()
+    >>> bool(promise.low <= earned <= promise.high)
+    True
+    """
+
+    names_: list[str]
+    members_: list[tuple[str, Any]]
+    n_models_: int
+    decider_: Decider
+    winner_: str
+    leaderboard_: pd.DataFrame
+    finding_: str
+    guarantees_: pd.DataFrame
+    notes_: list[str]
+    record_: Record
+    advantage_: Record
+    time_ordered_: bool
+    n_rows_: int
+    n_updated_: int
+    refit_due_: str
+    fingerprints_: npt.NDArray[np.uint64]
+    _set: FeasibleSet
+    _sense: str
+    _sign: float
+    _rows: list[tuple[Any, Floats, Any]]
+
+    def __init__(
+        self, models: Any = None, policies: Any = None, feasible: FeasibleSet | None = None, sense: str = "max"
+    ) -> None:
+        self.models = models
+        self.policies = policies
+        self.feasible = feasible
+        self.sense = sense
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        time_ordered: bool = False,
+        groups: Any = None,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
+        """Learn to decide from rows that the members were not trained on.
+
+        Parameters
+        ----------
+        X
+            What the members speak of: an array, or a pandas or polars frame. At least 100 rows.
+        Y
+            The labels, of shape (n, d).
+        time_ordered
+            Whether the rows are in time order. Then folds are contiguous, gates stricter and intervals wider.
+        groups
+            A label for every row, a column of X, or a callable of X, if rows of the same label belong together (a
+            customer, a day): they stay in one fold, and intervals allow for it.
+        random_state
+            Seeds how rows are shuffled into folds; the same seed gives the same bits.
+        n_jobs
+            How many threads share the folds; -1 is all. The result does not depend on it.
+        """
+        return self._fit_rows([(X, Y, groups)], time_ordered, random_state, n_jobs)
+
+    def extend(
+        self,
+        *,
+        models: Any = None,
+        policies: Any = None,
+        X: Any = None,
+        Y: Any = None,
+        groups: Any = None,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
+        """Fit again with further members, further rows, or both.
+
+        Rows are added to those fitted on so far (labels are kept, X is kept by reference). An ensemble that was
+        loaded from a file has none of these: it is fitted on the new rows alone, with a warning.
+        """
+        self._require_fitted()
+        if all(given is None for given in (models, policies, X, Y)):
+            raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
+        if (X is None) != (Y is None):
+            raise InputError("extend needs X and Y together; got only one of them.")
+        if X is None and not self._rows:
+            raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
+        if not self._rows:
+            warnings.warn(
+                "the rows this ensemble was fitted on are not in its file: it is fitted on the new rows alone.",
+                UserWarning,
+                stacklevel=2,
+            )
+        wider = self.__sklearn_clone__()
+        old_models, old_policies = self.members_[: self.n_models_], self.members_[self.n_models_ :]
+        wider.models = [*old_models, *_members(models, "models")]
+        wider.policies = [*old_policies, *_members(policies, "policies")]
+        rows = [*self._rows, *([] if X is None else [(X, Y, groups)])]
+        wider._fit_rows(rows, self.time_ordered_, random_state, n_jobs)
+        self.__dict__.update(wider.__dict__)
+        return self
+
+    def update(self, X: Any, Y: Any, *, groups: Any = None) -> Self:
+        """Take in the labels of past decisions: the promise is redone, decisions stay as they are.
+
+        The rows must be new: neither fitted on nor given before, in time order if those fitted on were. When it is
+        time to fit again, ``refit_due_`` says why, and a :class:`RefitWarning` does.
+        """
+        view, decided, labels = self._decide_labelled(X, Y)
+        promised = self.record_.promise(self._sign * decided.assessed)
+        realised = self._sign * row_dots(decided.actions, labels)
+        clusters = self._further_clusters(groups, X, len(labels))
+        advantage = self._beyond_members(view, decided, labels)
+        self.record_ = self.record_.extend(self._sign * decided.assessed, realised, clusters)
+        self.advantage_ = self.advantage_.extend(*advantage, clusters)
+        self.n_updated_ += len(labels)
+        self.refit_due_ = self._staleness(promised, float(realised.mean()))
+        if self.refit_due_:
+            warnings.warn(f"{self.refit_due_}. Fit again, with the rows since.", RefitWarning, stacklevel=2)
+        return self
+
+    # Answers
+
+    def answer(self, X: Any) -> Answer:
+        """Return actions, promises, choices and predictions for the rows of X at once."""
+        decided = self._decide(self._view(X))
+        return Answer(
+            actions=np.array(decided.actions),
+            promised=self.record_.correct(self._sign * decided.assessed),
+            chosen=decided.chosen,
+            predictions=self._sign * decided.forecast,
+        )
+
+    def decide(self, X: Any) -> Floats:
+        """Return the action to take for every row of X, of shape (n, d)."""
+        return self.answer(X).actions
+
+    def self_assess(self, X: Any) -> Floats:
+        """Return the payoff that can be expected in every row of X, corrected by the out-of-fold record."""
+        return self.answer(X).promised
+
+    def choose(self, X: Any) -> Indices:
+        """Return for every row of X whose action is taken, as an index into ``names_``."""
+        return self.answer(X).chosen
+
+    def predict(self, X: Any) -> Floats:
+        """Return the forecast of the labels by which decisions are assessed, of shape (n, d)."""
+        return self.answer(X).predictions
+
+    def promise(self, X: Any) -> Promise:
+        """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them."""
+        view = self._view(X)
+        require_rows(view.count, 1)
+        decided = self._decide(view)
+        promise = self.record_.promise(self._sign * decided.assessed)
+        assessed = self._sign * (decided.assessed - self._members_assessed(view, decided))
+        return replace(promise, advantage=self.advantage_.promise(assessed))
+
+    def score(self, X: Any, Y: Any) -> float:
+        """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
+        _, decided, labels = self._decide_labelled(X, Y)
+        return float(row_dots(decided.actions, labels).mean())
+
+    def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
+        """Judge the ensemble on rows of known labels that it was not fitted on; see :class:`~optensemble.Audit`.
+
+        ``time_ordered`` is by default as the rows fitted on were; ``groups`` as of :meth:`fit`.
+        """
+        require_choice(time_ordered, "time_ordered", [None, True, False])
+        view, decided, labels = self._decide_labelled(X, Y)
+        forecasts = self.decider_.forecaster(view, self._set, self._buckets)
+        played = play(view, forecasts, self._set)
+        arms = [*view.actions, *(played[name] for name in self.decider_.forecasts)]
+        earned = [self._sign * row_dots(actions, labels) for actions in arms]
+        elaborate = [self._number(name) for name in (REFINED, PATCHED) if name in played]
+        simple = [number for number in range(len(arms)) if number not in elaborate]
+        said = (view.predictions, view.actions[view.models :])
+        seen = np.isin(_fingerprints(*said, labels), self.fingerprints_)
+        return audit(
+            Observed(
+                promised=self.record_.correct(self._sign * decided.assessed),
+                realised=self._sign * row_dots(decided.actions, labels),
+                interval=self.record_.promise(self._sign * decided.assessed),
+                names=list(self.names_),
+                chosen=decided.chosen,
+                arms=np.stack(earned),
+                rivals={self.names_[number]: earned[number] for number in simple},
+                residuals=self._sign * (labels - decided.forecast),
+                partitions=level_sets(view, decided, self._buckets, self.names_, [name for name, _ in self.members_]),
+                sign=self._sign,
+                time_ordered=self.time_ordered_ if time_ordered is None else bool(time_ordered),
+                clusters=None if groups is None else number_labels(row_labels(groups, X, view.count)),
+                seen=int(seen.sum()),
+            )
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
+        from optensemble.persistence import save
+
+        self._require_fitted()
+        save(self, path)
+
+    # Fitting
+
+    def _fit_rows(
+        self, rows: list[tuple[Any, Any, Any]], time_ordered: bool, random_state: int | None, n_jobs: int | None
+    ) -> Self:
+        """Learn on a copy, so that a failure or an interrupt loses nothing."""
+        fitted, view, labels, sampling = self._prepare(rows, time_ordered, random_state)
+        seed, threads = random_state or 0, thread_count(n_jobs)
+        parts = sampling.folds(view.count, seed)
+        with one_blas_thread():
+            learned = learn_forecasts(view, labels, fitted._set, fitted._buckets, sampling, parts, threads)
+            names = fitted._name_all([name for name in FORECASTS if name in learned.out_of_fold])
+            learning = learn_decider(names, view, labels, fitted._set, learned, sampling, parts)
+            fitted._conclude(view, labels, learned, learning, sampling, seed)
+        self.__dict__.update(fitted.__dict__)
+        return self
+
+    def _prepare(
+        self, rows: list[tuple[Any, Any, Any]], time_ordered: bool, random_state: int | None
+    ) -> tuple[Self, View, Floats, Sampling]:
+        omega = require_set(self.feasible)
+        require_choice(self.sense, "sense", ["max", "min"])
+        require_choice(time_ordered, "time_ordered", [True, False])
+        if random_state is not None:
+            require_number(random_state, "random_state", at_least=0, whole=True)
+        fitted = self.__sklearn_clone__()
+        models, policies = _members(self.models, "models"), _members(self.policies, "policies")
+        fitted.members_, fitted.n_models_ = as_members([*models, *policies], "models and policies"), len(models)
+        fitted._take_terms(omega)
+        fitted.time_ordered_ = time_ordered
+        counts = [row_count(X) for X, _, _ in rows]
+        _require_enough(sum(counts))
+        labelled = [as_labels(Y, n, omega.dimension, None) for n, (_, Y, _) in zip(counts, rows, strict=True)]
+        labels = fitted._sign * np.concatenate(labelled)
+        fitted._rows = [(X, Y.copy(), groups) for Y, (X, _, groups) in zip(labelled, rows, strict=True)]
+        view = _joined([fitted._ask(X, labels.std(axis=0)) for X, _, _ in rows])
+        for (name, model), predictions in zip(models, view.predictions, strict=True):
+            warn_if_trained_on(model, name, fitted._sign * predictions, fitted._sign * labels)
+        return fitted, view, labels, Sampling(time_ordered, _clusters(rows, counts))
+
+    def _take_terms(self, omega: FeasibleSet) -> None:
+        """Keep the parameters of this fit: those set later wait for the next."""
+        self._set, self._sense, self._sign = omega, self.sense, 1.0 if self.sense == "max" else -1.0
+
+    def _name_all(self, forecasts: list[str]) -> list[str]:
+        """Name members, forecasts and the ensemble; a forecast gives way to a member of its name."""
+        members = [name for name, _ in self.members_]
+        made = [name if name not in members else f"{name} of all" for name in [*forecasts, "ensemble"]]
+        self.names_ = [*members, *made[:-1]]
+        return [*members, *made]
+
+    def _conclude(
+        self, view: View, labels: Floats, learned: Learned, learning: Learning, sampling: Sampling, seed: int
+    ) -> None:
+        """Learn what came of it: who won, what may be promised, and what is known of both."""
+        sign, candidates, decided = self._sign, learning.candidates, learning.decided
+        self.decider_, winner = learning.decider, learning.decider.winner
+        self.winner_ = candidates[winner].name
+        self.n_rows_, self.n_updated_, self.refit_due_ = view.count, 0, ""
+        left_out = {}
+        if not learned.refinement.open:
+            left_out[REFINED] = str(learned.refinement)
+        if not learned.patched.log.rounds:
+            left_out[PATCHED] = learned.patched.note
+        self.notes_ = [f"{name} was left out: {why}" for name, why in left_out.items()]
+        self.notes_ += _thin(learned)
+        self.leaderboard_ = make_leaderboard(candidates, winner, sampling, sign, learning.followed, left_out)
+        members, number = [candidates[m] for m in range(len(self.members_))], self._number
+        self.finding_ = finding(candidates[winner], candidates[number(MEAN)], sampling, sign)
+        own = candidates[number(last_of(learned.out_of_fold))]
+        self.guarantees_ = verify(learned, own, members, labels, self._set, self._buckets, sampling)
+        record = Record(
+            assessed=sign * decided.assessed,
+            realised=sign * row_dots(decided.actions, labels),
+            sign=sign,
+            time_ordered=sampling.time_ordered,
+            clusters=sampling.clusters,
+            curse=flattery(candidates, seed),
+        )
+        self.record_ = record
+        assessed, realised = self._beyond_members(view, decided, labels)
+        self.advantage_ = replace(record, assessed=assessed, realised=realised)
+        self.fingerprints_ = _fingerprints(view.predictions, view.actions[view.models :], labels)
+
+    def _number(self, forecast: str) -> int:
+        return len(self.members_) + self.decider_.forecasts.index(forecast)
+
+    # Looking at rows
+
+    @property
+    def _buckets(self) -> Buckets:
+        return Buckets(self._set.lower, self._set.upper, _BUCKETS)
+
+    def _ask(self, X: Any, scale: Floats) -> View:
+        """Ask every member of the rows of X; models' actions are solved."""
+        n, d, omega = row_count(X), self._set.dimension, self._set
+        models, policies = self.members_[: self.n_models_], self.members_[self.n_models_ :]
+        predictions, actions = np.empty((len(models), n, d)), np.empty((len(self.members_), n, d))
+        for number, (name, model) in enumerate(models):
+            predictions[number] = self._sign * as_predictions(ask(model, name, "predict", X), name, n, d)
+            actions[number] = omega.argmax(predictions[number])
+        for number, (name, policy) in enumerate(policies, start=len(models)):
+            actions[number] = as_actions(ask(policy, name, "decide", X), name, n, omega)
+        return View(predictions, actions, scale)
+
+    def _view(self, X: Any) -> View:
+        self._require_fitted()
+        return self._ask(X, self.decider_.forecaster.scale)
+
+    def _decide(self, view: View) -> Decided:
+        with one_blas_thread():
+            return self.decider_(view, self._set, self._buckets)
+
+    def _decide_labelled(self, X: Any, Y: Any) -> tuple[View, Decided, Floats]:
+        view = self._view(X)
+        require_rows(view.count, 1)
+        labels = self._sign * as_labels(Y, view.count, self._set.dimension, None)
+        return view, self._decide(view), labels
+
+    def _members_assessed(self, view: View, decided: Decided) -> Floats:
+        forecast = np.ascontiguousarray(decided.forecast)
+        return np.asarray(np.mean([row_dots(actions, forecast) for actions in view.actions], axis=0))
+
+    def _beyond_members(self, view: View, decided: Decided, labels: Floats) -> tuple[Floats, Floats]:
+        """Return by how much the ensemble is assessed, and earns, beyond the mean member, in the user's sense."""
+        earned = np.mean([row_dots(actions, labels) for actions in view.actions], axis=0)
+        realised = row_dots(decided.actions, labels) - earned
+        return self._sign * (decided.assessed - self._members_assessed(view, decided)), self._sign * realised
+
+    def _further_clusters(self, groups: Any, X: Any, n: int) -> Indices | None:
+        if groups is None:
+            return None
+        return number_labels(row_labels(groups, X, n))
+
+    def _staleness(self, promised: Promise, realised: float) -> str:
+        if not promised.low <= realised <= promised.high:
+            return (
+                f"the last {promised.rows:,} rows came to {realised:.4g} on average, outside the promised "
+                f"{promised.low:.4g} to {promised.high:.4g}"
+            )
+        if self.time_ordered_ and self.n_updated_ >= _STALE * self.n_rows_:
+            blocks = BLOCKS * self.n_updated_ / self.n_rows_
+            return (
+                f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}: it is {blocks:.0f} blocks old"
+            )
+        return ""
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "decider_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
+
+    def __sklearn_clone__(self) -> Self:
+        # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
+        return type(self)(**self.get_params(deep=False))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "decider_")
+
+
+def _members(members: Any, what: str) -> list[tuple[str, Any]]:
+    return [] if members is None or len(members) == 0 else as_members(members, what)
+
+
+def _require_enough(n: int) -> None:
+    if n < MINIMUM_ROWS:
+        raise InputError(
+            f"DecisionEnsemble needs at least {MINIMUM_ROWS} rows to fit on; got {n}. Below that nothing can be judged "
+            "out of fold, and no promise would mean anything. optensemble.plan(k, d) says how many rows are enough."
+        )
+
+
+def _joined(views: list[View]) -> View:
+    if len(views) == 1:
+        return views[0]
+    predictions = np.concatenate([view.predictions for view in views], axis=1)
+    return View(predictions, np.concatenate([view.actions for view in views], axis=1), views[0].scale)
+
+
+def _clusters(rows: list[tuple[Any, Any, Any]], counts: list[int]) -> Indices | None:
+    """Return the number of every row's group; the same label in two batches is the same group."""
+    given = [groups is not None for _, _, groups in rows]
+    if not any(given):
+        return None
+    if not all(given):
+        raise InputError("some rows have groups and others do not. Give groups for all of them, or for none.")
+    labels = [row_labels(groups, X, n) for (X, _, groups), n in zip(rows, counts, strict=True)]
+    return number_labels([label for batch in labels for label in batch])
+
+
+def _fingerprints(predictions: Floats, actions: Floats, labels: Floats) -> npt.NDArray[np.uint64]:
+    return fingerprints(*predictions, *actions, labels)
+
+
+def _thin(learned: Learned) -> list[str]:
+    occupied, kept = learned.patched.occupied, len(learned.patched.kept)
+    if occupied == kept:
+        return []
+    return [f"{occupied - kept:,} of {occupied:,} cells hold fewer than {MIN_CELL} rows and were left out of the patch"]

@@ -119,7 +119,7 @@ def test_what_is_given_is_what_is_run_and_the_tables_come_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options: dict[str, Any] = {
-        "rows": 90,
+        "rows": 190,
         "rounds": 7,
         "seed": 3,
         "noise": 0.5,
@@ -177,7 +177,7 @@ def test_without_a_command_there_is_help() -> None:
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("--rows", "9"),
+        ("--rows", "99"),
         ("--rows", "many"),
         ("--rounds", "0"),
         ("--seed", "-1"),

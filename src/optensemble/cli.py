@@ -16,6 +16,7 @@ from optensemble.experiments.outcome import FEWEST_ROWS, DebiasOn, Settings
 from optensemble.experiments.reproduce import check_names, find_finished
 from optensemble.experiments.reproduce import reproduce as run
 from optensemble.experiments.setup import Trees
+from optensemble.planning import MINIMUM_ROWS
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,7 +59,7 @@ def reproduce(
     experiments: Annotated[
         str, typer.Option(help="Which of the paper's experiments A, B, C and D, with commas.")
     ] = "A,B,C,D",
-    rows: Annotated[int, typer.Option(help="Rows to debias on.", min=FEWEST_ROWS)] = _DEFAULT.rows,
+    rows: Annotated[int, typer.Option(help="Rows to debias on.", min=MINIMUM_ROWS)] = _DEFAULT.rows,
     rounds: Annotated[
         int | None, typer.Option(help="Rounds of debiasing.", min=1, show_default="5000, and 8000 for D")
     ] = None,

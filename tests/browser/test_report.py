@@ -167,3 +167,27 @@ def test_the_links_of_the_summary_lead_somewhere(visit: Open) -> None:
     assert links
     for link in links:
         assert page.locator(str(link.get_attribute("href"))).count() == 1
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")])
+def test_the_page_ends_with_the_answer(visit: Open, width: int, scheme: str) -> None:
+    found = visit(width, scheme)
+    page = found.page
+    page.locator("header a[href='#answer']").first.click()
+    heading = page.locator("h2#answer")
+    assert heading.inner_text() == "The answer"
+    assert page.locator("main > h2").last.get_attribute("id") == "answer"
+    assert heading.evaluate("(e) => e.getBoundingClientRect().top < innerHeight")  # where the link leads
+    page.screenshot(path=SCREENSHOTS / f"answer-{width}-{scheme}.png")
+    table = page.locator(".scroll").last
+    assert table.locator("tbody th").all_inner_texts() == ["A", "B", "C", "D"]
+    box, last = table.bounding_box(), table.locator("td").last
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    last.scroll_into_view_if_needed()  # the table scrolls, not the page
+    seen = last.bounding_box()
+    assert seen is not None
+    assert 0 < seen["x"] < seen["x"] + seen["width"] <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert found.said == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import optensemble as oe
 from optensemble.experiments import Experiment, make_experiment
 from optensemble.experiments.outcome import Outcome, Settings
 from optensemble.experiments.reproduce import Reproduction, reproduce
@@ -37,3 +38,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.fixture(scope="session")
 def experiments() -> dict[str, Experiment]:
     return {name: make_experiment(name, SMALL.seed, training_rows=SMALL.training_rows) for name in NAMES}
+
+
+@pytest.fixture(scope="session")
+def honest(experiments: dict[str, Experiment]) -> dict[str, oe.DecisionEnsemble]:
+    """On the features of the debiasing rows themselves, not on a table of predictions."""
+    return {
+        name: oe.DecisionEnsemble(models=each.models, feasible=each.feasible).fit(
+            *each.draw(SMALL.rows, SMALL.seed + 1)
+        )
+        for name, each in experiments.items()
+    }

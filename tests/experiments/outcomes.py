@@ -13,11 +13,13 @@ from optensemble.experiments.outcome import (
     BLACK,
     FORESIGHT,
     FRESH,
+    HONEST,
     IN_SAMPLE,
     MEASURES,
     RIDGE,
     UNCORRECTED,
     WHITE,
+    Judgement,
     Outcome,
     costs_frame,
 )
@@ -32,6 +34,7 @@ OTHERS: dict[str, Pair] = {
     UNCORRECTED: (7.0, 3.0),
     WHITE: (6.0, 6.0),
     BLACK: (4.0, 4.0),
+    HONEST: (5.5, 5.25),
 }
 
 
@@ -46,8 +49,13 @@ def made_up(
     note: str = "risk limit 300",
     looks: int = 11,
     violations: tuple[float | None, float | None] = (None, None),
+    allowed: float = 0.75,
+    gain_error: float = 0.125,
 ) -> Outcome:
-    """An outcome in which the best initial policy earns 2 and foresight 12, if nothing else is given."""
+    """An outcome in which the best initial policy earns 2 and foresight 12, if nothing else is given.
+
+    DecisionEnsemble promises its payoff to be off by no more than is ``allowed``.
+    """
     tables = {IN_SAMPLE: {**OTHERS, **(in_sample or {})}, FRESH: {**OTHERS, **(fresh or {})}}
     lines = [line for where, pairs in tables.items() for line in _lines(where, pairs, foresight, error)]
     rng = np.random.default_rng([ord(letter) for letter in name])
@@ -56,6 +64,7 @@ def made_up(
         {"policy": RIDGE, "seconds": 0.002},
         {"policy": WHITE, "rounds": 100, "row_solves": 1500, "avoided": 2500, "seconds": 0.25, **_end(violations[0])},
         {"policy": BLACK, "rounds": 90, "row_solves": 400, "avoided": 500, "seconds": 0.5, **_end(violations[1])},
+        {"policy": HONEST, "seconds": 0.125},
     ]
     return Outcome(
         name=name,
@@ -66,6 +75,26 @@ def made_up(
         costs=costs_frame(costs),
         curves={where: _curves(rng, members, looks) for where in tables},
         disagreement=np.sort(rng.uniform(size=(looks, 7)), axis=1),
+        judgement=_judgement(tables[FRESH], allowed, gain_error),
+    )
+
+
+def _judgement(pairs: dict[str, Pair], allowed: float, error: float) -> Judgement:
+    promised, earned = pairs[HONEST]
+    gains = [
+        {"policy": policy, "gain": earned - other, "gain_error": error}
+        for policy, (_, other) in pairs.items()
+        if policy != HONEST
+    ]
+    kept = abs(promised - earned) <= allowed
+    return Judgement(
+        low=promised - allowed,
+        high=promised + allowed,
+        kept=kept,
+        gains=pd.DataFrame(gains),
+        way_error=1.5,
+        verdict=f"promised {promised:g}, earned {earned:g}: {'kept' if kept else 'not kept'}",
+        finding="ensemble earns 3 ± 1 more than deciding by the mean label, out of fold",
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from experiments.outcomes import made_up
+from optensemble.experiments import answer
 from optensemble.experiments.console import progress, show
 from optensemble.experiments.outcome import BLACK, FRESH, IN_SAMPLE, POLICIES, WHITE, Outcome, Settings
 from optensemble.experiments.reproduce import Reproduction, expected_seconds
@@ -33,7 +34,7 @@ def test_a_terminal_sees_every_experiment_every_phase_and_the_time_left() -> Non
         wait_for(screen, "A: was on disk")
         tell(None, "compiling kernels", 1)
         wait_for(screen, "compiling kernels")
-        for phase in ("training members", "debiasing", "looking back", "fresh rows"):
+        for phase in ("training members", "debiasing", "looking back", "fresh rows", "audit"):
             tell("B", phase, 0.5)
             wait_for(screen, f"B: {phase}")
             tell("B", phase, 1)
@@ -92,6 +93,13 @@ def test_tables_show_every_payoff(width: int, scale: float) -> None:
         expected = [f"{number:.2f}" for line in numbers for number in line if number == number]
         assert [number.lstrip("+").replace("−", "-") for number in row.removeprefix(policy).split()] == expected
     assert "400 rows debiased on, 20,000 fresh" in " ".join(text.split())
+
+
+def test_the_answer_is_the_last_word_on_payoffs() -> None:
+    outcomes = [made_up("A"), made_up("B", allowed=0.1)]
+    text = " ".join(shown(outcomes).split())
+    said = " ".join(answer.line(outcomes).split())
+    assert text.index("Of what foresight could add") < text.index(said) < text.index("White box converged")
 
 
 @pytest.mark.parametrize("folder", ["plain", "run[b]", "run[/b]", "long" * 30])

@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from experiments.conftest import Finished
 from experiments.outcomes import made_up
 from optensemble.experiments.figures import Picture, Stroke, draw_files, panel, pictures, whole
-from optensemble.experiments.outcome import BEST, FORESIGHT, FRESH, IN_SAMPLE, RIDGE, Outcome
+from optensemble.experiments.outcome import BEST, FORESIGHT, FRESH, HONEST, IN_SAMPLE, RIDGE, Outcome
 from optensemble.report.drawing import style
 
 WHERE = {"payoffs": IN_SAMPLE, "payoffs_fresh": FRESH, "members": IN_SAMPLE, "members_fresh": FRESH}
@@ -58,6 +58,12 @@ def test_every_line_is_what_the_legend_says(name: str, outcome: Outcome) -> None
             assert set(line.get_ydata()) == {outcome.payoff(where, stroke.label).realised}
             assert line.get_xdata() == [0, 1]  # from edge to edge
             continue
+        if stroke.label.startswith(HONEST):
+            what = "promised" if stroke.band else "realised"
+            assert what in stroke.label
+            assert set(line.get_ydata()) == {outcome.payoff(where, HONEST)[what]}
+            assert line.get_xdata() == [0, 1]
+            continue
         column = stroke.label
         if name.startswith("members"):
             column = f"{outcome.members[int(stroke.label.rsplit(' ', 1)[1])]}, realised"
@@ -65,11 +71,36 @@ def test_every_line_is_what_the_legend_says(name: str, outcome: Outcome) -> None
         np.testing.assert_array_equal(line.get_ydata(), curves[column])
 
 
-def test_promises_are_dashed_and_earnings_solid_and_an_ensemble_has_one_colour() -> None:
-    strokes = [stroke for stroke in picture_of("payoffs", made_up()).strokes if ", " in stroke.label]
-    assert {stroke.label.split(", ")[1]: stroke.dashes for stroke in strokes} == {"promised": "--", "realised": "-"}
+def test_the_interval_of_a_promise_is_a_band_from_edge_to_edge(outcome: Outcome) -> None:
+    axes, judgement = drawn("payoffs_fresh", outcome), outcome.judgement
+    (stroke,) = [stroke for stroke in picture_of("payoffs_fresh", outcome).strokes if stroke.band]
+    band: Any = axes.patches[0]
+    assert (band.get_x(), band.get_width()) == (0, 1)
+    assert (band.get_y(), band.get_height()) == pytest.approx((judgement.low, judgement.high - judgement.low))
+    assert to_hex(band.get_facecolor()) == to_hex(stroke.colour)
+    assert 0 < band.get_facecolor()[3] < 0.5  # lines can be seen through it
+    assert len(axes.patches) == 1
+    assert not drawn("payoffs", outcome).patches
+
+
+def test_lines_that_coincide_with_the_answer_lie_on_top_of_it(outcome: Outcome) -> None:
+    axes = drawn("payoffs_fresh", outcome)
+    strokes = {stroke.label: stroke for stroke in picture_of("payoffs_fresh", outcome).strokes}
+    ours, ridge = (line_of(axes, strokes[label]) for label in (f"{HONEST}, realised", RIDGE))
+    assert ours.get_zorder() == ridge.get_zorder()
+    assert axes.lines.index(ours) < axes.lines.index(ridge)
+    assert ours.get_linewidth() > 1.5 * ridge.get_linewidth()
+
+
+@pytest.mark.parametrize(("name", "ensembles"), [("payoffs", 2), ("payoffs_fresh", 3)])
+def test_promises_are_dashed_and_earnings_solid_and_an_ensemble_has_one_colour(name: str, ensembles: int) -> None:
+    strokes = [stroke for stroke in picture_of(name, made_up()).strokes if ", " in stroke.label]
+    said = {(stroke.label.split(", ")[1].split(" (")[0], stroke.dashes) for stroke in strokes}
+    assert said == {("promised", "--"), ("realised", "-")}
     colours = {(stroke.label.split(", ")[0], stroke.colour) for stroke in strokes}
-    assert len(colours) == len({colour for _, colour in colours}) == 2
+    assert len(colours) == len({colour for _, colour in colours}) == ensembles
+    levels = {stroke.colour for stroke in picture_of(name, made_up()).strokes if ", " not in stroke.label}
+    assert len(levels | {colour for _, colour in colours}) == 3 + ensembles
 
 
 @pytest.mark.parametrize("name", ["payoffs", "members"])
@@ -78,6 +109,8 @@ def test_panels_in_and_out_of_sample_have_the_same_range_and_hide_nothing(name: 
     assert panels[0].get_ylim() == panels[1].get_ylim()
     assert panels[0].get_xlim() == panels[1].get_xlim() == (0, outcome.curves[IN_SAMPLE]["round"].max())
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for axes in panels for line in axes.lines])
+    if name == "payoffs":
+        values = np.append(values, [outcome.judgement.low, outcome.judgement.high])
     low, high = panels[0].get_ylim()
     assert low < values.min() < values.max() < high
     assert high - low < 1.2 * np.ptp(values)

@@ -12,9 +12,9 @@ from report.reading import Node, read
 
 from experiments.conftest import NAMES, SMALL, Finished
 from experiments.outcomes import made_up
-from optensemble.experiments import words
+from optensemble.experiments import answer, words
 from optensemble.experiments.figures import pictures
-from optensemble.experiments.outcome import BEST, BLACK, FRESH, IN_SAMPLE, POLICIES, WHITE, Settings
+from optensemble.experiments.outcome import BEST, BLACK, FRESH, HONEST, IN_SAMPLE, POLICIES, RIDGE, WHITE, Settings
 from optensemble.experiments.page import make_page
 
 EACH = pytest.mark.parametrize("name", NAMES)
@@ -106,7 +106,7 @@ def test_the_best_member_is_named(root: Node, finished: Finished) -> None:
 
 
 def test_headings_and_rows_of_every_table_match(root: Node) -> None:
-    assert len(list(root.every("table"))) == 2 + len(NAMES)
+    assert len(list(root.every("table"))) == 3 + len(NAMES)
     for table in root.every("table"):
         *groups, heads = table.the("thead").elements
         for row in groups:
@@ -116,15 +116,59 @@ def test_headings_and_rows_of_every_table_match(root: Node) -> None:
 
 def test_bars_are_as_long_as_what_they_show(root: Node, finished: Finished) -> None:
     outcomes = finished.result.outcomes
-    shares = [words.shares(outcomes, where, kind) for kind in (WHITE, BLACK) for where in (IN_SAMPLE, FRESH)]
+    shares = [words.shares(outcomes, where, kind) for kind in (WHITE, BLACK, HONEST) for where in (IN_SAMPLE, FRESH)]
     flat = [share for pair in shares for share in pair]
     bars = [bar for card in root.every("section", class_="card") for bar in card.every("div", class_="bar")]
-    assert [bar.the("span").text for bar in bars] == ["promised", "earned"] * 4
+    assert [bar.the("span").text for bar in bars] == ["promised", "earned"] * 6
     widths = [float(bar.the("rect").attributes["width"]) for bar in bars]
     assert widths == pytest.approx([max(share, 0) * 100 / max(*flat, 100) for share in flat], abs=0.06)
     assert [float(shown(bar.the("b")).removesuffix("\N{NO-BREAK SPACE}%")) for bar in bars] == pytest.approx(
         flat, abs=0.5
     )
+
+
+# The answer
+
+
+def test_the_page_ends_with_the_answer(text: str, root: Node, finished: Finished) -> None:
+    last = list(root.every("h2"))[-1]
+    assert (last.text, last.attributes["id"]) == ("The answer", "answer")
+    links = [link.text for link in root.every("a") if link.attributes["href"] == "#answer"]
+    assert len(links) == 2  # beside the headline, and in the contents
+    end, outcomes = text[text.index('id="answer"') :], finished.result.outcomes
+    for sentence in (answer.OPENING, answer.found(outcomes), answer.compared(outcomes), *answer.reports(outcomes)):
+        assert sentence in end
+    assert f"{HONEST} on {SMALL.fresh_rows:,} fresh rows" in end
+
+
+def test_the_answer_has_every_number_of_every_experiment(root: Node, results: Any) -> None:
+    rows = table_of(root, HONEST).rows()
+    assert [row[0].text for row in rows] == list(NAMES)
+    for name, (_, promised, interval, earned, kept, *ahead, way) in zip(NAMES, rows, strict=True):
+        judged = results["experiments"][name]["judgement"]
+        (line,) = [
+            line
+            for line in results["experiments"][name]["payoffs"]
+            if (line["where"], line["policy"]) == (FRESH, HONEST)
+        ]
+        assert [value(promised), value(earned)] == [line["promised"], line["realised"]]
+        assert [shown(promised), shown(earned)] == [f"{line[what]:.2f}" for what in ("promised", "realised")]
+        assert shown(interval) == f"{judged['low']:.2f} to {judged['high']:.2f}"
+        assert kept.text == ("yes" if judged["low"] <= line["realised"] <= judged["high"] else "no")
+        gains = {gain["policy"]: gain for gain in judged["gains"]}
+        for cell, other, digits in zip(ahead, (RIDGE, BEST), (3, 2), strict=True):
+            gain = gains[other]
+            assert value(cell) == gain["gain"]
+            assert shown(cell) == f"{gain['gain']:+.{digits}f} ± {gain['gain_error']:.{digits}f}"
+        assert value(way) == line["way"]
+        assert shown(way) == f"{line['way']:.1f} ± {judged['way_error']:.1f}"
+
+
+@pytest.mark.parametrize(("allowed", "kept"), [(0.3, "yes"), (0.2, "no")])
+def test_a_promise_that_was_not_kept_is_shown_as_such(allowed: float, kept: str) -> None:
+    root = read(make_page([made_up("B", allowed=allowed)], Settings(), DOCUMENT))
+    ((_, _, _, _, cell, *_),) = table_of(root, HONEST).rows()
+    assert cell.text == kept
 
 
 # The figures
@@ -180,7 +224,7 @@ def test_the_page_tells_how_to_run_it_again_and_with_what_it_was_made(root: Node
 
 def test_the_page_says_what_was_found(root: Node, finished: Finished) -> None:
     outcomes, text = finished.result.outcomes, root.the("main").text
-    single = (words.headline(outcomes), words.speed(outcomes))
+    single = (words.headline(outcomes), words.speed(outcomes), answer.line(outcomes))
     for sentence in (*single, *words.in_sample(outcomes), *words.fresh(outcomes)):
         assert sentence in text
 
@@ -192,7 +236,7 @@ def test_whatever_an_experiment_is_called_the_page_stays_whole() -> None:
     assert not list(root.every("strong", class_="quoted"))
     assert f"limit {nasty}".lower() in root.the("main").text.lower()
     assert "a & b" in {node.text.strip() for node in root.the("figure", id="figure-choices").every("text")}
-    assert len(list(root.every("b"))) == 8  # of the bars
+    assert len(list(root.every("b"))) == 12  # of the bars
 
 
 def test_numbers_that_are_not_there_are_sorted_last_and_shown_as_a_dash() -> None:

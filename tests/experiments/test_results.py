@@ -16,6 +16,7 @@ import pytest
 
 from experiments.conftest import NAMES, SMALL, Finished
 from optensemble.experiments import store
+from optensemble.experiments.outcome import BLACK, WHITE
 
 
 def read_strictly(path: Path) -> Any:
@@ -40,11 +41,17 @@ def test_results_have_settings_versions_and_every_payoff(finished: Finished) -> 
             assert len(numbers[part]) == len(frame)
             for line, (_, row) in zip(numbers[part], frame.iterrows(), strict=True):
                 assert line == {column: None if pd.isna(value) else value for column, value in row.items()}
+        judged = numbers["judgement"]
+        gains = judged.pop("gains")
+        assert judged == {key: value for key, value in vars(outcome.judgement).items() if key != "gains"}
+        assert gains == outcome.judgement.gains.to_dict("records")
 
 
 def test_results_say_how_long_debiasing_took(finished: Finished) -> None:
     document = read_strictly(finished.folder / "results.json")
-    spent = [line["seconds"] for numbers in document["experiments"].values() for line in numbers["costs"][-2:]]
+    costs = [line for numbers in document["experiments"].values() for line in numbers["costs"]]
+    spent = [line["seconds"] for line in costs if line["policy"] in (WHITE, BLACK)]
+    assert len(spent) == 2 * len(NAMES)
     assert document["seconds"]["debiasing"] == pytest.approx(sum(spent))
     assert 0 < document["seconds"]["debiasing"] < document["seconds"]["everything"]
 

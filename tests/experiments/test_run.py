@@ -20,6 +20,7 @@ from optensemble.experiments.outcome import (
     BLACK,
     FORESIGHT,
     FRESH,
+    HONEST,
     IN_SAMPLE,
     POLICIES,
     RIDGE,
@@ -43,6 +44,7 @@ def fit(experiment: Experiment, X: Floats, Y: Floats, rounds: int) -> dict[str, 
     omega = experiment.feasible
     policies = [(member, lambda X, model=model: omega.argmax(model(X))) for member, model in experiment.models]
     options: dict[str, Any] = {"alpha": 0.01, "bucket_width": 0.1, "schedule": "round-robin", "max_rounds": rounds}
+    options["validation"] = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
         white = oe.WhiteBoxEnsemble(experiment.models, omega, **options).fit(X, Y)
@@ -119,12 +121,18 @@ def expected(experiment: Experiment, ensembles: dict[str, Any], where: str) -> d
 @EACH
 @KINDS
 def test_promised_and_realised_payoffs(
-    name: str, where: str, finished: Finished, experiments: dict[str, Experiment], fitted: dict[str, dict[str, Any]]
+    name: str,
+    where: str,
+    finished: Finished,
+    experiments: dict[str, Experiment],
+    fitted: dict[str, dict[str, Any]],
+    honest: dict[str, oe.DecisionEnsemble],
 ) -> None:
     experiment, outcome = experiments[name], finished.outcome(name)
     _, Y = rows_of(experiment, where)
     most = earn(experiment.feasible.argmax(Y), Y).mean()
-    rows = expected(experiment, fitted[name], where)
+    rows = expected(experiment, {**fitted[name], HONEST: honest[name]}, where)
+    assert {FORESIGHT, *rows} == set(POLICIES)
     base = rows[BEST][1].mean()
     for policy, (promised, realised) in rows.items():
         line, gap = outcome.payoff(where, policy), promised - realised
@@ -246,5 +254,8 @@ def test_costs_are_those_of_the_fits(name: str, finished: Finished, fitted: dict
         assert cost.seconds > 0
     assert outcome.cost(BEST).row_solves == len(outcome.members) * SMALL.rows
     assert pd.isna(outcome.cost(RIDGE).row_solves)
+    cost = outcome.cost(HONEST)
+    assert cost.seconds > 0
+    assert cost.drop(["policy", "seconds"]).isna().all()  # it takes no rounds
     assert outcome.cost(FORESIGHT) is None
     assert outcome.cost(AVERAGE) is None

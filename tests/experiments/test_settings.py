@@ -14,7 +14,7 @@ from experiments.test_run import Floats, earn, fit
 from optensemble.exceptions import InputError
 from optensemble.experiments import Experiment
 from optensemble.experiments.outcome import BLACK, FORESIGHT, FRESH, IN_SAMPLE, WHITE, Outcome, Settings
-from optensemble.experiments.run import DEBIASING, LOOKING_AHEAD, LOOKING_BACK, run_experiment
+from optensemble.experiments.run import DEBIASING, JUDGING, LOOKING_AHEAD, LOOKING_BACK, run_experiment
 
 
 def assert_same(ours: Outcome, theirs: Outcome) -> None:
@@ -24,6 +24,9 @@ def assert_same(ours: Outcome, theirs: Outcome) -> None:
     for a, b in [*frames, (ours.costs.drop(columns="seconds"), theirs.costs.drop(columns="seconds"))]:
         pd.testing.assert_frame_equal(a, b, check_exact=True, check_names=False)
     np.testing.assert_array_equal(ours.disagreement, theirs.disagreement)
+    judged = [vars(outcome.judgement).copy() for outcome in (ours, theirs)]
+    pd.testing.assert_frame_equal(judged[0].pop("gains"), judged[1].pop("gains"), check_exact=True)
+    assert judged[0] == judged[1]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -87,7 +90,7 @@ def test_the_work_is_told_of_phase_by_phase(rows: int, experiments: dict[str, Ex
     told: dict[str, list[float]] = {}
     settings = dataclasses.replace(SMALL, rows=rows, rounds=10)
     run_experiment(experiments["A"], settings, lambda phase, share: told.setdefault(phase, []).append(share))
-    assert list(told) == [DEBIASING, LOOKING_BACK, LOOKING_AHEAD]
+    assert list(told) == [DEBIASING, LOOKING_BACK, LOOKING_AHEAD, JUDGING]
     for shares in told.values():
         assert shares == sorted(shares)
         assert shares[-1] == pytest.approx(1)
@@ -103,7 +106,7 @@ def test_rounds_are_the_papers_if_not_given() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"rows": 9}, "rows must be .*at least 10; got 9"),
+        ({"rows": 99}, "rows must be .*at least 100; got 99"),
         ({"rows": 2.5}, "rows must be .*whole.*; got 2.5"),
         ({"fresh_rows": 9}, "fresh rows must be .*at least 10; got 9"),
         ({"seed": -1}, "seed must be .*at least 0; got -1"),
@@ -125,7 +128,7 @@ def test_settings_that_cannot_be_run(wrong: dict[str, Any], words: str) -> None:
 
 def test_settings_that_can_be_run() -> None:
     Settings().check()
-    Settings(rows=10, fresh_rows=10, rounds=1, seed=0, noise=0, trees="exact").check()
+    Settings(rows=100, fresh_rows=10, rounds=1, seed=0, noise=0, trees="exact").check()
     Settings(rows=10_000, debias_on="train").check()
 
 

@@ -58,8 +58,12 @@ def test_a_finished_experiment_comes_back_as_it_was(name: str, finished: Finishe
         "costs",
         "curves",
         "disagreement",
+        "judgement",
         *plain,
     }
+    judged = [vars(each.judgement).copy() for each in (loaded, outcome)]
+    pd.testing.assert_frame_equal(judged[0].pop("gains"), judged[1].pop("gains"), check_exact=True)
+    assert judged[0] == judged[1]
     store.save(tmp_path, loaded, SMALL)
     assert store.path_of(tmp_path, name).read_bytes() == store.path_of(finished.folder, name).read_bytes()
 
@@ -131,8 +135,18 @@ def test_an_experiment_of_another_version_is_refused(
 
 
 def test_the_version_is_looked_at_before_the_content(tmp_path: Path, saved: dict[str, Any]) -> None:
-    write(tmp_path, {"format": 2, "settings": saved["settings"], "tables": {}})
-    assert "format 2, not 1" in refuse(tmp_path)
+    write(tmp_path, {"format": store.FORMAT + 1, "settings": saved["settings"], "tables": {}})
+    assert f"format {store.FORMAT + 1}, not {store.FORMAT}" in refuse(tmp_path)
+
+
+def test_an_experiment_from_before_there_was_an_answer_is_refused(tmp_path: Path, saved: dict[str, Any]) -> None:
+    for part in ("payoffs", "costs"):
+        saved[part] = [line for line in saved[part] if line["policy"] != "DecisionEnsemble"]
+    del saved["judgement"]
+    write(tmp_path, {**saved, "format": 1})
+    assert f"was run with format 1, not {store.FORMAT}. " in refuse(tmp_path)
+    write(tmp_path, saved)
+    assert "is not a whole experiment" in refuse(tmp_path)
 
 
 # Damage
@@ -166,6 +180,7 @@ PARTS = [
     "costs",
     "curves",
     "disagreement",
+    "judgement",
 ]
 
 
@@ -195,6 +210,9 @@ def test_a_part_that_is_missing_is_noticed(missing: str, tmp_path: Path, saved: 
         ("costs", []),
         ("disagreement", []),
         ("name", "B"),
+        ("judgement", None),
+        ("judgement", "kept"),
+        ("judgement", {"low": 1.0, "high": 2.0}),
     ],
 )
 def test_a_part_of_the_wrong_kind_is_noticed(part: str, value: Any, tmp_path: Path, saved: dict[str, Any]) -> None:
@@ -202,11 +220,51 @@ def test_a_part_of_the_wrong_kind_is_noticed(part: str, value: Any, tmp_path: Pa
     assert "is not a whole experiment" in refuse(tmp_path)
 
 
+@pytest.mark.parametrize("policy", ["ridge stacking", "DecisionEnsemble"])
 @pytest.mark.parametrize("where", ["in sample", "fresh rows"])
-def test_a_policy_that_is_missing_is_noticed(where: str, tmp_path: Path, saved: dict[str, Any]) -> None:
-    payoffs = [line for line in saved["payoffs"] if (line["where"], line["policy"]) != (where, "ridge stacking")]
+def test_a_policy_that_is_missing_is_noticed(where: str, policy: str, tmp_path: Path, saved: dict[str, Any]) -> None:
+    payoffs = [line for line in saved["payoffs"] if (line["where"], line["policy"]) != (where, policy)]
     write(tmp_path, {**saved, "payoffs": payoffs})
     assert "is not a whole experiment" in refuse(tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["foresight", "DecisionEnsemble"])
+def test_a_payoff_that_is_not_a_number_is_noticed(policy: str, tmp_path: Path, saved: dict[str, Any]) -> None:
+    for line in saved["payoffs"]:
+        line["realised"] = None if line["policy"] == policy else line["realised"]
+    write(tmp_path, saved)
+    assert f"no payoff of {policy}" in refuse(tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["white box", "black box", "DecisionEnsemble"])
+def test_costs_that_are_missing_are_noticed(policy: str, tmp_path: Path, saved: dict[str, Any]) -> None:
+    write(tmp_path, {**saved, "costs": [line for line in saved["costs"] if line["policy"] != policy]})
+    assert f"costs of {policy}" in refuse(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"low": None}, "no interval of the promise"),
+        ({"low": 9.0, "high": 8.0}, "no interval of the promise"),
+        ({"gains": []}, "is not a whole experiment"),
+        ({"gains": [{"policy": "best initial policy", "gain": None, "gain_error": 0.1}]}, "no gain over best initial"),
+    ],
+)
+def test_a_judgement_that_says_nothing_is_noticed(
+    change: dict[str, Any], words: str, tmp_path: Path, saved: dict[str, Any]
+) -> None:
+    write(tmp_path, {**saved, "judgement": {**saved["judgement"], **change}})
+    assert words in refuse(tmp_path)
+
+
+def test_where_there_is_no_way_to_go_its_interval_is_missing_and_comes_back_so(tmp_path: Path) -> None:
+    outcome = made_up()
+    judgement = dataclasses.replace(outcome.judgement, way_error=float("nan"))
+    store.save(tmp_path, dataclasses.replace(outcome, judgement=judgement), SMALL)
+    loaded = store.load(tmp_path, "A", SMALL)
+    assert loaded is not None
+    assert np.isnan(loaded.judgement.way_error)
 
 
 def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from optensemble.experiments import words
+from optensemble.experiments import answer, words
 from optensemble.experiments.outcome import FRESH, IN_SAMPLE, POLICIES, Outcome, Settings
 from optensemble.experiments.reproduce import ON_DISK, Reproduction, Tell, expected_seconds
 
@@ -75,7 +75,8 @@ def show(console: Console, result: Reproduction, settings: Settings) -> None:
         console.print(table, "")
     console.width = width
     outcomes = result.outcomes
-    console.print(words.headline(outcomes), words.convergence(outcomes, settings), words.speed(outcomes), sep="\n")
+    found = words.convergence(outcomes, settings), words.speed(outcomes)
+    console.print(words.headline(outcomes), answer.line(outcomes), *found, sep="\n")
     console.print(f"\nThe page: {result.page}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from optensemble.experiments.outcome import BEST, BLACK, FORESIGHT, FRESH, IN_SAMPLE, RIDGE, WHITE, Outcome
+from optensemble.experiments.outcome import BEST, BLACK, FORESIGHT, FRESH, HONEST, IN_SAMPLE, RIDGE, WHITE, Outcome
 from optensemble.experiments.setup import DESIGNS
 from optensemble.report.drawing import COLOURS, INK, MUTED, new_figure, png, style, svg
 
@@ -21,29 +22,45 @@ PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.1
 _SMALL = (4.0, 2.8)  # a panel in a page: on a phone its type must not be too small to read
 
 
+BAND = 0.2
+"""How dense the colour of a band is."""
+
+
 @dataclass(frozen=True)
 class Stroke:
-    """How a line is drawn, and what it means."""
+    """How a line is drawn, and what it means; around some there is a ``band``, the interval of the line."""
 
     label: str
     colour: str
     dashes: str = "-"
+    width: float = 1.6
+    band: bool = False
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of matplotlib."""
-        return {"color": self.colour, "linestyle": self.dashes}
+        return {"color": self.colour, "linestyle": self.dashes, "linewidth": self.width}
+
+    def handle(self) -> Any:
+        """Return what stands in a legend."""
+        line = Line2D([], [], **self.options())
+        return (Patch(color=self.colour, alpha=BAND, linewidth=0), line) if self.band else line
 
 
-COLOUR_OF = {WHITE: COLOURS[0], BLACK: COLOURS[1]}
+COLOUR_OF = {WHITE: COLOURS[0], BLACK: COLOURS[1], HONEST: COLOURS[3]}
 LEVELS = (
     Stroke(FORESIGHT, INK, ":"),
-    Stroke(RIDGE, COLOURS[3], ":"),
-    Stroke(BEST, COLOURS[2], ":"),
+    Stroke(RIDGE, COLOURS[2], ":"),
+    Stroke(BEST, COLOURS[4], ":"),
 )
 ENSEMBLES = tuple(
     Stroke(f"{name}, {what}", colour, dashes)
     for name, colour in COLOUR_OF.items()
+    if name != HONEST
     for what, dashes in (("promised", "--"), ("realised", "-"))
+)
+ANSWER = (
+    Stroke(f"{HONEST}, promised (95 %)", COLOUR_OF[HONEST], "--", band=True),
+    Stroke(f"{HONEST}, realised", COLOUR_OF[HONEST], width=3.0),  # to be seen below a line on top of it
 )
 
 
@@ -73,11 +90,13 @@ def pictures(outcomes: Sequence[Outcome]) -> list[Picture]:
         ),
         Picture(
             "payoffs_fresh",
-            "The same ensembles on fresh rows",
+            "The same ensembles on fresh rows, and DecisionEnsemble beside them",
             "The same corrections made on rows of the same distribution that had no part in them. The distance between "
-            "dashed and solid is by how much a promise was wrong; dashed above solid is money that never came.",
-            lambda axes, outcome: _draw_payoffs(axes, outcome, FRESH),
-            (*ENSEMBLES, *LEVELS),
+            "dashed and solid is by how much a promise was wrong; dashed above solid is money that never came. "
+            "DecisionEnsemble takes no rounds, so its lines are level; the band is the interval that it promised its "
+            "payoff to lie in.",
+            _draw_fresh,
+            (*LEVELS, *ENSEMBLES, *ANSWER),
         ),
         Picture(
             "members",
@@ -114,7 +133,7 @@ def whole(picture: Picture, outcomes: Sequence[Outcome]) -> Figure:
     """Draw all experiments side by side, two in a row, with one legend."""
     columns = min(2, len(outcomes))
     rows = -(-len(outcomes) // columns)
-    legend = [Line2D([], [], label=stroke.label, **stroke.options()) for stroke in picture.strokes]
+    legend, labels = [stroke.handle() for stroke in picture.strokes], [stroke.label for stroke in picture.strokes]
     lines = -(-len(legend) // (2 * columns))
     figure = new_figure(PANEL_WIDTH * columns, PANEL_HEIGHT * rows + 0.22 * lines + 0.3)
     grid = figure.subplots(rows, columns, squeeze=False)
@@ -124,7 +143,7 @@ def whole(picture: Picture, outcomes: Sequence[Outcome]) -> Figure:
         _draw(picture, axes, outcome)
     figure.suptitle(picture.title, color=INK, fontsize=11, fontweight="bold")
     if legend:
-        figure.legend(handles=legend, loc="outside lower center", ncols=min(2 * columns, len(legend)))
+        figure.legend(legend, labels, loc="outside lower center", ncols=min(2 * columns, len(legend)))
     return figure
 
 
@@ -158,8 +177,22 @@ def _draw_payoffs(axes: Axes, outcome: Outcome, where: str) -> None:
     for stroke in ENSEMBLES:
         axes.plot(curves["round"], curves[stroke.label], **stroke.options())
     levels = [outcome.payoff(kind, stroke.label).realised for kind in outcome.curves for stroke in LEVELS]
-    _share_range(axes, outcome, [stroke.label for stroke in ENSEMBLES], levels)
+    _share_range(axes, outcome, [stroke.label for stroke in ENSEMBLES], [*levels, *_levels_of_answer(outcome)])
     _label(axes, outcome, "payoff")
+
+
+def _draw_fresh(axes: Axes, outcome: Outcome) -> None:
+    """Draw the answer first, so that lines it coincides with lie on top of it."""
+    promised, realised, low, high = _levels_of_answer(outcome)
+    axes.axhspan(low, high, color=COLOUR_OF[HONEST], alpha=BAND, linewidth=0)
+    for stroke, level in zip(ANSWER, (promised, realised), strict=True):
+        axes.axhline(level, **stroke.options())
+    _draw_payoffs(axes, outcome, FRESH)
+
+
+def _levels_of_answer(outcome: Outcome) -> list[float]:
+    line, judgement = outcome.payoff(FRESH, HONEST), outcome.judgement
+    return [line.promised, line.realised, judgement.low, judgement.high]
 
 
 def _draw_members(axes: Axes, outcome: Outcome, where: str) -> None:

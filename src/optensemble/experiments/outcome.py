@@ -13,12 +13,14 @@ from optensemble._types import Floats
 from optensemble._validation import bucket_count, require_choice, require_number
 from optensemble.exceptions import InputError
 from optensemble.experiments.setup import DESIGNS, TREES
+from optensemble.planning import MINIMUM_ROWS
 
 IN_SAMPLE, FRESH = "in sample", "fresh rows"
 WHITE, BLACK = "white box", "black box"
 FORESIGHT, BEST, AVERAGE, RIDGE = "foresight", "best initial policy", "average, then optimise", "ridge stacking"
 UNCORRECTED = "white box, uncorrected"
-POLICIES = (FORESIGHT, BEST, AVERAGE, RIDGE, UNCORRECTED, WHITE, BLACK)
+HONEST = "DecisionEnsemble"
+POLICIES = (FORESIGHT, BEST, AVERAGE, RIDGE, UNCORRECTED, WHITE, BLACK, HONEST)
 
 DebiasOn = Literal["held-out", "train"]
 
@@ -48,7 +50,7 @@ class Settings:
 
     def check(self) -> None:
         """Refuse what cannot be run, before any work is done."""
-        require_number(self.rows, "rows", at_least=FEWEST_ROWS, whole=True)
+        require_number(self.rows, "rows", at_least=MINIMUM_ROWS, whole=True)  # DecisionEnsemble takes no fewer
         require_number(self.fresh_rows, "fresh rows", at_least=FEWEST_ROWS, whole=True)
         require_number(self.seed, "seed", at_least=0, whole=True)
         require_number(self.noise, "noise", at_least=0)
@@ -68,6 +70,36 @@ class Settings:
     def rounds_of(self, name: str) -> int:
         """Return how many rounds an experiment is given at most."""
         return self.rounds or DESIGNS[name].rounds
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the fresh rows say of DecisionEnsemble.
+
+    Attributes
+    ----------
+    low, high, kept
+        The 95 % interval that it promised the average payoff to lie in, before labels were seen; whether it does.
+    gains
+        A row for each policy but foresight: by how much it earns more than that one, and ``gain_error``, half of the
+        95 % interval of differences row by row.
+    way_error
+        Half of the 95 % interval of its ``way`` in :attr:`Outcome.payoffs`.
+    verdict, finding
+        The audit's sentence, and the leaderboard's.
+    """
+
+    low: float
+    high: float
+    kept: bool
+    gains: pd.DataFrame
+    way_error: float
+    verdict: str
+    finding: str
+
+    def gain(self, policy: str) -> Any:
+        """Return the row of the comparison with one policy."""
+        return self.gains[self.gains["policy"] == policy].iloc[0]
 
 
 @dataclass(frozen=True)
@@ -92,6 +124,8 @@ class Outcome:
         ensembles; of white box also each member's payoff, and on what share of the rows it is chosen.
     disagreement
         Of shape (looks, rows): the variance between white box's members' actions on the rows debiased on, sorted.
+    judgement
+        What the fresh rows say of DecisionEnsemble.
     """
 
     name: str
@@ -102,6 +136,7 @@ class Outcome:
     costs: pd.DataFrame
     curves: dict[str, pd.DataFrame]
     disagreement: Floats
+    judgement: Judgement
 
     def payoff(self, where: str, policy: str) -> Any:
         """Return the row of one policy on one kind of rows."""
@@ -138,11 +173,22 @@ def payoffs_frame(where: str, answers: dict[str, tuple[Floats, Floats]], foresig
                 "promised": promised.mean(),
                 "realised": realised.mean(),
                 "gap": gap.mean(),
-                "gap_error": 1.96 * gap.std(ddof=1) / np.sqrt(len(gap)),
+                "gap_error": half_width(gap),
                 "way": _way(realised.mean(), best, most),
             }
         )
     return pd.DataFrame(lines, columns=["where", "policy", *MEASURES])
+
+
+def half_width(values: Floats) -> float:
+    """Return half of the 95 % interval of a mean."""
+    return float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def way_error(payoff: Floats, best: Floats, most: Floats) -> float:
+    """Return half of the 95 % interval of the way, a ratio of two means over the same rows."""
+    way, whole = _way(payoff.mean(), best.mean(), most.mean()) / 100, float((most - best).mean())
+    return 100 * half_width(payoff - best - way * (most - best)) / whole if whole > 0 else np.nan
 
 
 def _way(payoff: float, best: float, most: float) -> float:

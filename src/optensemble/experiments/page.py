@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from optensemble.experiments import words
-from optensemble.experiments.figures import COLOUR_OF, Picture, Stroke, panel, pictures
+from optensemble.experiments import answer, words
+from optensemble.experiments.cells import count_cell, number_cell
+from optensemble.experiments.figures import BAND, COLOUR_OF, Picture, Stroke, panel, pictures
 from optensemble.experiments.outcome import (
     BEST,
     BLACK,
@@ -45,6 +46,8 @@ def make_page(outcomes: Sequence[Outcome], settings: Settings, document: dict[st
         *_speed(outcomes),
         element("h2", "How it was made, and how to run it again", id="again"),
         *_again(outcomes, settings, document),
+        element("h2", "The answer", id="answer"),
+        *answer.section(outcomes, settings),
     )
 
 
@@ -55,13 +58,17 @@ def _summary(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
         "members": "Inside white box",
         "speed": "How long it took",
         "again": "Run it again",
+        "answer": "The answer",
     }
     return [
         element("h1", TITLE),
         element("p", words.OPENING, class_="lead"),
         element("p", words.KEY),
         element("p", element("strong", words.headline(outcomes))),
-        element("div", *(_card(outcomes, settings, name) for name in (WHITE, BLACK)), class_="cards"),
+        element(
+            "p", element("strong", answer.line(outcomes)), " ", element("a", "More at the end", href="#answer"), "."
+        ),
+        element("div", *(_card(outcomes, settings, name) for name in COLOUR_OF), class_="cards"),
         element("p", words.BARS, class_="soft"),
         element("h2", f"On the {settings.rows:,} rows they were debiased on"),
         element("ul", *(element("li", sentence) for sentence in words.in_sample(outcomes))),
@@ -79,11 +86,9 @@ def _summary(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
 
 def _card(outcomes: Sequence[Outcome], settings: Settings, name: str) -> Html:
     """Show what an ensemble promised and earned: on the rows debiased on, and on fresh ones."""
-    parts, colour = [element("h2", name.capitalize())], COLOUR_OF[name]
+    parts, colour = [element("h2", words.title(name))], COLOUR_OF[name]
     where = _headings(settings)
-    top = max(
-        *(share for kind in where for each in (WHITE, BLACK) for share in words.shares(outcomes, kind, each)), 100
-    )
+    top = max(*(share for kind in where for each in COLOUR_OF for share in words.shares(outcomes, kind, each)), 100)
     for kind, heading in where.items():
         parts.append(element("h3", heading))
         for what, share in zip(("promised", "earned"), words.shares(outcomes, kind, name), strict=True):
@@ -116,7 +121,7 @@ def _at_a_glance(outcomes: Sequence[Outcome]) -> Html:
             Cell(outcome.name),
             Cell(name),
             *(
-                _number(outcome.payoff(where, name)[what])
+                number_cell(outcome.payoff(where, name)[what])
                 for where in (IN_SAMPLE, FRESH)
                 for what in ("promised", "realised")
             ),
@@ -154,10 +159,11 @@ def _swatch(stroke: Stroke) -> Html:
         x2="26",
         y2="4",
         stroke=colour,
-        stroke_width="2",
+        stroke_width=f"{1.25 * stroke.width:g}",
         stroke_dasharray=_DASHES[stroke.dashes],
     )
-    return element("svg", line, viewBox="0 0 26 8", aria_hidden="true")
+    band = element("rect", width="26", height="8", fill=colour, fill_opacity=str(BAND)) if stroke.band else Html("")
+    return element("svg", band, line, viewBox="0 0 26 8", aria_hidden="true")
 
 
 def _numbers(outcome: Outcome, settings: Settings) -> list[Html]:
@@ -188,15 +194,15 @@ def _policy_row(outcome: Outcome, policy: str) -> list[Cell]:
         line = outcome.payoff(where, policy)
         error = f" ± {line.gap_error:.2f}" if where == FRESH and not pd.isna(line.gap) else ""
         cells += [
-            _number(line.promised),
-            _number(line.realised),
-            _number(line.gap, sign="+", after=error),
-            _number(line.way, 0),
+            number_cell(line.promised),
+            number_cell(line.realised),
+            number_cell(line.gap, sign="+", after=error),
+            number_cell(line.way, 0),
         ]
     cost = outcome.cost(policy)
     if cost is None:
-        return [*cells, _number(None), _number(None), _number(None)]
-    return [*cells, _count(cost.rounds), _count(cost.row_solves), _number(cost.seconds, 3)]
+        return [*cells, number_cell(None), number_cell(None), number_cell(None)]
+    return [*cells, count_cell(cost.rounds), count_cell(cost.row_solves), number_cell(cost.seconds, 3)]
 
 
 def _speed(outcomes: Sequence[Outcome]) -> list[Html]:
@@ -215,8 +221,8 @@ def _speed(outcomes: Sequence[Outcome]) -> list[Html]:
         for name in (WHITE, BLACK):
             cost = outcome.cost(name)
             paper = words.PAPER_MINUTES[name] if outcome.name == "A" else None
-            counts = [_count(cost[what]) for what in ("rounds", "row_solves", "avoided")]
-            numbers = [_number(paper, 1), _number(cost.seconds), *counts]
+            counts = [count_cell(cost[what]) for what in ("rounds", "row_solves", "avoided")]
+            numbers = [number_cell(paper, 1), number_cell(cost.seconds), *counts]
             rows.append([Cell(outcome.name), Cell(name), *numbers, Cell(cost.stopped)])
     return [element("p", words.EFFICIENCY), table("Debiasing: time and row-solves", columns, rows)]
 
@@ -233,15 +239,3 @@ def _again(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, 
         element("pre", element("code", words.command(settings, [outcome.name for outcome in outcomes]))),
         element("p", f"{beside} Made with {versions}.", class_="soft"),
     ]
-
-
-def _number(value: Any, digits: int = 2, sign: str = "", after: str = "") -> Cell:
-    return _blank(value) or Cell(words.number(value, digits, sign) + after, float(value))
-
-
-def _count(value: Any) -> Cell:
-    return _blank(value) or Cell(f"{value:,}", int(value))
-
-
-def _blank(value: Any) -> Cell | None:
-    return Cell("–", "") if value is None or pd.isna(value) else None

@@ -16,7 +16,14 @@ from optensemble.experiments import store
 from optensemble.experiments.figures import draw_files
 from optensemble.experiments.outcome import Outcome, Settings
 from optensemble.experiments.page import make_page
-from optensemble.experiments.run import DEBIASING, LOOKING_AHEAD, LOOKING_BACK, compile_kernels, run_experiment
+from optensemble.experiments.run import (
+    DEBIASING,
+    JUDGING,
+    LOOKING_AHEAD,
+    LOOKING_BACK,
+    compile_kernels,
+    run_experiment,
+)
 from optensemble.experiments.setup import DESIGNS, NAMES, Model, make_experiment
 
 COMPILING, TRAINING, DRAWING = "compiling kernels", "training members", "drawing figures"
@@ -124,6 +131,7 @@ def expected_seconds(settings: Settings, names: Sequence[str]) -> dict[tuple[str
         phases[name, DEBIASING] = 0.6 * rounds * max(size, 0.3)
         phases[name, LOOKING_BACK] = 0.4 * max(size / 10, 1)
         phases[name, LOOKING_AHEAD] = 4.5 * rounds * max(more, 0.1)
+        phases[name, JUDGING] = 0.6 * max(more, 0.1)
     phases[None, DRAWING] = 7.0
     return phases
 

@@ -1,5 +1,7 @@
 """Run one experiment: debias with both algorithms, follow every round on the rows debiased on and on fresh ones.
 
+Beside them stand policies that take no rounds, DecisionEnsemble among them.
+
 Here a row is what the members predict for it: a *table* has a column for each member and label.
 """
 
@@ -13,21 +15,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import RidgeCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from optensemble import BlackBoxEnsemble, WhiteBoxEnsemble
 from optensemble._exact import row_dots
 from optensemble._types import Floats, Indices
 from optensemble.exceptions import NotConvergedWarning
 from optensemble.experiments.outcome import (
-    AVERAGE,
-    BEST,
     BLACK,
     FRESH,
+    HONEST,
     IN_SAMPLE,
-    RIDGE,
     UNCORRECTED,
     WHITE,
     Outcome,
@@ -35,12 +32,14 @@ from optensemble.experiments.outcome import (
     costs_frame,
     payoffs_frame,
 )
-from optensemble.experiments.setup import LABELS, Experiment, Model
+from optensemble.experiments.policies import Reply, ask_honest, fit_honest, judge, member, simple_policies
+from optensemble.experiments.setup import LABELS, Experiment
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 from optensemble.history import Recorder, history_frame
+from optensemble.planning import MINIMUM_ROWS
 from optensemble.situation import Situation
 
-DEBIASING, LOOKING_BACK, LOOKING_AHEAD = "debiasing", "looking back", "fresh rows"
+DEBIASING, LOOKING_BACK, LOOKING_AHEAD, JUDGING = "debiasing", "looking back", "fresh rows", "audit"
 
 LOOKS = 250
 """How many times the rounds are looked at for curves and heatmaps."""
@@ -55,9 +54,6 @@ Ensemble = WhiteBoxEnsemble | BlackBoxEnsemble
 TellPhase = Callable[[str, float], None]
 """Takes a phase of the work, and what share of it is done."""
 
-Reply = tuple[Floats, Floats]
-"""Actions, and the payoff they promise, per row."""
-
 
 def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase = lambda phase, share: None) -> Outcome:
     """Debias, look back and ahead, and price every policy."""
@@ -67,9 +63,10 @@ def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase =
     fresh_X, fresh_Y = experiment.draw(settings.fresh_rows, settings.seed + 2)
     table, fresh = (np.hstack([model(rows) for _, model in experiment.models]) for rows in (X, fresh_X))
     costs: list[dict[str, Any]] = []
-    best, policies = _simple_policies(omega, len(names), table, Y, costs)
+    best, policies = simple_policies(omega, len(names), table, Y, costs)
     ensembles = make_ensembles(omega, names, settings, rounds)
     _fit(ensembles, table, Y, costs, tell)
+    honest = fit_honest(omega, names, table, Y, costs)
     frames, curves = [], {}
     for where, phase, rows, labels in (
         (IN_SAMPLE, LOOKING_BACK, table, Y),
@@ -77,8 +74,14 @@ def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase =
     ):
         replies = {name: policy(rows) for name, policy in policies.items()}
         curves[where] = _follow(ensembles, rows, labels, rounds, replies, partial(tell, phase))
-        earned = {name: (promised, row_dots(actions, labels)) for name, (actions, promised) in replies.items()}
-        frames.append(payoffs_frame(where, earned, row_dots(omega.argmax(labels), labels)))
+        replies[HONEST] = ask_honest(honest, rows)
+        foresight = row_dots(omega.argmax(labels), labels)
+        priced = {name: (promised, row_dots(actions, labels)) for name, (actions, promised) in replies.items()}
+        frames.append(payoffs_frame(where, priced, foresight))
+    tell(JUDGING, 0)
+    earned = {name: realised for name, (_, realised) in priced.items()}  # on the fresh rows, which came last
+    judgement = judge(honest, fresh, fresh_Y, earned, foresight)
+    tell(JUDGING, 1)
     return Outcome(
         name=experiment.name,
         note=experiment.note,
@@ -90,17 +93,19 @@ def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase =
         disagreement=np.array(
             [_disagreement(look) for look in ensembles[WHITE].retrace(table, looks(rounds).tolist())]
         ),
+        judgement=judgement,
     )
 
 
 def compile_kernels(settings: Settings) -> float:
-    """Run both algorithms once on next to nothing, so that seconds measured later are of work; return the seconds."""
+    """Fit everything once on next to nothing, so that seconds measured later are of work; return the seconds."""
     begun = time.perf_counter()
     rng, names = np.random.default_rng(0), ["first", "second"]
-    table, Y = rng.normal(size=(50, len(names) * LABELS)), rng.normal(size=(50, LABELS))
+    table, Y = (rng.normal(size=(MINIMUM_ROWS, width)) for width in (len(names) * LABELS, LABELS))
     for omega in (RiskBudget(np.eye(LABELS), 0.5), Polytope(A_ub=[[1, 1, 0, 0]], b_ub=[0.5])):
         ensembles = make_ensembles(omega, names, settings, 5)
         _fit(ensembles, table, Y, [], lambda phase, share: None)
+        fit_honest(omega, names, table, Y, [])
         for situations in walk(ensembles, table, looks(5)):
             for situation in situations.values():
                 Recorder(situation, Y).entry()
@@ -109,13 +114,14 @@ def compile_kernels(settings: Settings) -> float:
 
 def make_ensembles(omega: FeasibleSet, names: list[str], settings: Settings, rounds: int) -> dict[str, Ensemble]:
     """Return both algorithms as the paper's experiments have them, for tables of predictions."""
-    models = [(name, _member(number)) for number, name in enumerate(names)]
+    models = [(name, member(number)) for number, name in enumerate(names)]
     policies = [(name, lambda table, model=model: omega.argmax(model(table))) for name, model in models]
     options: dict[str, Any] = {
         "alpha": settings.alpha,
         "bucket_width": settings.bucket_width,
         "schedule": "round-robin",
         "max_rounds": rounds,
+        "validation": None,
     }
     return {WHITE: WhiteBoxEnsemble(models, omega, **options), BLACK: BlackBoxEnsemble(policies, omega, **options)}
 
@@ -192,43 +198,6 @@ def _follow(
 
 def _reply(situation: Situation) -> Reply:
     return situation.taken(situation.actions), situation.taken(situation.assessed)
-
-
-# What anyone would try first
-
-Policy = Callable[[Floats], Reply]
-"""From a table to a reply."""
-
-
-def _simple_policies(
-    omega: FeasibleSet, members: int, table: Floats, Y: Floats, costs: list[dict[str, Any]]
-) -> tuple[int, dict[str, Policy]]:
-    """Return the best member's number; and best member, average and ridge stacking, learned on these rows."""
-    start = time.perf_counter()
-    earned = [row_dots(omega.argmax(_member(number)(table)), Y).mean() for number in range(members)]
-    best, found = int(np.argmax(earned)), time.perf_counter()
-    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
-    costs.append({"policy": BEST, "row_solves": members * len(Y), "seconds": found - start})
-    costs.append({"policy": RIDGE, "seconds": time.perf_counter() - found})
-
-    def optimise(predict: Model) -> Policy:
-        def policy(table: Floats) -> Reply:
-            predictions = np.ascontiguousarray(predict(table))
-            actions = omega.argmax(predictions)
-            return actions, row_dots(actions, predictions)
-
-        return policy
-
-    return best, {
-        BEST: optimise(_member(best)),
-        AVERAGE: optimise(lambda table: table.reshape(len(table), members, LABELS).mean(axis=1)),
-        RIDGE: optimise(ridge.predict),
-    }
-
-
-def _member(number: int) -> Model:
-    """Return the model whose predictions stand in the table."""
-    return lambda table: table[:, number * LABELS : (number + 1) * LABELS]
 
 
 # What is seen at a look

@@ -20,10 +20,12 @@ from optensemble.experiments.outcome import (
     BLACK,
     FORESIGHT,
     FRESH,
+    HONEST,
     IN_SAMPLE,
     MEASURES,
     POLICIES,
     WHITE,
+    Judgement,
     Outcome,
     Settings,
     costs_frame,
@@ -31,7 +33,7 @@ from optensemble.experiments.outcome import (
     debiasing_seconds,
 )
 
-FORMAT = 1
+FORMAT = 2
 RESULTS = "results.json"
 _PACKAGES = ("optensemble", "numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib")
 
@@ -96,6 +98,7 @@ def _outcome(document: dict[str, Any], name: str) -> Outcome:
         costs=costs_frame(document["costs"]),
         curves={where: pd.DataFrame(document["curves"][where]) for where in (IN_SAMPLE, FRESH)},
         disagreement=np.array(document["disagreement"], dtype=np.float64),
+        judgement=_judgement(document["judgement"]),
     )
     for where, curves in outcome.curves.items():
         for policy in POLICIES:
@@ -105,10 +108,29 @@ def _outcome(document: dict[str, Any], name: str) -> Outcome:
         curves[curve_columns(outcome.members)]
         if outcome.disagreement.shape[0] != len(curves):
             raise ValueError(f"disagreement has {outcome.disagreement.shape[0]} looks, and curves have {len(curves)}")
-    for ensemble in (WHITE, BLACK):
+    for ensemble in (WHITE, BLACK, HONEST):
         if outcome.cost(ensemble) is None:
             raise LookupError(f"costs of {ensemble}")
     return outcome
+
+
+def _judgement(document: dict[str, Any]) -> Judgement:
+    low, high, way_error = np.array([document[key] for key in ("low", "high", "way_error")], dtype=np.float64).tolist()
+    if not low <= high:
+        raise ValueError("no interval of the promise")
+    judgement = Judgement(
+        low=low,
+        high=high,
+        kept=bool(document["kept"]),
+        gains=pd.DataFrame(document["gains"]).astype(dict.fromkeys(("gain", "gain_error"), np.float64)),
+        way_error=way_error,
+        verdict=str(document["verdict"]),
+        finding=str(document["finding"]),
+    )
+    for policy in POLICIES:
+        if policy not in (FORESIGHT, HONEST) and not np.isfinite(judgement.gain(policy).gain):
+            raise ValueError(f"no gain over {policy}")
+    return judgement
 
 
 def summary(outcomes: Sequence[Outcome], settings: Settings, seconds: dict[str, float]) -> dict[str, Any]:
@@ -140,6 +162,7 @@ def _numbers(outcome: Outcome) -> dict[str, Any]:
         "best": outcome.best,
         "payoffs": outcome.payoffs.to_dict("records"),
         "costs": outcome.costs.to_dict("records"),
+        "judgement": {**vars(outcome.judgement), "gains": outcome.judgement.gains.to_dict("records")},
     }
 
 

@@ -71,8 +71,8 @@ def convergence(outcomes: Sequence[Outcome], settings: Settings) -> str:
     for name in (WHITE, BLACK):
         costs = {outcome.name: outcome.cost(name) for outcome in outcomes}
         left = [cost.worst_violation for cost in costs.values() if not cost.converged]
-        violation = f" (worst violation left {_range(left, 2)}, tolerance {settings.alpha:g})" if left else ""
-        parts[name] = f"converged {_where([each for each in costs if costs[each].converged], costs)}{violation}"
+        violation = f" (worst violation left {span(left, 2)}, tolerance {settings.alpha:g})" if left else ""
+        parts[name] = f"converged {in_which([each for each in costs if costs[each].converged], costs)}{violation}"
     return (
         f"White box {parts[WHITE]}; black box {parts[BLACK]}. Where an ensemble has not, the paper's guarantees do not "
         "hold at this tolerance yet, not even on the rows debiased on."
@@ -88,11 +88,11 @@ def in_sample(outcomes: Sequence[Outcome]) -> list[str]:
             for outcome in outcomes
         ]
         ways = [outcome.payoff(IN_SAMPLE, name).way for outcome in outcomes]
-        off = f"{_range(gaps, 0)}{_PERCENT}" if max(gaps) >= 0.5 else f"less than {percent(1)}"
+        off = f"{span(gaps, 0)}{_PERCENT}" if max(gaps) >= 0.5 else f"less than {percent(1)}"
         sentences.append(
-            f"{_promised_and_earned(outcomes, IN_SAMPLE, name)}: in the end its promise is off by {off} of the way "
-            f"from the best initial policy to foresight. It comes {_range(ways, 0)}{_PERCENT} of that way, above the "
-            f"best initial policy {_beats(outcomes, IN_SAMPLE, name, BEST)}."
+            f"{promised_and_earned(outcomes, IN_SAMPLE, name)}: in the end its promise is off by {off} of the way "
+            f"from the best initial policy to foresight. It comes {span(ways, 0)}{_PERCENT} of that way, above the "
+            f"best initial policy {beats(outcomes, IN_SAMPLE, name, BEST)}."
         )
     return sentences
 
@@ -102,12 +102,12 @@ def fresh(outcomes: Sequence[Outcome]) -> list[str]:
     sentences = []
     for name in (WHITE, BLACK):
         more = [
-            f"more than the best initial policy {_beats(outcomes, FRESH, name, BEST)}",
-            f"more than ridge stacking of the same models {_beats(outcomes, FRESH, name, RIDGE)}",
+            f"more than the best initial policy {beats(outcomes, FRESH, name, BEST)}",
+            f"more than ridge stacking of the same models {beats(outcomes, FRESH, name, RIDGE)}",
         ]
         if name == WHITE:
-            more.append(f"more than without any correction {_beats(outcomes, FRESH, name, UNCORRECTED)}")
-        said = f"{_promised_and_earned(outcomes, FRESH, name)}: {_kept_where(outcomes, name)}"
+            more.append(f"more than without any correction {beats(outcomes, FRESH, name, UNCORRECTED)}")
+        said = f"{promised_and_earned(outcomes, FRESH, name)}: {_kept_where(outcomes, name)}"
         sentences.append(f"{said}. It earns {'; '.join(more)}.")
     return sentences
 
@@ -181,17 +181,27 @@ def facts(outcomes: Sequence[Outcome], settings: Settings) -> list[str]:
         "Best initial policy: of the members' own policies the one that earns most on the rows debiased on. Average, "
         "then optimise: the mean of all predictions. Ridge stacking: ridge regression of the labels on all "
         "predictions, fitted on the rows debiased on. White box, uncorrected: the member that promises most, before "
-        "any round. Foresight knows the labels.",
+        "any round. DecisionEnsemble: as it comes, on the same rows. Foresight knows the labels.",
         *(f"Experiment {outcome.name}: {outcome.note}." for outcome in outcomes),
     ]
 
 
-def _promised_and_earned(outcomes: Sequence[Outcome], where: str, name: str) -> str:
+def promised_and_earned(outcomes: Sequence[Outcome], where: str, name: str) -> str:
+    """Begin a sentence with what a policy promised and earned in every experiment."""
     first, *others = (outcome.payoff(where, name) for outcome in outcomes)
     text = f"{number(first.promised)} and earned {number(first.realised)} in {outcomes[0].name}"
     for outcome, line in zip(outcomes[1:], others, strict=True):
         text += f", {number(line.promised)} and {number(line.realised)} in {outcome.name}"
-    return f"{name.capitalize()} promised {text}"
+    return f"{title(name)} promised {text}"
+
+
+def title(name: str) -> str:
+    """Write a policy's name as a sentence begins.
+
+    >>> title("white box"), title("DecisionEnsemble")
+    ('White box', 'DecisionEnsemble')
+    """
+    return name[0].upper() + name[1:]
 
 
 def _missed(line: Any) -> bool:
@@ -205,33 +215,46 @@ def _kept_where(outcomes: Sequence[Outcome], name: str) -> str:
         "too little": [each for each, line in lines.items() if _missed(line) and line.gap < 0],
         "wrong by no more than the noise": [each for each, line in lines.items() if not _missed(line)],
     }
+    return sorted_out(found)
+
+
+def sorted_out(found: dict[str, list[str]]) -> str:
+    """Say of which experiments each thing is true; each belongs to one.
+
+    >>> sorted_out({"ahead": ["A", "C"], "behind": ["B"]})
+    'ahead in A and C and behind in B'
+    """
     kinds = {said: names for said, names in found.items() if names}
     if len(kinds) == 1:
-        return f"{next(iter(kinds))}{' each time' if len(outcomes) > 1 else ''}"
-    return _listed([f"{said} in {_listed(names)}" for said, names in kinds.items()])
+        ((said, names),) = kinds.items()
+        return f"{said}{' each time' if len(names) > 1 else ''}"
+    return listed([f"{said} in {listed(names)}" for said, names in kinds.items()])
 
 
-def _beats(outcomes: Sequence[Outcome], where: str, name: str, other: str) -> str:
+def beats(outcomes: Sequence[Outcome], where: str, name: str, other: str) -> str:
     """Say in which experiments one policy earns more than another; rounding decides nothing."""
     earned = {o.name: (o.payoff(where, name).realised, o.payoff(where, other).realised) for o in outcomes}
-    return _where([each for each, (ours, theirs) in earned.items() if ours > theirs + 1e-9 * abs(theirs)], earned)
+    return in_which([each for each, (ours, theirs) in earned.items() if ours > theirs + 1e-9 * abs(theirs)], earned)
 
 
-def _where(names: Sequence[str], of: Iterable[str]) -> str:
+def in_which(names: Sequence[str], of: Iterable[str]) -> str:
+    """Say in which of all experiments something is so."""
     others = [name for name in of if name not in names]
     if not names:
         return "in no experiment"
     if not others:
         return "in every experiment" if len(names) > 1 else f"in {names[0]}"
-    return f"in {_listed(names)} but not in {_listed(others)}"
+    return f"in {listed(names)} but not in {listed(others)}"
 
 
-def _range(values: Sequence[Any], digits: int) -> str:
-    low, high = (number(value, digits) for value in (min(values), max(values)))
+def span(values: Sequence[Any], digits: int, sign: str = "") -> str:
+    """Write from where to where numbers reach."""
+    low, high = (number(value, digits, sign) for value in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 
-def _listed(items: Sequence[str]) -> str:
+def listed(items: Sequence[str]) -> str:
+    """Write items one after the other."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._intervals import Family, Means, means
-from optensemble._observed import Observed
+from optensemble._observed import SEEN, Observed
 from optensemble._types import Floats, Indices
 
 FEWEST_IN_CELL = 10
@@ -25,11 +25,12 @@ _ROUNDING = 1e-12  # relative to the largest residual: what is left of a coordin
 
 
 def summary_table(observed: Observed, units: Indices) -> pd.DataFrame:
-    """Return promised, realised, and kept or not, in one row."""
+    """Return promised, realised, and kept or not, in one row; None where that cannot be said."""
     interval, found = observed.interval, means(observed.triple, units)
     gap, promised, realised = found.estimate.tolist()
     half = found.half_width()
-    limited = np.isfinite([interval.low, interval.high]).any()
+    # without limits there is nothing to keep, and rows that were fitted on prove nothing
+    judged = np.isfinite([interval.low, interval.high]).any() and observed.seen <= SEEN * len(observed.realised)
     row = {
         "rows": len(observed.realised),
         "seen": observed.seen,
@@ -42,7 +43,7 @@ def summary_table(observed: Observed, units: Indices) -> pd.DataFrame:
         "gap": gap,
         "gap_low": gap - half[0],
         "gap_high": gap + half[0],
-        "kept": bool(interval.low <= realised <= interval.high) if limited else None,
+        "kept": bool(interval.low <= realised <= interval.high) if judged else None,
     }
     return pd.DataFrame([row])
 

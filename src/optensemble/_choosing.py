@@ -52,7 +52,8 @@ def fit_choice(assessed: Floats, realised: Floats, prior: Floats, pull: float = 
     """
     arms, evaluators, n = assessed.shape
     beyond, earned = assessed - assessed.mean(axis=0), realised - realised.mean(axis=0)
-    spread = pull * SLOPE_PULL * arms * (float(beyond.var()) or 1.0)
+    rounding = 1e-9 * float(np.abs(assessed).max(initial=0.0))  # arms that differ no more are the same
+    spread = pull * SLOPE_PULL * arms * (max(float(beyond.var()), rounding**2) or 1.0)
     normal, target = np.zeros((arms + evaluators,) * 2), np.empty(arms + evaluators)
     normal[:arms, :arms] = np.eye(arms) * (n + pull * ARM_PULL)
     normal[:arms, arms:] = beyond.sum(axis=2)

@@ -74,7 +74,9 @@ class Decider:
 
     @property
     def _needed(self) -> tuple[str, ...]:
-        return PLAYED if self.winner == ENSEMBLE else self.forecasts[self.winner - self.members :][:1]
+        if self.winner == ENSEMBLE:
+            return PLAYED
+        return () if self.winner < self.members else (self.forecasts[self.winner - self.members],)
 
     def decide(self, view: View, forecasts: Forecasts, played: dict[str, Floats]) -> Decided:
         """Decide, given what the forecasts' policies do."""

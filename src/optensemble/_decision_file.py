@@ -64,6 +64,8 @@ def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "decider": {"forecasts": list(decider.forecasts), "winner": decider.winner},
         "forecaster": pack_forecaster(decider.forecaster, arrays),
         "curse": record.curse,
+        "folds": record.folds,
+        "groups": ensemble._groups,
         "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in _FRAMES},
     }
     return document, arrays
@@ -77,7 +79,8 @@ def restore(
     omega = unpack_set(document["feasible"], arrays, feasible)
     ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"])
     ensemble._take_terms(omega)
-    ensemble.members_, ensemble._rows = [*models, *policies], []
+    ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
+    ensemble._groups = document["groups"]
     for name in _LEARNED:
         setattr(ensemble, name, document["learned"][name])
     for name in _FRAMES:
@@ -94,6 +97,7 @@ def restore(
         ensemble.time_ordered_,
         arrays.get("clusters"),
         document["curse"],
+        document["folds"],
     )
     ensemble.advantage_ = replace(
         ensemble.record_, assessed=arrays["advantage_assessed"], realised=arrays["advantage_realised"]

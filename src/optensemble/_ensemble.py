@@ -35,7 +35,7 @@ from optensemble._validation import (
     row_labels,
 )
 from optensemble._view import View
-from optensemble.audit import Audit, Observed, audit, fingerprints
+from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints
 from optensemble.debiasing import PatchLog, Run, count_thin, replay, walk, worst_violation
 from optensemble.events import Grouping, Layout
 from optensemble.exceptions import InputError, NotConvergedWarning, NotFittedError
@@ -167,7 +167,7 @@ class Ensemble(BaseEstimator, ABC):
         terms = self.terms_
         labels = as_labels(Y, row_count(X), terms.feasible.dimension, None)
         replies = self._ask([X])
-        seen = int(np.isin(fingerprints(*replies.said, labels), self.fingerprints_).sum())
+        seen = count_seen(fingerprints(*replies.said, labels), self.fingerprints_)
         before = terms.situation(replies)
         given = before.actions[:-1] if before.given else before.actions
         rivals = {name: row_dots(actions, labels) for (name, _), actions in zip(self.members_, given, strict=True)}

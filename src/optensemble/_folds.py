@@ -43,6 +43,8 @@ def folds(
     part = np.empty(n, dtype=np.int64)
     if time_ordered:
         part[:] = np.arange(n) * count // n
+        if clusters is not None:  # all of a cluster goes with its first row
+            part[:] = part[np.unique(clusters, return_index=True)[1]][np.unique(clusters, return_inverse=True)[1]]
     elif clusters is None:
         part[np.random.default_rng(random_state or 0).permutation(n)] = np.arange(n) % count
     else:

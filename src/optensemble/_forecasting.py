@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from optensemble._folds import Fold
 from optensemble._patching import Patched, apply, learn_patch
 from optensemble._sampling import Sampling
-from optensemble._types import Floats
+from optensemble._types import Floats, Indices
 from optensemble._view import View
 from optensemble.debiasing import PatchLog
 from optensemble.events import Buckets
@@ -83,7 +83,6 @@ class Learned:
     out_of_fold: Forecasts
     refinement: Gate
     patched: Patched
-    notes: list[str] = field(default_factory=list)
 
 
 def learn_forecasts(
@@ -96,18 +95,16 @@ def learn_forecasts(
     threads: int = 1,
 ) -> Learned:
     """Fit every step on all rows, and judge it by what it says of rows it was not fitted on."""
-    features, design = view.features, Design(view.features)
-    tables = _Tables(features, design, labels, view.prior, parts)
+    tables = _Tables(view, Design(view.features), labels, parts)
     folded = _map(tables.fit_fold, range(len(parts)), threads)
-    refining, ridging = (_best_strength([fold.losses[which] for fold in folded]) for which in (REFINED, RIDGE))
-    stacked = _gather([fold.stacked for fold in folded], parts)
-    refined = stacked + _gather([fold.refinement(refining) for fold in folded], parts)
+    refining, ridging = (_best_strength(folded, which) for which in (REFINED, RIDGE))
+    stacked = _gather(folded, lambda fold: fold.stacked)
+    refined = stacked + _gather(folded, lambda fold: fold.refinement(refining))
     gate = judge(squared_loss(labels, stacked), squared_loss(labels, refined), sampling)
     stack, correction, ridge = tables.fit(refining, ridging)
-    d = labels.shape[1]
     out_of_fold: Forecasts = {
-        MEAN: _gather([np.broadcast_to(labels[f.train].mean(axis=0), (len(f.test), d)) for f in parts], parts),
-        RIDGE: _gather([fold.ridge(ridging) for fold in folded], parts),
+        MEAN: _gather(folded, lambda fold: np.broadcast_to(fold.mean, fold.stacked.shape)),
+        RIDGE: _gather(folded, lambda fold: fold.ridge(ridging)),
     }
     if view.models:
         out_of_fold[AVERAGE] = view.predictions.mean(axis=0)
@@ -130,16 +127,18 @@ def learn_forecasts(
 
 def learn_simple(view: View, labels: Floats, parts: list[Fold]) -> Forecaster:
     """Fit only what anyone would try: mean, stack and ridge."""
-    tables = _Tables(view.features, Design(view.features), labels, view.prior, parts)
-    ridging = _best_strength([tables.fit_fold(number).losses[RIDGE] for number in range(len(parts))])
+    tables = _Tables(view, Design(view.features), labels, parts)
+    ridging = _best_strength([tables.fit_fold(number) for number in range(len(parts))], RIDGE)
     stack, _, ridge = tables.fit(ridging, ridging)
     return Forecaster(labels.mean(axis=0), view.scale, stack, ridge)
 
 
 @dataclass(frozen=True)
 class _Folded:
-    """What one fold's training rows say of its test rows: the stack, and per strength what comes on top, or instead."""
+    """What one fold's training rows say of its test ``rows``: the stack, per strength what comes on top, or instead."""
 
+    rows: Indices
+    mean: Floats
     stacked: Floats
     refinement: Callable[[float], Floats]
     ridge: Callable[[float], Floats]
@@ -149,16 +148,17 @@ class _Folded:
 class _Tables:
     """The tables of every fold: what the others teach is the sum of theirs."""
 
-    def __init__(self, features: Floats, design: Design, labels: Floats, prior: Floats, parts: list[Fold]) -> None:
-        self._features, self._design, self._labels, self._prior, self._parts = features, design, labels, prior, parts
-        self._pull = stack_pull(features)
-        tests = [fold.test for fold in parts]
-        self._stacks = [StackTable.of(features[:, rows], labels[rows]) for rows in tests]
-        self._ridges = [RidgeTable.of(design.rows[rows], labels[rows]) for rows in tests]
+    def __init__(self, view: View, design: Design, labels: Floats, parts: list[Fold]) -> None:
+        self._features, self._prior, self._design, self._labels = view.features, view.prior, design, labels
+        self._pull, self._middles = stack_pull(view.features), (view.features.mean(axis=1), labels.mean(axis=0))
+        features, labels = view.features - self._middles[0][:, None], labels - self._middles[1]
+        self._tests = [fold.test for fold in parts]
+        self._stacks = [StackTable.of(features[:, rows], labels[rows]) for rows in self._tests]
+        self._ridges = [RidgeTable.of(design.rows[rows], labels[rows]) for rows in self._tests]
 
     def fit_fold(self, number: int) -> _Folded:
         """Learn from all folds but one, and speak of that one."""
-        rows = self._parts[number].test
+        rows = self._tests[number]
         stack, path = self._learn(number)
         truth, stacked = self._labels[rows], stack(self._features[:, rows])
         columns = self._design.rows[rows] - path.centre
@@ -168,6 +168,8 @@ class _Tables:
             losses[REFINED][index] = squared_loss(truth, stacked + columns @ beyond(strength)).sum()
             losses[RIDGE][index] = squared_loss(truth, path.level + columns @ alone(strength)).sum()
         return _Folded(
+            rows=rows,
+            mean=path.level,
             stacked=stacked,
             refinement=lambda strength: columns @ beyond(strength),
             ridge=lambda strength: path.level + columns @ alone(strength),
@@ -183,18 +185,19 @@ class _Tables:
 
     def _learn(self, left_out: int | None) -> tuple[Stack, RidgePath]:
         table = without(self._stacks, left_out)
-        return table.fit(self._prior, self._pull * table.n), without(self._ridges, left_out).path()
+        stack = table.fit(self._prior, self._pull * table.n).about(*self._middles)
+        return stack, without(self._ridges, left_out).path(self._middles[1])
 
 
-def _best_strength(losses: list[Floats]) -> float:
-    return STRENGTHS[int(np.sum(losses, axis=0).argmin())]
+def _best_strength(folded: list[_Folded], which: str) -> float:
+    return STRENGTHS[int(np.sum([fold.losses[which] for fold in folded], axis=0).argmin())]
 
 
-def _gather(pieces: list[Floats], parts: list[Fold]) -> Floats:
-    """Put what was said of each fold's test rows into the order of the rows."""
-    whole = np.empty((sum(len(piece) for piece in pieces), pieces[0].shape[1]))
-    for piece, fold in zip(pieces, parts, strict=True):
-        whole[fold.test] = piece
+def _gather(folded: list[_Folded], say: Callable[[_Folded], Floats]) -> Floats:
+    """Put what is said of each fold's test rows into the order of the rows."""
+    whole = np.empty((sum(len(fold.rows) for fold in folded), folded[0].stacked.shape[1]))
+    for fold in folded:
+        whole[fold.rows] = say(fold)
     return whole
 
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from optensemble._figures import figures
 from optensemble._sampling import Sampling, winners_curse
 from optensemble._types import Floats
 
 ENSEMBLE = -1
 """The number of the calibrated choice among arms; members and forecasts have their index into ``names_``."""
+
+ENSEMBLE_NAME = "ensemble"
 
 POWER = 2.8
 """A difference of so many standard errors is seen four times out of five."""
@@ -95,7 +98,7 @@ def make_leaderboard(
                 "realised": sign * mean,
                 "low": sign * mean - half,
                 "high": sign * mean + half,
-                "difference": sign * gain.mean(),
+                "difference": sign * gain.mean() + 0.0,  # no -0
                 "difference_low": ends[0],
                 "difference_high": ends[1],
                 "detectable": POWER * error,
@@ -118,20 +121,25 @@ def _why(number: int, candidate: Candidate, winner: int, gain: float, error: flo
         return f"beats the ensemble out of fold by more than {candidate.margin:g} standard errors"
     if error == 0:
         return "earns the same as the winner"
-    side = "more" if gain > 0 else "less"
+    side = "better" if gain > 0 else "worse"
     size = f"{abs(gain) / error:.1f} standard errors {side} than the winner"
-    if not np.isfinite(candidate.margin):
-        return f"part of the ensemble; alone {size}"
     if number == ENSEMBLE:
         return size
-    return f"{size}; to replace the ensemble takes more than {candidate.margin:g} above it"
+    if not np.isfinite(candidate.margin):
+        return f"part of the ensemble; alone {size}"
+    return f"{size}; only if more than {candidate.margin:g} better than the ensemble would it play instead"
 
 
-def finding(best: Candidate, mean: Candidate, sampling: Sampling, sign: float) -> str:
-    """Say in a sentence whether anything beats deciding by the mean label."""
-    gain = paired(best.realised, mean.realised)
-    half = sampling.quantile(len(gain)) * sampling.error(gain)
-    gained = f"{best.name} {'earns' if sign > 0 else 'saves'} {gain.mean():.3g} ± {half:.2g} more"
+def finding(candidates: Mapping[int, Candidate], winner: int, mean: int, sampling: Sampling, sign: float) -> str:
+    """Say in a sentence whether anything beats deciding by the mean label.
+
+    Whoever is compared was picked among all candidates by the same rows: the interval allows for that (Bonferroni).
+    """
+    best = candidates[winner]
+    gain = paired(best.realised, candidates[mean].realised)
+    half = sampling.quantile(len(gain), len(candidates) - 1) * sampling.error(gain)
+    size, doubt = figures([float(gain.mean()), half])
+    gained = f"{best.name} {f'earns {size} ± {doubt} more' if sign > 0 else f'costs {size} ± {doubt} less'}"
     if gain.mean() > half:
         return f"{gained} than deciding by the mean label, out of fold"
     return f"nothing beats deciding by the mean label: {gained}, out of fold"

@@ -12,6 +12,9 @@ from optensemble._types import Floats, Indices
 from optensemble._validation import require_finite, require_rows
 from optensemble.exceptions import InputError
 
+SEEN = 0.01
+"""If more than this share of the rows was fitted on, an audit proves nothing."""
+
 
 @dataclass(frozen=True, eq=False)
 class Observed:

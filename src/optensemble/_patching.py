@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -29,7 +29,7 @@ MOST_CELLS = 2048
 """Beyond this many cells only those with the most rows are kept."""
 
 MOST_ROUNDS = 2
-STRENGTHS = (10.0, 100.0, 1000.0)
+STRENGTHS = (1000.0, 100.0, 10.0)
 """Pseudo-rows of zero residual in every cell, to choose from."""
 
 _CHUNK = 4096  # rows
@@ -91,9 +91,6 @@ def learn_patch(
     state = _look(Patched(PatchLog(layout), predictions, situation.cells(0, layout), np.empty(0, np.int64)))
     while len(state.log.rounds) < MOST_ROUNDS and len(state.kept):
         table = Table(state.cells, state.kept, labels - state.predictions, parts)
-        if not _promising(table, labels, state.predictions, parts):
-            state.note = "no cell shows a bias that a first step would lower out of fold"
-            break
         strength, corrected = _best(table, labels, state.predictions, parts)
         gate = judge(squared_loss(labels, state.predictions), squared_loss(labels, corrected), sampling)
         state.gates.append(gate)
@@ -130,27 +127,18 @@ class Table:
         onto = one_hot(cells, kept)
         self.onto = [onto[fold.test] for fold in parts]
         self._sums = [part.T @ residual[fold.test] for part, fold in zip(self.onto, parts, strict=True)]
-        self._counts = [np.asarray(part.sum(axis=0), dtype=np.float64) for part in self.onto]
-        self.depth = max(int(np.diff(onto.indptr).max()), 1)
+        self._all_sums = np.sum(self._sums, axis=0)
 
-    @cached_property
-    def _shared(self) -> list[Floats]:
-        return [overlaps(part) for part in self.onto]
-
-    def first_step(self, left_out: int) -> Floats:
-        """Return a damped step of every cell on its own, from all folds but one: cheap, and in the right direction."""
-        counts, sums = _add(self._counts, left_out), _add(self._sums, left_out)
-        return np.asarray(sums / (counts[:, None] + STRENGTHS[-1]) / self.depth)
+        self._shared = [overlaps(part) for part in self.onto]
+        self._all_shared = np.sum(self._shared, axis=0)
 
     def solve(self, strength: float, left_out: int | None = None) -> Floats:
         """Return the correction of each cell that all folds teach, or all but one."""
-        penalised = _add(self._shared, left_out)
-        penalised[np.diag_indices(len(penalised))] += strength
-        return np.asarray(cho_solve(cho_factor(penalised, overwrite_a=True), _add(self._sums, left_out)))
-
-
-def _add(parts: list[Floats], left_out: int | None) -> Floats:
-    return np.asarray(np.sum([part for number, part in enumerate(parts) if number != left_out], axis=0))
+        shared, sums = self._all_shared.copy(), self._all_sums
+        if left_out is not None:
+            shared, sums = shared - self._shared[left_out], sums - self._sums[left_out]
+        shared[np.diag_indices(len(shared))] += strength
+        return np.asarray(cho_solve(cho_factor(shared, overwrite_a=True), sums))
 
 
 def one_hot(cells: Cells, kept: Indices) -> csr_array:
@@ -180,14 +168,16 @@ def _corrected(table: Table, predictions: Floats, parts: list[Fold], correction:
     return corrected
 
 
-def _promising(table: Table, labels: Floats, predictions: Floats, parts: list[Fold]) -> bool:
-    """Say whether a first step, cheap to take, lowers the out-of-fold loss: if not, a longer one will not."""
-    first = _corrected(table, predictions, parts, table.first_step)
-    return bool(squared_loss(labels, first).mean() < squared_loss(labels, predictions).mean())
-
-
 def _best(table: Table, labels: Floats, predictions: Floats, parts: list[Fold]) -> tuple[float, Floats]:
-    """Return the strength of the lowest out-of-fold loss, and the predictions corrected with it."""
-    tried = [_corrected(table, predictions, parts, partial(table.solve, strength)) for strength in STRENGTHS]
-    best = int(np.argmin([squared_loss(labels, corrected).mean() for corrected in tried]))
-    return STRENGTHS[best], tried[best]
+    """Return the strength of the lowest out-of-fold loss, and the predictions corrected with it.
+
+    The strongest comes first. Once the loss no longer falls, a weaker one, which corrects more, will not help either.
+    """
+    best, lowest = (STRENGTHS[0], predictions), float(squared_loss(labels, predictions).mean())
+    for strength in STRENGTHS:
+        corrected = _corrected(table, predictions, parts, partial(table.solve, strength))
+        loss = float(squared_loss(labels, corrected).mean())
+        if loss >= lowest:
+            break
+        best, lowest = (strength, corrected), loss
+    return best

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import t as student
 
+from optensemble._figures import figures
 from optensemble._types import Floats, Indices
 from optensemble.planning import LEARNING
 
@@ -26,6 +27,11 @@ TREND = 3.0
 
 UNLIKE = 1.25
 """Self-assessments that spread this much wider than the fitted rows' belong to rows unlike them."""
+
+SHIFT = 0.5
+"""So do those that lie this many standard deviations away on average, if that is not chance."""
+
+_ENOUGH_FOR_SPREAD = 20  # rows
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Promise:
     rely_on
         The limit to rely on: the lower one of a payoff, the upper one of a cost.
     unlike
-        Whether these rows are unlike the fitted ones: their self-assessments spread much wider.
+        Whether these rows are unlike the fitted ones: their self-assessments spread much wider, or lie elsewhere.
     time_ordered
         Whether the interval allows for a level that wanders with time.
     advantage
@@ -63,18 +69,21 @@ class Promise:
     note: str = ""
 
     def __str__(self) -> str:
-        relied = f"; rely on {self.rely_on:.4g}" if self.time_ordered else ""
+        mean, low, high, rely_on, _ = figures(
+            [self.mean, self.low, self.high, self.rely_on, (self.high - self.low) / 2]
+        )
+        relied = f"; rely on {rely_on}" if self.time_ordered else ""
         note = f" ({self.note})" if self.note else ""
         rows = f"{self.rows:,} row{'s' if self.rows != 1 else ''}"
-        return f"{self.mean:.4g} (95 %: {self.low:.4g} to {self.high:.4g}{relied}) on average over {rows}{note}"
+        return f"{mean} (95 %: {low} to {high}{relied}) on average over {rows}{note}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Record:
     """What was assessed and what was realised, row by row, on rows the policy was not fitted on.
 
     ``clusters`` numbers the groups of rows that belong together, if any; ``curse`` is by how much the record flatters
-    because the policy was picked by it.
+    because the policy was picked by it; ``folds`` is how many folds there were, if they were contiguous.
     """
 
     assessed: Floats
@@ -83,23 +92,26 @@ class Record:
     time_ordered: bool = False
     clusters: Indices | None = None
     curse: float = 0.0
+    folds: int = 0
+
+    def __repr__(self) -> str:
+        return f"Record({len(self.realised):,} rows, {self.realised.mean():.4g} realised, slope {self.slope:.3g})"
 
     def extend(self, assessed: Floats, realised: Floats, clusters: Indices | None = None) -> Record:
-        """Return the record with further rows; unless ``clusters`` says otherwise, each is on its own."""
-        if self.clusters is not None:
-            first = int(self.clusters.max()) + 1
-            further = first + (np.arange(len(assessed)) if clusters is None else clusters)
-            clusters = np.concatenate([self.clusters, further])
+        """Return the record with further rows, and their clusters if there are any."""
+        if self.clusters is not None and clusters is not None:
+            clusters = np.concatenate([self.clusters, clusters])
         return replace(
             self,
             assessed=np.concatenate([self.assessed, assessed]),
             realised=np.concatenate([self.realised, realised]),
-            clusters=clusters if self.clusters is not None else None,
+            clusters=clusters,
+            curse=self.curse * len(self.assessed) / (len(self.assessed) + len(assessed)),  # new rows flatter nobody
         )
 
     def correct(self, assessed: Floats) -> Floats:
-        """Return for each row the payoff that can be believed."""
-        return self.level + self.slope * (assessed - self.centre)
+        """Return for each row the payoff that can be believed, at the level of the last rows if that has a trend."""
+        return self.level + self.trend[0] * len(self.residual) / 2 + self.slope * (assessed - self.centre)
 
     def promise(self, assessed: Floats) -> Promise:
         """Promise the average payoff over new rows, with an interval for what will be realised on them."""
@@ -107,34 +119,27 @@ class Record:
         mean = float(self.correct(assessed).mean()) + drift
         half = float(np.hypot(self.half_width(assessed), doubt))
         low, high = mean - half, mean + half
-        unlike = self.time_ordered and self._widening(assessed) > UNLIKE
-        notes = ["these rows are unlike the fitted ones: the promise may not hold"] if unlike else []
+        strange = self._strangeness(assessed)
+        notes = [f"these rows are unlike the fitted ones, {strange}: the promise may not hold"] if strange else []
         if drift:
-            notes.append(f"the level has been {'rising' if drift > 0 else 'falling'} steadily: the promise follows it")
+            way = "rising" if drift > 0 else "falling"
+            notes.append(f"the level has been {way} steadily, and the promise goes on with that")
         return Promise(
             mean=mean,
             low=low,
             high=high,
             rows=len(assessed),
             rely_on=low if self.sign > 0 else high,
-            unlike=unlike,
+            unlike=bool(strange),
             time_ordered=self.time_ordered,
             note="; ".join(notes),
         )
 
     def _drift(self, m: int) -> tuple[float, float]:
-        """Return how far a steady trend carries the level of the next ``m`` rows, and how far that may be off."""
-        if not self.time_ordered or self.noise == 0:
-            return 0.0, 0.0
-        rows = np.array_split(np.arange(len(self.residual)), BLOCKS)
-        when = np.array([block.mean() for block in rows]) - (len(self.residual) - 1) / 2
-        slope = float(when @ self.blocks / (when @ when))
-        left = self.blocks - self.blocks.mean() - slope * when
-        error = float(np.sqrt(left @ left / (BLOCKS - 2) / (when @ when)))
-        if abs(slope) <= TREND * error:
-            return 0.0, 0.0
+        """Return how far a trend carries the level from the last row on to the next ``m``, and how far all is off."""
+        slope, error = self.trend
         ahead = (len(self.residual) + m) / 2  # from the middle of one stretch of rows to the middle of the other
-        return slope * ahead, float(student.ppf((1 + LEVEL) / 2, BLOCKS - 2)) * error * ahead
+        return slope * m / 2, float(student.ppf((1 + LEVEL) / 2, BLOCKS - 2)) * error * ahead
 
     def half_width(self, assessed: Floats) -> float:
         """Return half the width of the interval for the average over these rows."""
@@ -192,31 +197,96 @@ class Record:
         return np.array([block.mean() for block in np.array_split(self.residual, BLOCKS)])
 
     @cached_property
+    def trend(self) -> tuple[float, float]:
+        """Return by how much the level rises from row to row, and the standard error of that; 0 unless it is steady."""
+        if not self.time_ordered:
+            return 0.0, 0.0
+        slope, left = self._line
+        error = float(np.sqrt(left @ left / (BLOCKS - 2) / (self._when @ self._when)))
+        if abs(slope) <= TREND * error:
+            return 0.0, 0.0
+        # a fold's own level is missing in the forecast made without it, which makes a trend look steeper than it is
+        seen = 1 - 1 / self.folds if self.folds else 1.0
+        return slope * seen, error
+
+    @cached_property
+    def _when(self) -> Floats:
+        middles = [block.mean() for block in np.array_split(np.arange(len(self.residual)), BLOCKS)]
+        return np.asarray(np.array(middles) - np.mean(middles))
+
+    @cached_property
+    def _line(self) -> tuple[float, Floats]:
+        """Return the slope of the blocks' levels, and what a line through them leaves."""
+        slope = float(self._when @ self.blocks / (self._when @ self._when))
+        return slope, self.blocks - self.blocks.mean() - slope * self._when
+
+    @cached_property
+    def _block_variance(self) -> float:
+        """Return the variance of the blocks' levels, about their trend if they have one."""
+        if self.trend[0] == 0:
+            return float(self.blocks.var(ddof=1))
+        return float(self._line[1] @ self._line[1]) / (BLOCKS - 2)
+
+    @cached_property
     def wander(self) -> float:
         """Return the variance of the level of a block, beyond what row noise explains."""
-        return max(float(self.blocks.var(ddof=1)) - self.noise / (len(self.residual) / BLOCKS), 0.0)
+        return max(self._block_variance - self.noise / (len(self.residual) / BLOCKS), 0.0)
 
     @cached_property
     def design_effect(self) -> float:
         """Return how many times the variance of a mean exceeds that of independent rows."""
         if self.noise == 0:
             return 1.0
+        effect = 1.0
         if self.time_ordered:
-            return max(1.0, float(self.blocks.var(ddof=1)) * len(self.residual) / BLOCKS / self.noise)
-        if self.clusters is None:
-            return 1.0
-        sums = np.bincount(self.clusters, self.residual)
-        return max(1.0, float(np.square(sums).sum()) / (len(self.residual) * self.noise))
+            effect = max(effect, self._block_variance * len(self.residual) / BLOCKS / self.noise)
+        return (
+            effect if self.clusters is None else max(effect, cluster_effect(self.residual, self.clusters, self.noise))
+        )
 
     @cached_property
     def quantile(self) -> float:
         """Return the quantile of Student's t that goes with how the variance was measured."""
-        if self.time_ordered:
-            freedom = BLOCKS - 1
-        else:
-            freedom = (len(self.residual) - 1 if self.clusters is None else int(self.clusters.max())) - 1
-        return float(student.ppf((1 + LEVEL) / 2, max(freedom, 1)))
+        return t_quantile(len(self.residual) - 1, self.time_ordered, self.clusters)
+
+    def _strangeness(self, assessed: Floats) -> str:
+        """Say in what rows differ from the fitted ones, as far as their self-assessments show; empty if in nothing."""
+        n, m, spread = len(self.assessed), len(assessed), float(self.assessed.std())
+        if spread == 0:
+            return ""
+        away = abs(float(assessed.mean()) - self.centre) / spread
+        if away > SHIFT and away > 5 * np.sqrt(1 / n + 1 / m):
+            return f"on average {away:.1f} of their standard deviations away"
+        beyond = np.abs(assessed - self.centre).max() / np.abs(self.assessed - self.centre).max()
+        if beyond > 3:
+            return f"some of them {beyond:.0f} times as far out as any of those"
+        if m >= _ENOUGH_FOR_SPREAD and self._widening(assessed) > UNLIKE:
+            return f"{self._widening(assessed):.1f} times as spread out"
+        return ""
 
     def _widening(self, assessed: Floats) -> float:
         fitted = float(self.assessed.std())
         return float(assessed.std()) / fitted if fitted > 0 and len(assessed) > 1 else 1.0
+
+
+def cluster_effect(centred: Floats, clusters: Indices, variance: float) -> float:
+    """Return how many times the variance of a mean over clusters exceeds that of independent rows.
+
+    Centring takes out a share of what clusters vary by, the more the larger some are: it is put back.
+    """
+    n, sizes = len(centred), np.bincount(clusters).astype(np.float64)
+    squares = float(np.square(sizes).sum())
+    left = 1 - 2 * float((sizes**3).sum()) / (n * squares) + squares / n**2
+    sums = np.bincount(clusters, centred)
+    return float(np.square(sums).sum()) / (n * variance) / max(left, 1e-9)
+
+
+def t_quantile(n: int, time_ordered: bool, clusters: Indices | None, family: int = 1) -> float:
+    """Return how many standard errors make half of a 95 % interval, or of each of a family that hold together."""
+    freedom = float(n - 1)
+    if clusters is not None:  # unequal clusters count for fewer
+        sizes = np.bincount(clusters).astype(np.float64)
+        freedom = float(sizes.sum() ** 2 / np.square(sizes).sum()) - 1
+    if time_ordered:
+        freedom = min(freedom, BLOCKS - 1)
+    return float(student.isf((1 - LEVEL) / 2 / family, max(freedom, 1.0)))

@@ -6,19 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
 
 from optensemble._folds import Fold, folds
-from optensemble._promise import BLOCKS, LEVEL
+from optensemble._promise import BLOCKS, cluster_effect, t_quantile
 from optensemble._types import Floats, Indices
 
-MANY_ROWS = 2000
-"""From so many rows on nobody wins by luck alone."""
-
 _RESAMPLES = 60
+_MOST_UNITS = 500  # more rows than these are resampled in groups, whose means vary as much less
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sampling:
     """Rows are independent, or in time order, or belong together by ``clusters``."""
 
@@ -39,19 +36,17 @@ class Sampling:
         variance = float(values.var(ddof=1))
         if variance == 0:
             return 1.0
+        effect = 1.0
         if self.time_ordered:
             means = [block.mean() for block in np.array_split(values, BLOCKS)]
-            return max(1.0, float(np.var(means, ddof=1)) * len(values) / BLOCKS / variance)
-        if self.clusters is None:
-            return 1.0
-        sums = np.bincount(self.clusters, values - values.mean())
-        return max(1.0, float(np.square(sums).sum()) / (len(values) * variance))
+            effect = max(effect, float(np.var(means, ddof=1)) * len(values) / BLOCKS / variance)
+        if self.clusters is not None:
+            effect = max(effect, cluster_effect(values - values.mean(), self.clusters, variance))
+        return effect
 
-    def quantile(self, n: int) -> float:
-        """Return how many standard errors make half of a 95 % interval."""
-        independent = n - 1 if self.clusters is None else int(self.clusters.max())
-        freedom = BLOCKS - 1 if self.time_ordered else independent
-        return float(student.ppf((1 + LEVEL) / 2, max(freedom, 1)))
+    def quantile(self, n: int, family: int = 1) -> float:
+        """Return how many standard errors make half of a 95 % interval, or of each of so many that hold together."""
+        return t_quantile(n, self.time_ordered, self.clusters, family)
 
     def rows(self, index: Indices) -> Sampling:
         """Return how some of the rows hang together."""
@@ -61,7 +56,7 @@ class Sampling:
 
 
 def winners_curse(payoffs: Floats, pick: Callable[[Floats], int], random_state: int | None) -> float:
-    """Return by how much the payoff of whoever is picked is flattered by having been picked; 0 of many rows.
+    """Return by how much the payoff of whoever is picked is flattered by having been picked.
 
     Estimated by resampling: by how much more the one picked on resampled rows leads the one really picked there than on
     all rows.
@@ -76,8 +71,11 @@ def winners_curse(payoffs: Floats, pick: Callable[[Floats], int], random_state: 
         Seeds the resampling.
     """
     count, n = payoffs.shape
-    if count == 1 or n >= MANY_ROWS:
+    if count == 1:
         return 0.0
+    if n > _MOST_UNITS:
+        payoffs = payoffs[:, : n - n % _MOST_UNITS].reshape(count, -1, _MOST_UNITS).mean(axis=1)
+        n = _MOST_UNITS
     lead = payoffs - payoffs[pick(payoffs)]
     rng, means, curse = np.random.default_rng(random_state or 0), lead.mean(axis=1), 0.0
     for _ in range(_RESAMPLES):

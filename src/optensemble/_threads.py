@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from numbers import Integral
 
 from threadpoolctl import ThreadpoolController
 
-from optensemble._validation import require_number
+from optensemble.exceptions import InputError
 
 
 @cache
@@ -28,7 +29,6 @@ def thread_count(n_jobs: int | None) -> int:
     """Return how many threads ``n_jobs`` asks for, in scikit-learn's way: None is 1, -1 is all, -2 all but one."""
     if n_jobs is None:
         return 1
-    require_number(n_jobs, "n_jobs", at_least=-(2**31), whole=True)
-    if n_jobs > 0:
-        return int(n_jobs)
-    return max((os.cpu_count() or 1) + 1 + int(n_jobs), 1)
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise InputError(f"n_jobs must be a positive whole number, -1 for all cores, or None; got {n_jobs!r}.")
+    return int(n_jobs) if n_jobs > 0 else max((os.cpu_count() or 1) + 1 + int(n_jobs), 1)

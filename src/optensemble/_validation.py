@@ -406,3 +406,8 @@ def number_labels(labels: Sequence[Any]) -> npt.NDArray[np.int64]:
     """Return a number for every label, in the order in which they first appear."""
     number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
     return np.array([number[label] for label in labels], dtype=np.int64)
+
+
+def as_flag(value: Any) -> Any:
+    """Return numpy's truth values as Python's, and all else as it is."""
+    return bool(value) if isinstance(value, np.bool_) else value

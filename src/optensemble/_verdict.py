@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from html import escape
-from math import floor, isfinite, isnan, log10
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from optensemble._figures import figures
+from optensemble._observed import SEEN
+
 if TYPE_CHECKING:
     from optensemble.audit import Audit
-
-SEEN = 0.01
-"""If more than this share of the rows was fitted on, an audit proves nothing."""
 
 _SHOWN = 10
 
@@ -20,8 +20,10 @@ _SHOWN = 10
 def sentence(summary: pd.DataFrame, sign: float) -> str:
     """Say in one sentence what was promised and what came of it."""
     row: Any = summary.iloc[0]
-    kept, limited = row["kept"], row["kept"] is not None
-    shown = [row["promise"], row["realised"]] + ([row["low"], row["high"]] if limited and not kept else [])
+    limited = isfinite(row["low"]) or isfinite(row["high"])
+    # where promise and payoff are close the limits would only be in the way
+    close = row["kept"] and abs(row["promise"] - row["realised"]) <= row["half_width"]
+    shown = [row["promise"], row["realised"]] + ([row["low"], row["high"]] if limited and not close else [])
     promise, realised, *limits, half = figures([*shown, row["half_width"]])
     between = f" ({limits[0]} to {limits[1]})" if limits else "" if limited else " without limits"
     doubt = "" if isnan(row["half_width"]) else f" ± {half}"
@@ -56,35 +58,6 @@ def _boast(row: Any) -> str:
     return f" (but row by row it assessed itself at {assessed})"
 
 
-def figures(values: list[float]) -> list[str]:
-    """Write numbers with the digits that their doubt, which is the last of them, leaves, and enough to tell them apart.
-
-    >>> figures([2.4138, 2.3842, 0.0719])
-    ['2.41', '2.38', '0.07']
-    >>> figures([0.00123, 0.00121, 0.3])
-    ['0.00123', '0.00121', '0.30000']
-    """
-    doubt, known = values[-1], [value for value in values if isfinite(value) and value != 0]
-    if not known:
-        return [_figure(value, 0) for value in values]
-    if isfinite(doubt) and doubt > 0:
-        leading = floor(log10(doubt))
-        decimals = max(0, -leading + (doubt < 3.5 * 10.0**leading))  # 0.11 and 0.07
-    else:
-        decimals = max(0, 3 - floor(log10(max(abs(value) for value in known))))
-    different = len(set(values[:-1]))
-    most = decimals + 5
-    while decimals < most and len({_figure(value, decimals) for value in values[:-1]}) < different:
-        decimals += 1
-    return [_figure(value, decimals) for value in values]
-
-
-def _figure(value: float, decimals: int) -> str:
-    if isfinite(value) and (decimals > 9 or abs(value) >= 1e15):
-        return f"{value:.6g}".replace("-", "−")
-    return f"{value:,.{decimals}f}".replace("-", "−")
-
-
 def as_text(audit: Audit) -> str:
     """Return the verdict and what else stands out, a sentence a line."""
     lines = [audit.verdict, _cells(audit)]
@@ -113,7 +86,7 @@ def as_html(audit: Audit) -> str:
         "By choice": audit.by_choice,
         "Against rivals (a gain is for the better)": audit.lift,
         f"Worst cells ({_cells(audit)})": audit.cells,
-        "Swaps that would have gained the most": audit.swap.sort_values("gain", ascending=False, kind="stable"),
+        "Swaps that would have gained": audit.swap[audit.swap["gain"] > 0].sort_values("gain", ascending=False),
         "Against the best rival on each cell": audit.conditional,
     }
     shown = [f"<h4>{escape(title)}</h4>\n{_table(table)}" for title, table in tables.items() if len(table)]

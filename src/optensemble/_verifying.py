@@ -21,9 +21,9 @@ from optensemble._view import View
 from optensemble.events import Buckets
 from optensemble.feasible import FeasibleSet
 
-_UNITS = 128  # independent rows are dealt out into so many: the spread of their sums is all that is needed
+_UNITS = 32  # independent rows are dealt out into so many: the spread of their sums is all that is needed
 _MOST_PARTITIONS = 200
-_AT_ONCE = 64  # cells
+_AT_ONCE = 1 << 20  # means times units
 
 
 def verify(
@@ -34,29 +34,31 @@ def verify(
     omega: FeasibleSet,
     buckets: Buckets,
     sampling: Sampling,
+    sign: float,
 ) -> pd.DataFrame:
-    """Compare, out of fold, the forecast's own policy with its promise and with every member.
+    """Compare, out of fold, the policy of the forecast itself with its promise and with every member.
 
     If the patch came in, bounds rest on how consistent the patched forecast is: the upper limit of its worst violation
-    on the cells it was patched on. Out of fold nothing is guaranteed; everything is observed.
+    on the cells it was patched on. Otherwise there is none. Out of fold nothing is guaranteed; everything is observed.
     """
     forecast = learned.out_of_fold[last_of(learned.out_of_fold)]
-    rows, alpha = [], np.nan
+    rows, alpha = [], np.inf
     if learned.patched.log.rounds and len(learned.patched.kept):
         onto = one_hot(learned.patched.cells, learned.patched.kept)
         worst, low, alpha = worst_violation(onto, labels - forecast, sampling)
         title = f"worst Pr[C]·|E[y − h | C]| of {onto.shape[1]:,} cells"
-        rows.append(("Definition 1", title, np.nan, worst, low, alpha))
+        rows.append(("Definition 1", title, np.inf, worst, low, alpha))
     setting = (alpha, 1 / buckets.count, omega.span, float(np.abs(labels).max()), float(np.abs(forecast).max()))
-    gap = _interval(own.assessed - own.realised, sampling)
-    rows.append(("Corollary 1", "promised − realised", guarantees.corollary_1(*setting, reach=omega.reach), *gap))
+    gap = _interval(sign * (own.assessed - own.realised), sampling)
+    title = f"promised − realised of {own.name}"
+    rows.append(("Corollary 1", title, guarantees.corollary_1(*setting, reach=omega.reach), *gap))
     for member in members:
         lead = _interval(member.realised - own.realised, sampling)
-        title = f"payoff of {member.name} − realised"
+        title = f"payoff of {member.name} − of {own.name}" if sign > 0 else f"cost of {own.name} − of {member.name}"
         rows.append(("Lemma 4", title, guarantees.lemma_4(*setting, reach=omega.reach), *lead))
     table = pd.DataFrame(rows, columns=["lemma", "quantity", "bound", "observed", "low", "high"])
     size = table["observed"].where(table["lemma"] != "Corollary 1", table["observed"].abs())
-    return table.assign(holds=(size <= table["bound"]) | table["bound"].isna(), guaranteed=False)
+    return table.assign(holds=size <= table["bound"], guaranteed=False)
 
 
 def _interval(values: Floats, sampling: Sampling) -> tuple[float, float, float]:
@@ -70,10 +72,10 @@ def worst_violation(onto: csr_array, residual: Floats, sampling: Sampling) -> tu
     Simultaneous over all cells and coordinates, by a multiplier bootstrap; rows that go together go as one.
     """
     units = _units(len(residual), sampling)
-    family = Family(units, seed=[0])
+    family, step = Family(units, seed=[0]), max(_AT_ONCE // (_UNITS * residual.shape[1]), 1)
     found = [
-        family.add(_cell_means(onto[:, start : start + _AT_ONCE], residual, units))
-        for start in range(0, onto.shape[1], _AT_ONCE)
+        family.add(_cell_means(onto[:, start : start + step], residual, units))
+        for start in range(0, onto.shape[1], step)
     ]
     size = np.abs(np.concatenate([each.estimate for each in found]))
     half = np.concatenate([each.error for each in found]) * family.critical([found[0].freedom])
@@ -84,15 +86,17 @@ def _units(n: int, sampling: Sampling) -> Indices:
     if sampling.clusters is not None:
         return sampling.clusters % _UNITS
     if sampling.time_ordered:
-        return np.arange(n) * min(n // 10, _UNITS // 4) // n
+        return np.arange(n) * min(n // 10, _UNITS) // n
     return np.arange(n) % _UNITS
 
 
 def _cell_means(onto: csr_array, residual: Floats, units: Indices) -> Means:
     """Return the means over all rows of the residuals in each cell, a column for every cell and coordinate."""
-    n, count = len(residual), int(units.max()) + 1
+    (n, cells), count = onto.shape, int(units.max()) + 1
     shares = np.bincount(units, minlength=count) / n
-    sums = np.stack([(onto[units == unit].T @ residual[units == unit]).ravel() for unit in range(count)])
+    apart = units.repeat(np.diff(onto.indptr)) * cells + onto.indices  # every unit's part of a cell, a cell of its own
+    spread = csr_array((onto.data, apart, onto.indptr), shape=(n, count * cells))
+    sums = (spread.T @ residual).reshape(count, -1)
     total = sums.sum(axis=0)
     centred = sums - shares[:, None] * total
     error = np.sqrt(np.square(centred).sum(axis=0) * count / (count - 1)) / n

@@ -24,9 +24,9 @@ from optensemble._audit_tables import (
     swap_table,
 )
 from optensemble._intervals import Family, dependence
-from optensemble._observed import Observed
+from optensemble._observed import SEEN, Observed
 from optensemble._types import Floats
-from optensemble._verdict import SEEN, as_html, as_text, sentence
+from optensemble._verdict import as_html, as_text, sentence
 from optensemble.exceptions import InputError
 
 __all__ = ["Audit", "Observed", "audit", "fingerprints"]
@@ -83,7 +83,7 @@ class Audit:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the realised mean lies within the promised limits; None if there were none."""
+        """Whether the realised mean lies within the promised limits; None if that cannot be said."""
         kept: bool | None = self.summary["kept"].tolist()[0]
         return kept
 
@@ -196,6 +196,22 @@ def fingerprints(*arrays: Floats) -> npt.NDArray[np.uint64]:
     for column in np.concatenate(columns):
         state = _mixed((state ^ column.view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15))
     return state
+
+
+def count_seen(rows: npt.NDArray[np.uint64], fitted: npt.NDArray[np.uint64]) -> int:
+    """Return how many rows are among those fitted on, beyond what chance explains.
+
+    Where values are few, new rows are like old ones by chance: as often as fitted rows are like each other.
+
+    >>> old = np.arange(100, dtype=np.uint64)
+    >>> count_seen(old[:20], old), count_seen(old[:20] + np.uint64(100), old), count_seen(old[:20] % 3, old % 3)
+    (20, 0, 0)
+    """
+    found = int(np.isin(rows, fitted).sum())
+    _, number, times = np.unique(fitted, return_inverse=True, return_counts=True)
+    alike = float((times[number] > 1).mean()) if len(fitted) else 0.0
+    chance = alike * len(rows) + 3 * np.sqrt(alike * (1 - alike) * len(rows))
+    return found if alike == 0 else max(found - int(np.ceil(chance)), 0)
 
 
 def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

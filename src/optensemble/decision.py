@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sized
 from dataclasses import replace
+from numbers import Integral
 from os import PathLike
 from typing import Any, Self
 
@@ -15,14 +17,16 @@ from sklearn.base import BaseEstimator
 from optensemble._deciding import Decided, Decider, Learning, last_of, learn_decider, play
 from optensemble._ensemble import Answer
 from optensemble._exact import row_dots
+from optensemble._figures import figures
 from optensemble._forecasting import FORECASTS, MEAN, PATCHED, REFINED, Learned, learn_forecasts
-from optensemble._league import finding, flattery, make_leaderboard
-from optensemble._promise import BLOCKS, Promise, Record
+from optensemble._league import ENSEMBLE_NAME, finding, flattery, make_leaderboard
+from optensemble._promise import Promise, Record
 from optensemble._sampling import Sampling
 from optensemble._threads import one_blas_thread, thread_count
 from optensemble._types import Floats, Indices
 from optensemble._validation import (
     as_actions,
+    as_flag,
     as_labels,
     as_members,
     as_predictions,
@@ -37,13 +41,17 @@ from optensemble._validation import (
 )
 from optensemble._verifying import level_sets, verify
 from optensemble._view import View
-from optensemble.audit import Audit, Observed, audit, fingerprints
+from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints
 from optensemble.events import Buckets
 from optensemble.exceptions import InputError, NotFittedError, RefitWarning
 from optensemble.feasible import FeasibleSet, require_set
 from optensemble.planning import MIN_CELL, MINIMUM_ROWS
 
 _BUCKETS = 10
+_FEWEST_GROUPS = 5
+_LARGEST = 1e60
+_OLD = "rows have come since the fit on"
+_BROKEN = 1.5  # half-widths: an honest promise is missed by more in one batch of three hundred
 _STALE = 0.4
 """New rows, as a share of those fitted on, after which a fit in time order is due again."""
 
@@ -126,7 +134,9 @@ class DecisionEnsemble(BaseEstimator):
     _set: FeasibleSet
     _sense: str
     _sign: float
+    _groups: list[Any] | None
     _rows: list[tuple[Any, Floats, Any]]
+    _later: list[tuple[Any, Floats, Any]]
 
     def __init__(
         self, models: Any = None, policies: Any = None, feasible: FeasibleSet | None = None, sense: str = "max"
@@ -160,7 +170,7 @@ class DecisionEnsemble(BaseEstimator):
             A label for every row, a column of X, or a callable of X, if rows of the same label belong together (a
             customer, a day): they stay in one fold, and intervals allow for it.
         random_state
-            Seeds how rows are shuffled into folds; the same seed gives the same bits.
+            Seeds how rows are shuffled into folds; the same seed gives the same bits, and None is a seed too.
         n_jobs
             How many threads share the folds; -1 is all. The result does not depend on it.
         """
@@ -177,17 +187,17 @@ class DecisionEnsemble(BaseEstimator):
         random_state: int | None = None,
         n_jobs: int | None = None,
     ) -> Self:
-        """Fit again with further members, further rows, or both.
+        """Fit again with further members, further rows, or both, and with all rows that :meth:`update` was given.
 
-        Rows are added to those fitted on so far (labels are kept, X is kept by reference). An ensemble that was
-        loaded from a file has none of these: it is fitted on the new rows alone, with a warning.
+        Rows are added to those so far (labels are kept, X is kept by reference). An ensemble that was loaded from a
+        file has none of these: it is fitted on the new rows alone, with a warning.
         """
         self._require_fitted()
-        if all(given is None for given in (models, policies, X, Y)):
+        if all(given is None for given in (models, policies, X, Y)) and not self._later:
             raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
         if (X is None) != (Y is None):
             raise InputError("extend needs X and Y together; got only one of them.")
-        if X is None and not self._rows:
+        if X is None and not self._rows and not self._later:
             raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
         if not self._rows:
             warnings.warn(
@@ -199,7 +209,9 @@ class DecisionEnsemble(BaseEstimator):
         old_models, old_policies = self.members_[: self.n_models_], self.members_[self.n_models_ :]
         wider.models = [*old_models, *_members(models, "models")]
         wider.policies = [*old_policies, *_members(policies, "policies")]
-        rows = [*self._rows, *([] if X is None else [(X, Y, groups)])]
+        self._require_same_rows()
+        rows = [*self._rows, *self._later]
+        rows += [] if X is None else [(X, Y, self._same_groups(groups))]
         wider._fit_rows(rows, self.time_ordered_, random_state, n_jobs)
         self.__dict__.update(wider.__dict__)
         return self
@@ -207,20 +219,26 @@ class DecisionEnsemble(BaseEstimator):
     def update(self, X: Any, Y: Any, *, groups: Any = None) -> Self:
         """Take in the labels of past decisions: the promise is redone, decisions stay as they are.
 
-        The rows must be new: neither fitted on nor given before, in time order if those fitted on were. When it is
-        time to fit again, ``refit_due_`` says why, and a :class:`RefitWarning` does.
+        The rows must be new: neither fitted on nor given before, in time order if those fitted on were, with groups if
+        those had groups (a column name or a callable need not be given again). When it is time to fit again,
+        ``refit_due_`` says why, and a :class:`RefitWarning` does; ``extend()`` does it.
         """
         view, decided, labels = self._decide_labelled(X, Y)
-        promised = self.record_.promise(self._sign * decided.assessed)
-        realised = self._sign * row_dots(decided.actions, labels)
-        clusters = self._further_clusters(groups, X, len(labels))
-        advantage = self._beyond_members(view, decided, labels)
-        self.record_ = self.record_.extend(self._sign * decided.assessed, realised, clusters)
-        self.advantage_ = self.advantage_.extend(*advantage, clusters)
+        marks, groups = _fingerprints(view, labels), self._same_groups(groups)
+        seen = count_seen(marks, self.fingerprints_)
+        if seen > len(labels) / 2:
+            raise InputError(f"{seen:,} of these {len(labels):,} rows were fitted on or given before. Give new ones.")
+        if groups is not None:
+            self._groups = [*(self._groups or []), *row_labels(groups, X, view.count)]
+        clusters = None if self._groups is None else number_labels(self._groups)[-view.count :]
+        assessed, realised = self._sign * decided.assessed, self._sign * row_dots(decided.actions, labels)
+        promised = self.record_.promise(assessed)
+        self.record_ = self.record_.extend(assessed, realised, clusters)
+        self.advantage_ = self.advantage_.extend(*self._beyond_members(view, decided, labels), clusters)
+        self.fingerprints_ = np.concatenate([self.fingerprints_, marks])
         self.n_updated_ += len(labels)
-        self.refit_due_ = self._staleness(promised, float(realised.mean()))
-        if self.refit_due_:
-            warnings.warn(f"{self.refit_due_}. Fit again, with the rows since.", RefitWarning, stacklevel=2)
+        self._later.append((X, self._sign * labels, groups))
+        self._look_at_age(promised, float(realised.mean()))
         return self
 
     # Answers
@@ -278,8 +296,6 @@ class DecisionEnsemble(BaseEstimator):
         earned = [self._sign * row_dots(actions, labels) for actions in arms]
         elaborate = [self._number(name) for name in (REFINED, PATCHED) if name in played]
         simple = [number for number in range(len(arms)) if number not in elaborate]
-        said = (view.predictions, view.actions[view.models :])
-        seen = np.isin(_fingerprints(*said, labels), self.fingerprints_)
         return audit(
             Observed(
                 promised=self.record_.correct(self._sign * decided.assessed),
@@ -294,7 +310,7 @@ class DecisionEnsemble(BaseEstimator):
                 sign=self._sign,
                 time_ordered=self.time_ordered_ if time_ordered is None else bool(time_ordered),
                 clusters=None if groups is None else number_labels(row_labels(groups, X, view.count)),
-                seen=int(seen.sum()),
+                seen=count_seen(_fingerprints(view, labels), self.fingerprints_),
             )
         )
 
@@ -316,22 +332,25 @@ class DecisionEnsemble(BaseEstimator):
         parts = sampling.folds(view.count, seed)
         with one_blas_thread():
             learned = learn_forecasts(view, labels, fitted._set, fitted._buckets, sampling, parts, threads)
-            names = fitted._name_all([name for name in FORECASTS if name in learned.out_of_fold])
+            titles = fitted._name_all([name for name in FORECASTS if name in learned.out_of_fold])
+            names = [*fitted.names_, titles[ENSEMBLE_NAME]]
             learning = learn_decider(names, view, labels, fitted._set, learned, sampling, parts)
-            fitted._conclude(view, labels, learned, learning, sampling, seed)
+            fitted._conclude(view, labels, learned, learning, sampling, seed, titles)
         self.__dict__.update(fitted.__dict__)
         return self
 
     def _prepare(
         self, rows: list[tuple[Any, Any, Any]], time_ordered: bool, random_state: int | None
     ) -> tuple[Self, View, Floats, Sampling]:
+        models, policies = _members(self.models, "models"), _members(self.policies, "policies")
         omega = require_set(self.feasible)
         require_choice(self.sense, "sense", ["max", "min"])
-        require_choice(time_ordered, "time_ordered", [True, False])
+        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
         if random_state is not None:
             require_number(random_state, "random_state", at_least=0, whole=True)
         fitted = self.__sklearn_clone__()
-        models, policies = _members(self.models, "models"), _members(self.policies, "policies")
+        if not models and not policies:
+            raise InputError("no models or policies were given. Give pairs of a name and a member.")
         fitted.members_, fitted.n_models_ = as_members([*models, *policies], "models and policies"), len(models)
         fitted._take_terms(omega)
         fitted.time_ordered_ = time_ordered
@@ -339,43 +358,56 @@ class DecisionEnsemble(BaseEstimator):
         _require_enough(sum(counts))
         labelled = [as_labels(Y, n, omega.dimension, None) for n, (_, Y, _) in zip(counts, rows, strict=True)]
         labels = fitted._sign * np.concatenate(labelled)
+        _require_size(labels)
         fitted._rows = [(X, Y.copy(), groups) for Y, (X, _, groups) in zip(labelled, rows, strict=True)]
         view = _joined([fitted._ask(X, labels.std(axis=0)) for X, _, _ in rows])
         for (name, model), predictions in zip(models, view.predictions, strict=True):
             warn_if_trained_on(model, name, fitted._sign * predictions, fitted._sign * labels)
-        return fitted, view, labels, Sampling(time_ordered, _clusters(rows, counts))
+        fitted._groups = _group_labels(rows, counts)
+        clusters = None if fitted._groups is None else number_labels(fitted._groups)
+        return fitted, view, labels, Sampling(time_ordered, clusters)
 
     def _take_terms(self, omega: FeasibleSet) -> None:
         """Keep the parameters of this fit: those set later wait for the next."""
         self._set, self._sense, self._sign = omega, self.sense, 1.0 if self.sense == "max" else -1.0
 
-    def _name_all(self, forecasts: list[str]) -> list[str]:
-        """Name members, forecasts and the ensemble; a forecast gives way to a member of its name."""
-        members = [name for name, _ in self.members_]
-        made = [name if name not in members else f"{name} of all" for name in [*forecasts, "ensemble"]]
-        self.names_ = [*members, *made[:-1]]
-        return [*members, *made]
+    def _name_all(self, forecasts: list[str]) -> dict[str, str]:
+        """Name forecasts and the ensemble for display; they give way to members of the same name."""
+        members = {name for name, _ in self.members_}
+        titles = {name: name for name in (*FORECASTS, ENSEMBLE_NAME)}
+        for name in titles:
+            while titles[name] in members:
+                titles[name] += " of all"
+        self.names_ = [*(name for name, _ in self.members_), *(titles[name] for name in forecasts)]
+        return titles
 
     def _conclude(
-        self, view: View, labels: Floats, learned: Learned, learning: Learning, sampling: Sampling, seed: int
+        self,
+        view: View,
+        labels: Floats,
+        learned: Learned,
+        learning: Learning,
+        sampling: Sampling,
+        seed: int,
+        titles: dict[str, str],
     ) -> None:
         """Learn what came of it: who won, what may be promised, and what is known of both."""
         sign, candidates, decided = self._sign, learning.candidates, learning.decided
         self.decider_, winner = learning.decider, learning.decider.winner
         self.winner_ = candidates[winner].name
-        self.n_rows_, self.n_updated_, self.refit_due_ = view.count, 0, ""
+        self.n_rows_, self.n_updated_, self.refit_due_, self._later = view.count, 0, "", []
         left_out = {}
         if not learned.refinement.open:
-            left_out[REFINED] = str(learned.refinement)
+            left_out[titles[REFINED]] = str(learned.refinement)
         if not learned.patched.log.rounds:
-            left_out[PATCHED] = learned.patched.note
+            left_out[titles[PATCHED]] = learned.patched.note
         self.notes_ = [f"{name} was left out: {why}" for name, why in left_out.items()]
         self.notes_ += _thin(learned)
         self.leaderboard_ = make_leaderboard(candidates, winner, sampling, sign, learning.followed, left_out)
         members, number = [candidates[m] for m in range(len(self.members_))], self._number
-        self.finding_ = finding(candidates[winner], candidates[number(MEAN)], sampling, sign)
+        self.finding_ = finding(candidates, winner, number(MEAN), sampling, sign)
         own = candidates[number(last_of(learned.out_of_fold))]
-        self.guarantees_ = verify(learned, own, members, labels, self._set, self._buckets, sampling)
+        self.guarantees_ = verify(learned, own, members, labels, self._set, self._buckets, sampling, sign)
         record = Record(
             assessed=sign * decided.assessed,
             realised=sign * row_dots(decided.actions, labels),
@@ -383,11 +415,12 @@ class DecisionEnsemble(BaseEstimator):
             time_ordered=sampling.time_ordered,
             clusters=sampling.clusters,
             curse=flattery(candidates, seed),
+            folds=len(sampling.folds(view.count, seed)) if sampling.time_ordered else 0,
         )
         self.record_ = record
         assessed, realised = self._beyond_members(view, decided, labels)
         self.advantage_ = replace(record, assessed=assessed, realised=realised)
-        self.fingerprints_ = _fingerprints(view.predictions, view.actions[view.models :], labels)
+        self.fingerprints_ = _fingerprints(view, labels)
 
     def _number(self, forecast: str) -> int:
         return len(self.members_) + self.decider_.forecasts.index(forecast)
@@ -434,23 +467,38 @@ class DecisionEnsemble(BaseEstimator):
         realised = row_dots(decided.actions, labels) - earned
         return self._sign * (decided.assessed - self._members_assessed(view, decided)), self._sign * realised
 
-    def _further_clusters(self, groups: Any, X: Any, n: int) -> Indices | None:
-        if groups is None:
+    def _same_groups(self, given: Any) -> Any:
+        """Return the groups of further rows: as given, or found in the same way as those of the rows fitted on."""
+        if self._groups is None:
+            if given is not None:
+                raise InputError("the rows fitted on had no groups. Leave groups out, or fit again with groups.")
             return None
-        return number_labels(row_labels(groups, X, n))
+        before = self._rows[-1][2] if self._rows else None
+        found = given if given is not None or not _is_rule(before) else before
+        if found is None:
+            raise InputError("the rows fitted on had groups. Give groups= for these rows too.")
+        return found
 
-    def _staleness(self, promised: Promise, realised: float) -> str:
-        if not promised.low <= realised <= promised.high:
-            return (
-                f"the last {promised.rows:,} rows came to {realised:.4g} on average, outside the promised "
-                f"{promised.low:.4g} to {promised.high:.4g}"
+    def _require_same_rows(self) -> None:
+        """Refuse to go on with rows that are no longer what they were."""
+        for X, Y, _ in self._rows[:1]:
+            view = self._ask(X, self.decider_.forecaster.scale)
+            if not np.array_equal(_fingerprints(view, self._sign * Y), self.fingerprints_[: view.count]):
+                raise InputError("X was changed since the fit, or a member answers otherwise. Fit again on all rows.")
+
+    def _look_at_age(self, promised: Promise, realised: float) -> None:
+        """Say when to fit again, and go on saying why until that is done."""
+        reasons = [self.refit_due_] if self.refit_due_ else []
+        if abs(realised - promised.mean) > _BROKEN * (promised.high - promised.mean):
+            shown = figures([realised, promised.low, promised.high, promised.high - promised.mean])
+            reasons.append(
+                f"{promised.rows:,} rows came to {shown[0]} on average, far from the promised {shown[1]} to {shown[2]}"
             )
-        if self.time_ordered_ and self.n_updated_ >= _STALE * self.n_rows_:
-            blocks = BLOCKS * self.n_updated_ / self.n_rows_
-            return (
-                f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}: it is {blocks:.0f} blocks old"
-            )
-        return ""
+        if self.time_ordered_ and self.n_updated_ >= _STALE * self.n_rows_ and _OLD not in self.refit_due_:
+            reasons.append(f"{self.n_updated_:,} {_OLD} {self.n_rows_:,}")
+        self.refit_due_ = "; ".join(reasons)
+        if self.refit_due_:
+            warnings.warn(f"{self.refit_due_}. Call extend() to fit again with them.", RefitWarning, stacklevel=3)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "decider_"):
@@ -464,8 +512,15 @@ class DecisionEnsemble(BaseEstimator):
         return hasattr(self, "decider_")
 
 
+def _is_rule(groups: Any) -> bool:
+    """Say whether groups are found in X, and so in further rows too."""
+    return callable(groups) or isinstance(groups, (str, Integral))
+
+
 def _members(members: Any, what: str) -> list[tuple[str, Any]]:
-    return [] if members is None or len(members) == 0 else as_members(members, what)
+    if isinstance(members, FeasibleSet):
+        raise InputError(f"{what} got the feasible set {members!r}. Give it as feasible=….")
+    return [] if members is None or (isinstance(members, Sized) and len(members) == 0) else as_members(members, what)
 
 
 def _require_enough(n: int) -> None:
@@ -476,6 +531,12 @@ def _require_enough(n: int) -> None:
         )
 
 
+def _require_size(labels: Floats) -> None:
+    largest = float(np.abs(labels).max())
+    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+        raise InputError(f"the labels go up to {largest:.3g}, which squares of squares cannot hold. Scale them.")
+
+
 def _joined(views: list[View]) -> View:
     if len(views) == 1:
         return views[0]
@@ -483,19 +544,25 @@ def _joined(views: list[View]) -> View:
     return View(predictions, np.concatenate([view.actions for view in views], axis=1), views[0].scale)
 
 
-def _clusters(rows: list[tuple[Any, Any, Any]], counts: list[int]) -> Indices | None:
-    """Return the number of every row's group; the same label in two batches is the same group."""
+def _group_labels(rows: list[tuple[Any, Any, Any]], counts: list[int]) -> list[Any] | None:
+    """Return the label of every row's group; the same label in two batches is the same group."""
     given = [groups is not None for _, _, groups in rows]
     if not any(given):
         return None
     if not all(given):
         raise InputError("some rows have groups and others do not. Give groups for all of them, or for none.")
-    labels = [row_labels(groups, X, n) for (X, _, groups), n in zip(rows, counts, strict=True)]
-    return number_labels([label for batch in labels for label in batch])
+    batches = [row_labels(groups, X, n) for (X, _, groups), n in zip(rows, counts, strict=True)]
+    labels = [label for batch in batches for label in batch]
+    if len(set(labels)) < _FEWEST_GROUPS:
+        raise InputError(
+            f"groups must have at least {_FEWEST_GROUPS} different labels, for some are judged by what the others "
+            f"teach; got {len(set(labels))}. Leave groups out if rows do not belong together."
+        )
+    return labels
 
 
-def _fingerprints(predictions: Floats, actions: Floats, labels: Floats) -> npt.NDArray[np.uint64]:
-    return fingerprints(*predictions, *actions, labels)
+def _fingerprints(view: View, labels: Floats) -> npt.NDArray[np.uint64]:
+    return fingerprints(*view.predictions, *view.actions[view.models :], labels)
 
 
 def _thin(learned: Learned) -> list[str]:

@@ -34,15 +34,20 @@ class Stack:
 
     def __call__(self, features: Floats) -> Floats:
         """Return the stacked predictions, of shape (n, d)."""
-        offset = self.level - self.weights @ self.centre
-        return np.tensordot(self.weights, features, 1) + offset
+        offset = self.level - np.tensordot(self.weights, self.centre, 1)
+        return np.asarray(np.tensordot(self.weights, features, 1) + offset)
+
+    def about(self, centre: Floats, level: Floats) -> Stack:
+        """Return the same stack where features and labels were given about these middles."""
+        return Stack(self.weights, self.centre + centre, self.level + level)
 
 
 class StackTable(NamedTuple):
     """All that a stack needs to know of rows; the tables of parts of the rows add up.
 
-    Sums over the rows of the features (k, d), of the labels (d,), and over rows and coordinates of the products of
-    features with each other (k, k) and with the labels (k,).
+    Features and labels are to be given about their middles, where sums of squares lose no digits. These are sums over
+    the rows of the features (k, d), of the labels (d,), and over rows and coordinates of the products of features with
+    each other (k, k) and with the labels (k,).
     """
 
     n: int
@@ -75,12 +80,18 @@ def fit_stack(features: Floats, labels: Floats, prior: Floats) -> Stack:
     >>> fit_stack(np.stack([good, bad]), 5 + good, prior=np.array([0.5, 0.5])).weights.round(2).tolist()
     [0.98, 0.02]
     """
-    return StackTable.of(features, labels).fit(prior, stack_pull(features) * labels.shape[0])
+    middles = features.mean(axis=1), labels.mean(axis=0)
+    table = StackTable.of(features - middles[0][:, None], labels - middles[1])
+    return table.fit(prior, stack_pull(features) * len(labels)).about(*middles)
 
 
 def stack_pull(features: Floats) -> float:
-    """Return what a row's share of the pull towards the prior weighs, in the features' units."""
-    return PULL * max(float(features.var()), np.finfo(np.float64).tiny)
+    """Return what a row's share of the pull towards the prior weighs, in the features' units.
+
+    Where they hardly vary it is so much more than rounding that rounding is not taken for a signal.
+    """
+    rounding = 1e-9 * float(np.abs(features).max(initial=0.0))
+    return PULL * max(float(features.var()), rounding**2, np.finfo(np.float64).tiny)
 
 
 def blend_weights(forecasts: Floats, labels: Floats) -> Floats:
@@ -158,18 +169,19 @@ class RidgeTable(NamedTuple):
         """Sum over rows."""
         return cls(len(rows), rows.sum(axis=0), labels.sum(axis=0), rows.T @ rows, rows.T @ labels)
 
-    def path(self) -> RidgePath:
-        """Decompose what was summed."""
-        return RidgePath(self)
+    def path(self, middle: Floats | float = 0.0) -> RidgePath:
+        """Decompose what was summed; labels may have been given about some ``middle``."""
+        return RidgePath(self, middle)
 
 
 class RidgePath:
     """Ridge regressions of all strengths, pulled to any coefficients, from one decomposition."""
 
-    def __init__(self, table: RidgeTable) -> None:
-        self.centre, self.level = table.columns / table.n, table.labels / table.n
+    def __init__(self, table: RidgeTable, middle: Floats | float = 0.0) -> None:
+        self.centre, level = table.columns / table.n, table.labels / table.n
+        self.level = level + middle
         self._squares = table.squares - np.outer(table.columns, self.centre)
-        self._products = table.products - np.outer(table.columns, self.level)
+        self._products = table.products - np.outer(table.columns, level)
         values, self._vectors = eigh(self._squares, driver="evd")
         self._values = np.maximum(values, 0.0)
 
@@ -221,10 +233,10 @@ class Gate:
         return self.gain > self.needed * self.error
 
     def __str__(self) -> str:
+        if self.gain <= 0:
+            return "the out-of-fold loss did not fall"
         ratio = self.gain / self.error if self.error > 0 else 0.0
-        verb = "fell" if self.gain > 0 else "did not fall"
-        size = f" by {ratio:.1f} standard errors" if self.gain > 0 else ""
-        return f"out-of-fold loss {verb}{size}; more than {self.needed:g} are needed"
+        return f"the out-of-fold loss fell by {ratio:.1f} standard errors; more than {self.needed:g} are needed"
 
 
 def judge(before: Floats, after: Floats, sampling: Sampling) -> Gate:

@@ -50,6 +50,8 @@ def require_set(feasible: Any) -> FeasibleSet:
     """Return a feasible set, or say what to give instead of what was given."""
     if isinstance(feasible, FeasibleSet):
         return feasible
+    if isinstance(feasible, type):
+        raise InputError(f"feasible is the class {feasible.__name__}. Give an object of it, with its arguments.")
     raise InputError(
         f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}. Wrap a function of your own "
         "as feasible.Oracle(function, dimension). One set serves all rows."

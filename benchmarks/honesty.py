@@ -1,13 +1,14 @@
-"""Is DecisionEnsemble honest, and better, on rows it has never seen? Five questions, each with a printed table.
+"""Is DecisionEnsemble honest, and better, on rows it has never seen? Six questions, each with a printed table.
 
     python benchmarks/honesty.py                       all of them, about ten minutes
     python benchmarks/honesty.py coverage --repetitions 5
-    python benchmarks/honesty.py payoff nothing knowledge cost
+    python benchmarks/honesty.py payoff nothing knowledge trend cost
 
 coverage    how often 95 % intervals of promise() hold what is then realised, and how wide they are
 payoff      the paper's experiments on 20,000 fresh rows, beside stacking by ridge
 nothing     labels shuffled: does it say that nothing beats the mean, and is its promise honest?
 knowledge   members that see different features, one of them a policy without predictions
+trend       rows in time order whose level grows steadily
 cost        fitting, in units of solving every member's every row once
 
 The script fails if something asked for is missed.
@@ -269,6 +270,43 @@ def simple_rivals(
     return rivals
 
 
+def trend(repetitions: int) -> list[str]:
+    """Rows in time order whose level grows steadily, or does not: how often the promise and its lower limit hold."""
+    n, d, rows, missed = 400, 6, [], []
+    omega = feasible.TopK(d, 2)
+    for growth in (0.0, 0.1, 0.3):
+        for ahead in (40, 200, 400):
+            kept, relied, widths = [], [], []
+            for repetition in range(repetitions):
+                X, Y = trending(n + ahead, d, growth * (n + ahead) / n, np.random.default_rng(repetition))
+                models = [("first", lambda X: 10 + X), ("second", lambda X: 10 + 0.5 * X)]
+                ensemble = oe.DecisionEnsemble(models, feasible=omega).fit(X[:n], Y[:n], time_ordered=True)
+                promise, earned = ensemble.promise(X[n:]), payoff(ensemble.decide(X[n:]), Y[n:])
+                kept.append(promise.low <= earned.mean() <= promise.high)
+                relied.append(earned.mean() >= promise.rely_on)
+                plain = 1.96 * earned.std() * np.sqrt(1 / n + 1 / ahead)
+                widths.append((promise.high - promise.low) / 2 / plain)
+            numbers = (f"{100 * np.mean(kept):.0f}", f"{100 * np.mean(relied):.0f}", f"{np.median(widths):.1f}")
+            rows.append([f"{100 * growth:.0f} % over {n} rows", str(ahead), *numbers])
+            if np.mean(kept) < 0.9:
+                missed.append(f"promise kept in 90 % or more, growth {growth}, {ahead} rows ahead: {np.mean(kept):.2f}")
+    show(
+        f"Rows in time order with a steady trend, {n} fitting rows, {repetitions} repetitions",
+        ["growth", "rows ahead", "promise kept, %", "limit to rely on held, %", "width"],
+        rows,
+    )
+    return missed
+
+
+def trending(n: int, d: int, growth: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return rows whose labels have noise that lasts, and a level that grows by a share of itself."""
+    X, noise = rng.normal(size=(n, d)), rng.normal(size=n)
+    for row in range(1, n):
+        noise[row] = 0.5 * noise[row - 1] + noise[row] / 2
+    level = 10 * (1 + growth * np.arange(n) / n)
+    return X, X + level[:, None] + noise[:, None] + rng.normal(size=(n, d))
+
+
 def cost(repetitions: int) -> list[str]:
     """Time a fit against solving every member's every row once, on one thread each."""
     n, k, d = 4000, 6, 36
@@ -303,6 +341,7 @@ PARTS: dict[str, tuple[Callable[[int], list[str]], int]] = {
     "payoff": (fresh_payoffs, 1),
     "nothing": (nothing, 20),
     "knowledge": (knowledge, 1),
+    "trend": (trend, 50),
     "cost": (cost, 7),
 }
 

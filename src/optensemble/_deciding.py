@@ -102,7 +102,10 @@ def take(view: View, forecasts: Forecasts, arms: list[Floats], picked: Indices, 
     """Return what is done where each row plays the arm that was picked for it."""
     forecast, members = forecasts[last_of(forecasts)], len(view.actions)
     numbers = [*range(members), *(members + names.index(name) for name in PLAYED if name in forecasts)]
-    actions = np.stack(arms)[picked, np.arange(view.count)]
+    actions = np.empty_like(forecast)
+    for number, arm in enumerate(arms):
+        rows = picked == number
+        actions[rows] = arm[rows]
     return Decided(actions, np.array(numbers)[picked], row_dots(actions, forecast), forecast)
 
 
@@ -113,14 +116,18 @@ def last_of(forecasts: Forecasts) -> str:
 
 def play(view: View, forecasts: Forecasts, omega: Solver, names: tuple[str, ...] = FORECASTS) -> dict[str, Floats]:
     """Return what the policies of some forecasts do."""
-    return {name: solve(omega, forecasts[name]) for name in names if name in forecasts}
+    return {name: (solve_few if name == MEAN else solve)(omega, forecasts[name]) for name in names if name in forecasts}
 
 
 def solve(omega: Solver, forecast: Floats) -> Floats:
-    """Return the best actions under a forecast; one that is the same for all rows is solved once."""
-    if forecast.strides[0] == 0:
-        return np.repeat(omega.argmax(forecast[:1].copy()), len(forecast), axis=0)
+    """Return the best actions under a forecast."""
     return omega.argmax(np.ascontiguousarray(forecast))
+
+
+def solve_few(omega: Solver, forecast: Floats) -> Floats:
+    """Return the same of a forecast that has few different rows: each is solved once."""
+    distinct, number = np.unique(forecast, axis=0, return_inverse=True)
+    return omega.argmax(distinct)[number.ravel()]
 
 
 def assess(view: View, forecasts: Forecasts, arms: list[Floats]) -> Floats:

@@ -51,8 +51,9 @@ def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "advantage_assessed": ensemble.advantage_.assessed,
         "advantage_realised": ensemble.advantage_.realised,
     }
-    if record.clusters is not None:
-        arrays["clusters"] = record.clusters
+    for name in ("clusters", "folds"):
+        if getattr(record, name) is not None:
+            arrays[name] = getattr(record, name)
     pack_fields(decider.choice, arrays, "choice")
     document = {
         "kind": KIND,
@@ -64,8 +65,8 @@ def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "decider": {"forecasts": list(decider.forecasts), "winner": decider.winner},
         "forecaster": pack_forecaster(decider.forecaster, arrays),
         "curse": record.curse,
-        "folds": record.folds,
         "groups": ensemble._groups,
+        "seed": ensemble._seed,
         "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in _FRAMES},
     }
     return document, arrays
@@ -80,7 +81,7 @@ def restore(
     ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"])
     ensemble._take_terms(omega)
     ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
-    ensemble._groups = document["groups"]
+    ensemble._groups, ensemble._seed = document["groups"], document["seed"]
     for name in _LEARNED:
         setattr(ensemble, name, document["learned"][name])
     for name in _FRAMES:
@@ -97,7 +98,7 @@ def restore(
         ensemble.time_ordered_,
         arrays.get("clusters"),
         document["curse"],
-        document["folds"],
+        arrays.get("folds"),
     )
     ensemble.advantage_ = replace(
         ensemble.record_, assessed=arrays["advantage_assessed"], realised=arrays["advantage_realised"]

@@ -35,7 +35,7 @@ from optensemble._validation import (
     row_labels,
 )
 from optensemble._view import View
-from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints
+from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints, marks
 from optensemble.debiasing import PatchLog, Run, count_thin, replay, walk, worst_violation
 from optensemble.events import Grouping, Layout
 from optensemble.exceptions import InputError, NotConvergedWarning, NotFittedError
@@ -369,7 +369,7 @@ class Ensemble(BaseEstimator, ABC):
         """Debias on all rows from where the log has come to, and become what was fitted."""
         terms, labels = fitted.terms_, fitted._all_labels()
         require_resolution(terms.alpha, labels, replies.predictions)
-        fitted.fingerprints_ = fitted._add_fingerprints(fingerprints(*replies.said, labels))
+        fitted.fingerprints_ = fitted._add_fingerprints(marks(*replies.said, labels))
         stage = terms.stage(fitted._layout(), len(labels))
         if terms.validated:
             stage = fitted._validate(replies, labels, stage)
@@ -447,7 +447,7 @@ class Ensemble(BaseEstimator, ABC):
         if len(labels) < MINIMUM_ROWS:
             return f"it was fitted on {len(labels)} rows, and below {MINIMUM_ROWS} nothing can be judged out of fold"
         replies = self._ask_all()
-        if not np.array_equal(fingerprints(*replies.said, labels), self.fingerprints_):
+        if not np.array_equal(marks(*replies.said, labels), self.fingerprints_):
             return "the rows it was fitted on have changed since"
         _, promised, realised = self._study(replies, labels).out_of_fold(self._stages)
         self.record_ = Record(promised[-1], realised[-1], self.terms_.sign, self.time_ordered_)

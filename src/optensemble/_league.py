@@ -11,6 +11,7 @@ import pandas as pd
 from optensemble._figures import figures
 from optensemble._sampling import Sampling, winners_curse
 from optensemble._types import Floats
+from optensemble.planning import LEARNING
 
 ENSEMBLE = -1
 """The number of the calibrated choice among arms; members and forecasts have their index into ``names_``."""
@@ -50,10 +51,14 @@ def find_winner(candidates: Mapping[int, Candidate], sampling: Sampling) -> int:
     return list(candidates)[_beating(_payoffs(candidates), _margins(candidates), sampling)]
 
 
-def flattery(candidates: Mapping[int, Candidate], random_state: int | None) -> float:
+def league_curse(candidates: Mapping[int, Candidate], sampling: Sampling, random_state: int | None) -> float:
     """Return by how much the payoff of whoever wins the league is flattered by having won."""
     margins = _margins(candidates)
-    return winners_curse(_payoffs(candidates), lambda payoffs: _beating(payoffs, margins, Sampling()), random_state)
+
+    def win(payoffs: Floats) -> int:
+        return _beating(payoffs, margins, Sampling())
+
+    return winners_curse(_payoffs(candidates), win, sampling, random_state)
 
 
 def _payoffs(candidates: Mapping[int, Candidate]) -> Floats:
@@ -87,7 +92,9 @@ def make_leaderboard(
     rows = []
     for number, candidate in candidates.items():
         n = len(candidate.realised)
-        mean, half = candidate.realised.mean(), sampling.quantile(n) * sampling.error(candidate.realised)
+        # what was learned also varies with the rows it was learned from
+        learning = 1.0 if candidate.kind in ("model", "policy") else np.sqrt(1 + LEARNING / n)
+        mean, half = candidate.realised.mean(), sampling.quantile(n) * sampling.error(candidate.realised) * learning
         gain = paired(candidate.realised, best)
         error = sampling.error(gain)
         ends = sorted(sign * (gain.mean() + side * sampling.quantile(n) * error) for side in (-1, 1))
@@ -119,10 +126,10 @@ def _why(number: int, candidate: Candidate, winner: int, gain: float, error: flo
         if number == ENSEMBLE:
             return "plays in every row the arm of the highest calibrated value; nothing simple beats that"
         return f"beats the ensemble out of fold by more than {candidate.margin:g} standard errors"
-    if error == 0:
+    if gain == 0:
         return "earns the same as the winner"
     side = "better" if gain > 0 else "worse"
-    size = f"{abs(gain) / error:.1f} standard errors {side} than the winner"
+    size = f"{abs(gain) / error:.1f} standard errors {side} than the winner" if error > 0 else f"always {side}"
     if number == ENSEMBLE:
         return size
     if not np.isfinite(candidate.margin):

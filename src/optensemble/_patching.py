@@ -39,7 +39,8 @@ _CHUNK = 4096  # rows
 class Patched:
     """What came of it: the corrections, the out-of-fold predictions with them, and why it stopped.
 
-    ``cells`` are the cells of the last situation; ``occupied`` of them have rows, ``kept`` are those with enough.
+    ``cells`` are the cells of the last situation; ``occupied`` of them have rows, ``thin`` too few;
+    ``kept`` are those with enough, without the ``cut`` that are too many.
     """
 
     log: PatchLog
@@ -47,6 +48,8 @@ class Patched:
     cells: Cells
     kept: Indices
     occupied: int = 0
+    thin: int = 0
+    cut: int = 0
     gates: list[Gate] = field(default_factory=list)
     note: str = ""
 
@@ -110,6 +113,7 @@ def _look(state: Patched) -> Patched:
     enough = np.flatnonzero(counts >= MIN_CELL)
     most = enough[np.argsort(-counts[enough], kind="stable")[:MOST_CELLS]]
     state.kept, state.occupied = np.sort(most), int((counts > 0).sum())
+    state.thin, state.cut = state.occupied - len(enough), len(enough) - len(most)
     if not len(enough):
         state.note = f"no cell has {MIN_CELL} rows"
     return state

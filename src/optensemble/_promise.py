@@ -25,6 +25,9 @@ BLOCKS = 10
 TREND = 3.0
 """So many standard errors make a steady trend in the level of rows in time order, which a promise then follows."""
 
+WHITE = 1.0
+"""Below this (Durbin and Watson's statistic) what a line leaves is no noise: the level wanders, and is no trend."""
+
 UNLIKE = 1.25
 """Self-assessments that spread this much wider than the fitted rows' belong to rows unlike them."""
 
@@ -83,7 +86,7 @@ class Record:
     """What was assessed and what was realised, row by row, on rows the policy was not fitted on.
 
     ``clusters`` numbers the groups of rows that belong together, if any; ``curse`` is by how much the record flatters
-    because the policy was picked by it; ``folds`` is how many folds there were, if they were contiguous.
+    because the policy was picked by it; ``folds`` is the number of each row's fold, if any.
     """
 
     assessed: Floats
@@ -92,21 +95,24 @@ class Record:
     time_ordered: bool = False
     clusters: Indices | None = None
     curse: float = 0.0
-    folds: int = 0
+    folds: Indices | None = None
 
     def __repr__(self) -> str:
         return f"Record({len(self.realised):,} rows, {self.realised.mean():.4g} realised, slope {self.slope:.3g})"
 
     def extend(self, assessed: Floats, realised: Floats, clusters: Indices | None = None) -> Record:
-        """Return the record with further rows, and their clusters if there are any."""
-        if self.clusters is not None and clusters is not None:
-            clusters = np.concatenate([self.clusters, clusters])
+        """Return the record with further rows; where there are clusters and none are given, each is on its own."""
+        n, m = len(self.assessed), len(assessed)
+        if self.clusters is not None:
+            further = int(self.clusters.max()) + 1 + np.arange(m) if clusters is None else clusters
+            clusters = np.concatenate([self.clusters, further])
         return replace(
             self,
             assessed=np.concatenate([self.assessed, assessed]),
             realised=np.concatenate([self.realised, realised]),
             clusters=clusters,
-            curse=self.curse * len(self.assessed) / (len(self.assessed) + len(assessed)),  # new rows flatter nobody
+            curse=self.curse * n / (n + m),  # new rows flatter nobody
+            folds=None if self.folds is None else np.concatenate([self.folds, np.full(m, self.folds.max() + 1)]),
         )
 
     def correct(self, assessed: Floats) -> Floats:
@@ -116,14 +122,14 @@ class Record:
     def promise(self, assessed: Floats) -> Promise:
         """Promise the average payoff over new rows, with an interval for what will be realised on them."""
         drift, doubt = self._drift(len(assessed))
-        mean = float(self.correct(assessed).mean()) + drift
-        half = float(np.hypot(self.half_width(assessed), doubt))
+        mean = float(self.correct(assessed).mean()) + drift / 2
+        half = float(np.hypot(self.half_width(assessed), doubt)) + abs(drift) / 2  # it may go on, or stop
         low, high = mean - half, mean + half
         strange = self._strangeness(assessed)
         notes = [f"these rows are unlike the fitted ones, {strange}: the promise may not hold"] if strange else []
         if drift:
             way = "rising" if drift > 0 else "falling"
-            notes.append(f"the level has been {way} steadily, and the promise goes on with that")
+            notes.append(f"the level has been {way} steadily, which may go on or stop")
         return Promise(
             mean=mean,
             low=low,
@@ -146,8 +152,8 @@ class Record:
         n, m = len(self.realised), len(assessed)
         noise, away = self.noise, float(assessed.mean()) - self.centre
         leverage = away**2 / self.spread if self.spread > 0 else 0.0
-        # what the rows fitted on and the new ones share by chance, if rows of a block or cluster go together
-        together = self.design_effect * noise * (1 / n + 1 / m + leverage)
+        # rows of a block or cluster go together; fewer new rows than that cannot
+        together = noise * (self.design_effect * (1 / n + leverage) + min(self.design_effect, m) / m)
         if not self.time_ordered:
             learning = self.design_effect * noise * LEARNING / n**2
             return self.quantile * float(np.sqrt(together + learning))
@@ -168,18 +174,30 @@ class Record:
         return float(self.realised.mean()) - self.sign * self.curse
 
     @cached_property
+    def _apart(self) -> Floats:
+        """Return self-assessments about their mean, of independent rows about the mean of their fold.
+
+        Out of fold a forecast lacks its own fold's level, so that levels of folds and of their forecasts go against
+        each other: what self-assessments are worth shows within folds. In time order levels differ for better reasons.
+        """
+        if self.folds is None or self.time_ordered:
+            return self.assessed - self.centre
+        counts = np.maximum(np.bincount(self.folds), 1)
+        return np.asarray(self.assessed - (np.bincount(self.folds, self.assessed) / counts)[self.folds])
+
+    @cached_property
     def spread(self) -> float:
-        """Return the sum of squares of self-assessments about their mean."""
-        spread = float(np.square(self.assessed - self.centre).sum())
+        """Return the sum of squares of self-assessments about their means."""
+        spread = float(np.square(self._apart).sum())
         size = float(np.square(self.assessed).sum())
         return spread if spread > 1e-18 * size else 0.0
 
     @cached_property
     def slope(self) -> float:
-        """Return how much payoff comes with a unit of self-assessment."""
+        """Return how much payoff comes with a unit of self-assessment; never less than none."""
         if self.spread == 0:
             return 0.0
-        return float((self.assessed - self.centre) @ (self.realised - self.realised.mean())) / self.spread
+        return max(float(self._apart @ (self.realised - self.realised.mean())) / self.spread, 0.0)
 
     @cached_property
     def residual(self) -> Floats:
@@ -203,10 +221,11 @@ class Record:
             return 0.0, 0.0
         slope, left = self._line
         error = float(np.sqrt(left @ left / (BLOCKS - 2) / (self._when @ self._when)))
-        if abs(slope) <= TREND * error:
+        wandering = np.square(np.diff(left)).sum() < WHITE * float(left @ left)
+        if abs(slope) <= TREND * error or wandering:
             return 0.0, 0.0
         # a fold's own level is missing in the forecast made without it, which makes a trend look steeper than it is
-        seen = 1 - 1 / self.folds if self.folds else 1.0
+        seen = 1.0 if self.folds is None else 1 - 1 / len(np.unique(self.folds))
         return slope * seen, error
 
     @cached_property

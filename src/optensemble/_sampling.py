@@ -48,35 +48,44 @@ class Sampling:
         """Return how many standard errors make half of a 95 % interval, or of each of so many that hold together."""
         return t_quantile(n, self.time_ordered, self.clusters, family)
 
-    def rows(self, index: Indices) -> Sampling:
-        """Return how some of the rows hang together."""
-        if self.clusters is None:
-            return self
-        return Sampling(self.time_ordered, np.unique(self.clusters[index], return_inverse=True)[1].astype(np.int64))
+    def independent(self, payoffs: Floats) -> Floats:
+        """Add rows that hang together up, so that there are fewer, independent ones of the same means and errors."""
+        n = payoffs.shape[1]
+        if self.time_ordered:
+            units = np.arange(n) * min(2 * BLOCKS, n) // n
+        elif self.clusters is not None:
+            units = self.clusters
+        elif n > _MOST_UNITS:
+            units = np.arange(n) % _MOST_UNITS
+        else:
+            return payoffs
+        sums = np.stack([np.bincount(units, each) for each in payoffs])
+        return np.asarray(sums * sums.shape[1] / n)
 
 
-def winners_curse(payoffs: Floats, pick: Callable[[Floats], int], random_state: int | None) -> float:
+def winners_curse(
+    payoffs: Floats, pick: Callable[[Floats], int], sampling: Sampling, random_state: int | None
+) -> float:
     """Return by how much the payoff of whoever is picked is flattered by having been picked.
 
     Estimated by resampling: by how much more the one picked on resampled rows leads the one really picked there than on
-    all rows.
+    all rows. Rows that hang together are resampled together.
 
     Parameters
     ----------
     payoffs
         Of every candidate, of shape (candidates, n).
     pick
-        Returns the number of the candidate that such payoffs speak for.
+        Returns the number of the candidate that such payoffs, of independent rows, speak for.
+    sampling
+        How rows hang together.
     random_state
         Seeds the resampling.
     """
-    count, n = payoffs.shape
-    if count == 1:
+    if len(payoffs) == 1:
         return 0.0
-    if n > _MOST_UNITS:
-        payoffs = payoffs[:, : n - n % _MOST_UNITS].reshape(count, -1, _MOST_UNITS).mean(axis=1)
-        n = _MOST_UNITS
-    lead = payoffs - payoffs[pick(payoffs)]
+    payoffs = sampling.independent(payoffs)
+    n, lead = payoffs.shape[1], payoffs - payoffs[pick(payoffs)]
     rng, means, curse = np.random.default_rng(random_state or 0), lead.mean(axis=1), 0.0
     for _ in range(_RESAMPLES):
         rows = rng.integers(n, size=n)

@@ -296,7 +296,7 @@ def _column(X: Any, name: Any) -> npt.NDArray[Any]:
     return array[:, int(name)]
 
 
-def warn_if_trained_on(member: Any, name: str, predictions: Floats, labels: Floats) -> None:
+def warn_if_trained_on(member: Any, name: str, predictions: Floats, labels: Floats, stacklevel: int = 3) -> None:
     """Warn when a member fits these rows much better than its out-of-bag record says it can."""
     record = getattr(member, "oob_score_", None)
     if not isinstance(record, float):
@@ -309,7 +309,7 @@ def warn_if_trained_on(member: Any, name: str, predictions: Floats, labels: Floa
             f"model {name!r} explains {score:.2f} of these labels' variance, but only {record:.2f} "
             "out of bag: these look like the rows it was trained on. Fit the ensemble on other rows.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

@@ -31,6 +31,8 @@ from optensemble.exceptions import InputError
 
 __all__ = ["Audit", "Observed", "audit", "fingerprints"]
 
+_FEW_VALUES = 50
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
@@ -198,20 +200,21 @@ def fingerprints(*arrays: Floats) -> npt.NDArray[np.uint64]:
     return state
 
 
-def count_seen(rows: npt.NDArray[np.uint64], fitted: npt.NDArray[np.uint64]) -> int:
-    """Return how many rows are among those fitted on, beyond what chance explains.
+def marks(*arrays: Floats) -> npt.NDArray[np.uint64]:
+    """Return fingerprints to know rows again by; none where values are so few that rows are alike by chance."""
+    labels_first = (column for array in reversed(arrays) for column in array.T)
+    many = any(len(np.unique(column)) > _FEW_VALUES for column in labels_first)
+    return fingerprints(*arrays) if many else np.empty(0, dtype=np.uint64)
 
-    Where values are few, new rows are like old ones by chance: as often as fitted rows are like each other.
+
+def count_seen(rows: npt.NDArray[np.uint64], fitted: npt.NDArray[np.uint64]) -> int:
+    """Return how many rows are among those fitted on.
 
     >>> old = np.arange(100, dtype=np.uint64)
-    >>> count_seen(old[:20], old), count_seen(old[:20] + np.uint64(100), old), count_seen(old[:20] % 3, old % 3)
-    (20, 0, 0)
+    >>> count_seen(old[:20], old), count_seen(old[:20] + np.uint64(100), old)
+    (20, 0)
     """
-    found = int(np.isin(rows, fitted).sum())
-    _, number, times = np.unique(fitted, return_inverse=True, return_counts=True)
-    alike = float((times[number] > 1).mean()) if len(fitted) else 0.0
-    chance = alike * len(rows) + 3 * np.sqrt(alike * (1 - alike) * len(rows))
-    return found if alike == 0 else max(found - int(np.ceil(chance)), 0)
+    return int(np.isin(rows, fitted).sum())
 
 
 def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

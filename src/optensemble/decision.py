@@ -18,8 +18,9 @@ from optensemble._deciding import Decided, Decider, Learning, last_of, learn_dec
 from optensemble._ensemble import Answer
 from optensemble._exact import row_dots
 from optensemble._figures import figures
+from optensemble._folds import fold_numbers
 from optensemble._forecasting import FORECASTS, MEAN, PATCHED, REFINED, Learned, learn_forecasts
-from optensemble._league import ENSEMBLE_NAME, finding, flattery, make_leaderboard
+from optensemble._league import ENSEMBLE_NAME, finding, league_curse, make_leaderboard
 from optensemble._promise import Promise, Record
 from optensemble._sampling import Sampling
 from optensemble._threads import one_blas_thread, thread_count
@@ -41,7 +42,7 @@ from optensemble._validation import (
 )
 from optensemble._verifying import level_sets, verify
 from optensemble._view import View
-from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints
+from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints, marks
 from optensemble.events import Buckets
 from optensemble.exceptions import InputError, NotFittedError, RefitWarning
 from optensemble.feasible import FeasibleSet, require_set
@@ -49,9 +50,10 @@ from optensemble.planning import MIN_CELL, MINIMUM_ROWS
 
 _BUCKETS = 10
 _FEWEST_GROUPS = 5
+_SEEN = 0.1  # some rows may be alike by chance: a night without sun
 _LARGEST = 1e60
 _OLD = "rows have come since the fit on"
-_BROKEN = 1.5  # half-widths: an honest promise is missed by more in one batch of three hundred
+_BROKEN = 2.0  # half-widths: an honest promise is missed by more in one batch of ten thousand
 _STALE = 0.4
 """New rows, as a share of those fitted on, after which a fit in time order is due again."""
 
@@ -134,6 +136,7 @@ class DecisionEnsemble(BaseEstimator):
     _set: FeasibleSet
     _sense: str
     _sign: float
+    _seed: int | None
     _groups: list[Any] | None
     _rows: list[tuple[Any, Floats, Any]]
     _later: list[tuple[Any, Floats, Any]]
@@ -212,7 +215,8 @@ class DecisionEnsemble(BaseEstimator):
         self._require_same_rows()
         rows = [*self._rows, *self._later]
         rows += [] if X is None else [(X, Y, self._same_groups(groups))]
-        wider._fit_rows(rows, self.time_ordered_, random_state, n_jobs)
+        seed = self._seed if random_state is None else random_state
+        wider._fit_rows(rows, self.time_ordered_, seed, n_jobs)
         self.__dict__.update(wider.__dict__)
         return self
 
@@ -224,9 +228,9 @@ class DecisionEnsemble(BaseEstimator):
         ``refit_due_`` says why, and a :class:`RefitWarning` does; ``extend()`` does it.
         """
         view, decided, labels = self._decide_labelled(X, Y)
-        marks, groups = _fingerprints(view, labels), self._same_groups(groups)
-        seen = count_seen(marks, self.fingerprints_)
-        if seen > len(labels) / 2:
+        found, groups = fingerprints(*_said(view), labels), self._same_groups(groups)
+        seen = count_seen(found, self.fingerprints_)
+        if seen > _SEEN * len(labels):
             raise InputError(f"{seen:,} of these {len(labels):,} rows were fitted on or given before. Give new ones.")
         if groups is not None:
             self._groups = [*(self._groups or []), *row_labels(groups, X, view.count)]
@@ -235,7 +239,8 @@ class DecisionEnsemble(BaseEstimator):
         promised = self.record_.promise(assessed)
         self.record_ = self.record_.extend(assessed, realised, clusters)
         self.advantage_ = self.advantage_.extend(*self._beyond_members(view, decided, labels), clusters)
-        self.fingerprints_ = np.concatenate([self.fingerprints_, marks])
+        if len(self.fingerprints_):
+            self.fingerprints_ = np.concatenate([self.fingerprints_, found])
         self.n_updated_ += len(labels)
         self._later.append((X, self._sign * labels, groups))
         self._look_at_age(promised, float(realised.mean()))
@@ -290,8 +295,8 @@ class DecisionEnsemble(BaseEstimator):
         """
         require_choice(time_ordered, "time_ordered", [None, True, False])
         view, decided, labels = self._decide_labelled(X, Y)
-        forecasts = self.decider_.forecaster(view, self._set, self._buckets)
-        played = play(view, forecasts, self._set)
+        with one_blas_thread():
+            played = play(view, self.decider_.forecaster(view, self._set, self._buckets), self._set)
         arms = [*view.actions, *(played[name] for name in self.decider_.forecasts)]
         earned = [self._sign * row_dots(actions, labels) for actions in arms]
         elaborate = [self._number(name) for name in (REFINED, PATCHED) if name in played]
@@ -310,7 +315,7 @@ class DecisionEnsemble(BaseEstimator):
                 sign=self._sign,
                 time_ordered=self.time_ordered_ if time_ordered is None else bool(time_ordered),
                 clusters=None if groups is None else number_labels(row_labels(groups, X, view.count)),
-                seen=count_seen(_fingerprints(view, labels), self.fingerprints_),
+                seen=count_seen(fingerprints(*_said(view), labels), self.fingerprints_),
             )
         )
 
@@ -353,7 +358,7 @@ class DecisionEnsemble(BaseEstimator):
             raise InputError("no models or policies were given. Give pairs of a name and a member.")
         fitted.members_, fitted.n_models_ = as_members([*models, *policies], "models and policies"), len(models)
         fitted._take_terms(omega)
-        fitted.time_ordered_ = time_ordered
+        fitted.time_ordered_, fitted._seed = time_ordered, random_state
         counts = [row_count(X) for X, _, _ in rows]
         _require_enough(sum(counts))
         labelled = [as_labels(Y, n, omega.dimension, None) for n, (_, Y, _) in zip(counts, rows, strict=True)]
@@ -362,9 +367,12 @@ class DecisionEnsemble(BaseEstimator):
         fitted._rows = [(X, Y.copy(), groups) for Y, (X, _, groups) in zip(labelled, rows, strict=True)]
         view = _joined([fitted._ask(X, labels.std(axis=0)) for X, _, _ in rows])
         for (name, model), predictions in zip(models, view.predictions, strict=True):
-            warn_if_trained_on(model, name, fitted._sign * predictions, fitted._sign * labels)
+            warn_if_trained_on(model, name, fitted._sign * predictions, fitted._sign * labels, stacklevel=5)
+        fitted.fingerprints_ = marks(*_said(view), labels)
         fitted._groups = _group_labels(rows, counts)
         clusters = None if fitted._groups is None else number_labels(fitted._groups)
+        if clusters is None and not time_ordered:
+            clusters = _repeats(fitted.fingerprints_)
         return fitted, view, labels, Sampling(time_ordered, clusters)
 
     def _take_terms(self, omega: FeasibleSet) -> None:
@@ -414,13 +422,12 @@ class DecisionEnsemble(BaseEstimator):
             sign=sign,
             time_ordered=sampling.time_ordered,
             clusters=sampling.clusters,
-            curse=flattery(candidates, seed),
-            folds=len(sampling.folds(view.count, seed)) if sampling.time_ordered else 0,
+            curse=league_curse(candidates, sampling, seed),
+            folds=fold_numbers(sampling.folds(view.count, seed)),
         )
         self.record_ = record
         assessed, realised = self._beyond_members(view, decided, labels)
         self.advantage_ = replace(record, assessed=assessed, realised=realised)
-        self.fingerprints_ = _fingerprints(view, labels)
 
     def _number(self, forecast: str) -> int:
         return len(self.members_) + self.decider_.forecasts.index(forecast)
@@ -483,7 +490,8 @@ class DecisionEnsemble(BaseEstimator):
         """Refuse to go on with rows that are no longer what they were."""
         for X, Y, _ in self._rows[:1]:
             view = self._ask(X, self.decider_.forecaster.scale)
-            if not np.array_equal(_fingerprints(view, self._sign * Y), self.fingerprints_[: view.count]):
+            found = marks(*_said(view), self._sign * Y)
+            if len(self.fingerprints_) and not np.array_equal(found, self.fingerprints_[: view.count]):
                 raise InputError("X was changed since the fit, or a member answers otherwise. Fit again on all rows.")
 
     def _look_at_age(self, promised: Promise, realised: float) -> None:
@@ -498,7 +506,10 @@ class DecisionEnsemble(BaseEstimator):
             reasons.append(f"{self.n_updated_:,} {_OLD} {self.n_rows_:,}")
         self.refit_due_ = "; ".join(reasons)
         if self.refit_due_:
-            warnings.warn(f"{self.refit_due_}. Call extend() to fit again with them.", RefitWarning, stacklevel=3)
+            advice = (
+                "Call extend() to fit again with them" if self._rows else "Fit again, with them and the rows before"
+            )
+            warnings.warn(f"{self.refit_due_}. {advice}.", RefitWarning, stacklevel=3)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "decider_"):
@@ -561,12 +572,19 @@ def _group_labels(rows: list[tuple[Any, Any, Any]], counts: list[int]) -> list[A
     return labels
 
 
-def _fingerprints(view: View, labels: Floats) -> npt.NDArray[np.uint64]:
-    return fingerprints(*view.predictions, *view.actions[view.models :], labels)
+def _said(view: View) -> list[Floats]:
+    return [*view.predictions, *view.actions[view.models :]]
+
+
+def _repeats(found: npt.NDArray[np.uint64]) -> Indices | None:
+    """Return a number for each distinct row if some are there more than once: these must not judge each other."""
+    distinct, number = np.unique(found, return_inverse=True)
+    return number.astype(np.int64) if len(distinct) < len(found) else None
 
 
 def _thin(learned: Learned) -> list[str]:
-    occupied, kept = learned.patched.occupied, len(learned.patched.kept)
-    if occupied == kept:
-        return []
-    return [f"{occupied - kept:,} of {occupied:,} cells hold fewer than {MIN_CELL} rows and were left out of the patch"]
+    found = learned.patched
+    notes = [f"{found.thin:,} of {found.occupied:,} cells hold fewer than {MIN_CELL} rows"] if found.thin else []
+    if found.cut:
+        notes.append(f"{found.cut:,} cells are more than the patch can hold; those with the most rows were kept")
+    return [f"{note}: they were left out of the patch" if "fewer" in note else note for note in notes]

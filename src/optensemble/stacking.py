@@ -91,7 +91,7 @@ def stack_pull(features: Floats) -> float:
     Where they hardly vary it is so much more than rounding that rounding is not taken for a signal.
     """
     rounding = 1e-9 * float(np.abs(features).max(initial=0.0))
-    return PULL * max(float(features.var()), rounding**2, np.finfo(np.float64).tiny)
+    return PULL * max(float(features.var(axis=1).mean()), rounding**2, np.finfo(np.float64).tiny)
 
 
 def blend_weights(forecasts: Floats, labels: Floats) -> Floats:

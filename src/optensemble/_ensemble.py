@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.base import BaseEstimator
 
 from optensemble._crossfit import Replies, Stage, Study, cross_validate
 from optensemble._deciding import play
 from optensemble._evidence import Setting, audited_partitions, observe, why_stopped
 from optensemble._exact import row_dots
 from optensemble._forecasting import Forecaster, learn_simple
+from optensemble._policy import Answer, Policy
 from optensemble._promise import Promise, Record
 from optensemble._sampling import Sampling
 from optensemble._terms import Terms
@@ -38,7 +36,7 @@ from optensemble._view import View
 from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints, marks
 from optensemble.debiasing import PatchLog, Run, count_thin, replay, walk, worst_violation
 from optensemble.events import Grouping, Layout
-from optensemble.exceptions import InputError, NotConvergedWarning, NotFittedError
+from optensemble.exceptions import InputError, NotConvergedWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.history import Recorder, history_frame
 from optensemble.planning import MINIMUM_ROWS
@@ -47,29 +45,7 @@ from optensemble.situation import Situation
 Callback = Callable[[int, float], None]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Everything an ensemble has to say of a batch of rows.
-
-    Attributes
-    ----------
-    actions
-        What to do, of shape (n, d).
-    promised
-        The payoff it expects of that, per row.
-    chosen
-        Whom it follows, as an index into ``names_``.
-    predictions
-        The coefficients behind the decision, of shape (n, d).
-    """
-
-    actions: Floats
-    promised: Floats
-    chosen: Indices
-    predictions: Floats
-
-
-class Ensemble(BaseEstimator, ABC):
+class Ensemble(Policy):
     """The common ground of :class:`WhiteBoxEnsemble` and :class:`BlackBoxEnsemble`; not to be used itself."""
 
     feasible: FeasibleSet
@@ -121,10 +97,6 @@ class Ensemble(BaseEstimator, ABC):
             chosen=situation.choice,
             predictions=situation.behind(),
         )
-
-    def decide(self, X: Any) -> Floats:
-        """Return the action to take for every row of X, of shape (n, d)."""
-        return self.answer(X).actions
 
     def self_assess(self, X: Any) -> Floats:
         """Return the payoff promised for every row of X, in the user's units and sense.
@@ -191,27 +163,12 @@ class Ensemble(BaseEstimator, ABC):
         )
         return audit(observed)
 
-    def choose(self, X: Any) -> Indices:
-        """Return for every row of X whom the ensemble follows, as an index into ``names_``."""
-        return self.answer(X).chosen
-
-    def predict(self, X: Any) -> Floats:
-        """Return the corrected coefficients behind the decision for every row of X, of shape (n, d)."""
-        return self.answer(X).predictions
-
     def score(self, X: Any, Y: Any) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
         actions = self.decide(X)
         require_rows(len(actions), 1)
         labels = as_labels(Y, len(actions), self.terms_.feasible.dimension, None)
         return self.terms_.sign * float(row_dots(actions, labels).mean())
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
-        from optensemble.persistence import save
-
-        self._require_fitted()
-        save(self, path)
 
     def retrace(self, X: Any, rounds: Iterable[int]) -> Iterator[Situation]:
         """Follow the corrections on the rows of X, which may be any, and show how things stand in between.
@@ -233,10 +190,6 @@ class Ensemble(BaseEstimator, ABC):
         if sorted(looks) != looks:
             raise InputError(f"rounds must be at least 0 and ascend; got {looks[1:]}.")
         return walk(self._begin(X), self.log_, looks[1:])
-
-    def __sklearn_clone__(self) -> Self:
-        # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
-        return type(self)(**self.get_params(deep=False))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "log_")
@@ -293,10 +246,6 @@ class Ensemble(BaseEstimator, ABC):
             time_ordered=self.time_ordered_,
             note=f"{missing}: nothing is known of other rows. Judge it by audit(X, Y) on rows of known labels",
         )
-
-    def _require_fitted(self) -> None:
-        if not hasattr(self, "log_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
 
     def _prepare(self, X: Any, Y: Any, time_ordered: bool, random_state: int | None) -> Self:
         """Check what can be checked beforehand, and return a copy to fit, so that a failure loses nothing."""

@@ -53,6 +53,17 @@ class Patched:
     gates: list[Gate] = field(default_factory=list)
     note: str = ""
 
+    @property
+    def notes(self) -> list[str]:
+        """Say which cells were left out."""
+        said = []
+        if self.thin:
+            few = f"{self.thin:,} of {self.occupied:,} cells hold fewer than {MIN_CELL} rows"
+            said.append(f"{few} and were left out of the patch")
+        if self.cut:
+            said.append(f"{self.cut:,} further cells, those with the fewest rows, were more than the patch can hold")
+        return said
+
 
 def situate(view: View, predictions: Floats, omega: Solver, buckets: Buckets) -> Situation:
     """Return what a forecast induces beside the members; who of the models promises most is a group of its own."""

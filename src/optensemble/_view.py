@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from optensemble._exact import row_dots
-from optensemble._types import Floats, Rows
+from optensemble._types import Floats
 from optensemble.situation import TIE
 
 
@@ -61,6 +62,15 @@ class View:
         best = assessed.max(axis=0)
         return np.asarray((assessed >= best - TIE * np.abs(best)).argmax(axis=0), dtype=np.int32)
 
-    def rows(self, index: Rows) -> View:
-        """Return the view of some of the rows."""
-        return View(self.predictions[:, index], self.actions[:, index], self.scale)
+    @property
+    def said(self) -> list[Floats]:
+        """Return the members' own words: predictions of models, actions of policies."""
+        return [*self.predictions, *self.actions[self.models :]]
+
+    @classmethod
+    def joined(cls, views: list[Self]) -> Self:
+        """Return the view of all rows of several."""
+        if len(views) == 1:
+            return views[0]
+        predictions = np.concatenate([view.predictions for view in views], axis=1)
+        return cls(predictions, np.concatenate([view.actions for view in views], axis=1), views[0].scale)

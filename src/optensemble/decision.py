@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sized
 from dataclasses import replace
-from numbers import Integral
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.base import BaseEstimator
 
 from optensemble._deciding import Decided, Decider, Learning, last_of, learn_decider, play
-from optensemble._ensemble import Answer
 from optensemble._exact import row_dots
 from optensemble._figures import figures
 from optensemble._folds import fold_numbers
 from optensemble._forecasting import FORECASTS, MEAN, PATCHED, REFINED, Learned, learn_forecasts
+from optensemble._given import as_member_list, group_labels, is_rule, number_repeats, require_enough, require_size
 from optensemble._league import ENSEMBLE_NAME, finding, league_curse, make_leaderboard
+from optensemble._policy import Answer, Policy
 from optensemble._promise import Promise, Record
 from optensemble._sampling import Sampling
 from optensemble._threads import one_blas_thread, thread_count
-from optensemble._types import Floats, Indices
+from optensemble._types import Floats
 from optensemble._validation import (
     as_actions,
     as_flag,
@@ -44,21 +41,18 @@ from optensemble._verifying import level_sets, verify
 from optensemble._view import View
 from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints, marks
 from optensemble.events import Buckets
-from optensemble.exceptions import InputError, NotFittedError, RefitWarning
+from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet, require_set
-from optensemble.planning import MIN_CELL, MINIMUM_ROWS
 
 _BUCKETS = 10
-_FEWEST_GROUPS = 5
 _SEEN = 0.1  # some rows may be alike by chance: a night without sun
-_LARGEST = 1e60
 _OLD = "rows have come since the fit on"
 _BROKEN = 2.0  # half-widths: an honest promise is missed by more in one batch of ten thousand
 _STALE = 0.4
 """New rows, as a share of those fitted on, after which a fit in time order is due again."""
 
 
-class DecisionEnsemble(BaseEstimator):
+class DecisionEnsemble(Policy):
     """One policy from models, policies or both, that is honest on rows it has never seen.
 
     Nothing is to be tuned. Everything that is let in, chosen or promised is judged on rows that it was not fitted on:
@@ -210,8 +204,8 @@ class DecisionEnsemble(BaseEstimator):
             )
         wider = self.__sklearn_clone__()
         old_models, old_policies = self.members_[: self.n_models_], self.members_[self.n_models_ :]
-        wider.models = [*old_models, *_members(models, "models")]
-        wider.policies = [*old_policies, *_members(policies, "policies")]
+        wider.models = [*old_models, *as_member_list(models, "models")]
+        wider.policies = [*old_policies, *as_member_list(policies, "policies")]
         self._require_same_rows()
         rows = [*self._rows, *self._later]
         rows += [] if X is None else [(X, Y, self._same_groups(groups))]
@@ -228,7 +222,7 @@ class DecisionEnsemble(BaseEstimator):
         ``refit_due_`` says why, and a :class:`RefitWarning` does; ``extend()`` does it.
         """
         view, decided, labels = self._decide_labelled(X, Y)
-        found, groups = fingerprints(*_said(view), labels), self._same_groups(groups)
+        found, groups = fingerprints(*view.said, labels), self._same_groups(groups)
         seen = count_seen(found, self.fingerprints_)
         if seen > _SEEN * len(labels):
             raise InputError(f"{seen:,} of these {len(labels):,} rows were fitted on or given before. Give new ones.")
@@ -238,7 +232,7 @@ class DecisionEnsemble(BaseEstimator):
         assessed, realised = self._sign * decided.assessed, self._sign * row_dots(decided.actions, labels)
         promised = self.record_.promise(assessed)
         self.record_ = self.record_.extend(assessed, realised, clusters)
-        self.advantage_ = self.advantage_.extend(*self._beyond_members(view, decided, labels), clusters)
+        self.advantage_ = self.advantage_.extend(*self._beyondas_member_list(view, decided, labels), clusters)
         if len(self.fingerprints_):
             self.fingerprints_ = np.concatenate([self.fingerprints_, found])
         self.n_updated_ += len(labels)
@@ -257,22 +251,6 @@ class DecisionEnsemble(BaseEstimator):
             chosen=decided.chosen,
             predictions=self._sign * decided.forecast,
         )
-
-    def decide(self, X: Any) -> Floats:
-        """Return the action to take for every row of X, of shape (n, d)."""
-        return self.answer(X).actions
-
-    def self_assess(self, X: Any) -> Floats:
-        """Return the payoff that can be expected in every row of X, corrected by the out-of-fold record."""
-        return self.answer(X).promised
-
-    def choose(self, X: Any) -> Indices:
-        """Return for every row of X whose action is taken, as an index into ``names_``."""
-        return self.answer(X).chosen
-
-    def predict(self, X: Any) -> Floats:
-        """Return the forecast of the labels by which decisions are assessed, of shape (n, d)."""
-        return self.answer(X).predictions
 
     def promise(self, X: Any) -> Promise:
         """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them."""
@@ -315,16 +293,9 @@ class DecisionEnsemble(BaseEstimator):
                 sign=self._sign,
                 time_ordered=self.time_ordered_ if time_ordered is None else bool(time_ordered),
                 clusters=None if groups is None else number_labels(row_labels(groups, X, view.count)),
-                seen=count_seen(fingerprints(*_said(view), labels), self.fingerprints_),
+                seen=count_seen(fingerprints(*view.said, labels), self.fingerprints_),
             )
         )
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
-        from optensemble.persistence import save
-
-        self._require_fitted()
-        save(self, path)
 
     # Fitting
 
@@ -347,7 +318,7 @@ class DecisionEnsemble(BaseEstimator):
     def _prepare(
         self, rows: list[tuple[Any, Any, Any]], time_ordered: bool, random_state: int | None
     ) -> tuple[Self, View, Floats, Sampling]:
-        models, policies = _members(self.models, "models"), _members(self.policies, "policies")
+        models, policies = as_member_list(self.models, "models"), as_member_list(self.policies, "policies")
         omega = require_set(self.feasible)
         require_choice(self.sense, "sense", ["max", "min"])
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
@@ -360,19 +331,19 @@ class DecisionEnsemble(BaseEstimator):
         fitted._take_terms(omega)
         fitted.time_ordered_, fitted._seed = time_ordered, random_state
         counts = [row_count(X) for X, _, _ in rows]
-        _require_enough(sum(counts))
+        require_enough(sum(counts))
         labelled = [as_labels(Y, n, omega.dimension, None) for n, (_, Y, _) in zip(counts, rows, strict=True)]
         labels = fitted._sign * np.concatenate(labelled)
-        _require_size(labels)
+        require_size(labels)
         fitted._rows = [(X, Y.copy(), groups) for Y, (X, _, groups) in zip(labelled, rows, strict=True)]
-        view = _joined([fitted._ask(X, labels.std(axis=0)) for X, _, _ in rows])
+        view = View.joined([fitted._ask(X, labels.std(axis=0)) for X, _, _ in rows])
         for (name, model), predictions in zip(models, view.predictions, strict=True):
             warn_if_trained_on(model, name, fitted._sign * predictions, fitted._sign * labels, stacklevel=5)
-        fitted.fingerprints_ = marks(*_said(view), labels)
-        fitted._groups = _group_labels(rows, counts)
+        fitted.fingerprints_ = marks(*view.said, labels)
+        fitted._groups = group_labels(rows, counts)
         clusters = None if fitted._groups is None else number_labels(fitted._groups)
         if clusters is None and not time_ordered:
-            clusters = _repeats(fitted.fingerprints_)
+            clusters = number_repeats(fitted.fingerprints_)
         return fitted, view, labels, Sampling(time_ordered, clusters)
 
     def _take_terms(self, omega: FeasibleSet) -> None:
@@ -410,7 +381,7 @@ class DecisionEnsemble(BaseEstimator):
         if not learned.patched.log.rounds:
             left_out[titles[PATCHED]] = learned.patched.note
         self.notes_ = [f"{name} was left out: {why}" for name, why in left_out.items()]
-        self.notes_ += _thin(learned)
+        self.notes_ += learned.patched.notes
         self.leaderboard_ = make_leaderboard(candidates, winner, sampling, sign, learning.followed, left_out)
         members, number = [candidates[m] for m in range(len(self.members_))], self._number
         self.finding_ = finding(candidates, winner, number(MEAN), sampling, sign)
@@ -426,7 +397,7 @@ class DecisionEnsemble(BaseEstimator):
             folds=fold_numbers(sampling.folds(view.count, seed)),
         )
         self.record_ = record
-        assessed, realised = self._beyond_members(view, decided, labels)
+        assessed, realised = self._beyondas_member_list(view, decided, labels)
         self.advantage_ = replace(record, assessed=assessed, realised=realised)
 
     def _number(self, forecast: str) -> int:
@@ -468,7 +439,7 @@ class DecisionEnsemble(BaseEstimator):
         forecast = np.ascontiguousarray(decided.forecast)
         return np.asarray(np.mean([row_dots(actions, forecast) for actions in view.actions], axis=0))
 
-    def _beyond_members(self, view: View, decided: Decided, labels: Floats) -> tuple[Floats, Floats]:
+    def _beyondas_member_list(self, view: View, decided: Decided, labels: Floats) -> tuple[Floats, Floats]:
         """Return by how much the ensemble is assessed, and earns, beyond the mean member, in the user's sense."""
         earned = np.mean([row_dots(actions, labels) for actions in view.actions], axis=0)
         realised = row_dots(decided.actions, labels) - earned
@@ -481,7 +452,7 @@ class DecisionEnsemble(BaseEstimator):
                 raise InputError("the rows fitted on had no groups. Leave groups out, or fit again with groups.")
             return None
         before = self._rows[-1][2] if self._rows else None
-        found = given if given is not None or not _is_rule(before) else before
+        found = given if given is not None or not is_rule(before) else before
         if found is None:
             raise InputError("the rows fitted on had groups. Give groups= for these rows too.")
         return found
@@ -490,7 +461,7 @@ class DecisionEnsemble(BaseEstimator):
         """Refuse to go on with rows that are no longer what they were."""
         for X, Y, _ in self._rows[:1]:
             view = self._ask(X, self.decider_.forecaster.scale)
-            found = marks(*_said(view), self._sign * Y)
+            found = marks(*view.said, self._sign * Y)
             if len(self.fingerprints_) and not np.array_equal(found, self.fingerprints_[: view.count]):
                 raise InputError("X was changed since the fit, or a member answers otherwise. Fit again on all rows.")
 
@@ -511,80 +482,5 @@ class DecisionEnsemble(BaseEstimator):
             )
             warnings.warn(f"{self.refit_due_}. {advice}.", RefitWarning, stacklevel=3)
 
-    def _require_fitted(self) -> None:
-        if not hasattr(self, "decider_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
-
-    def __sklearn_clone__(self) -> Self:
-        # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
-        return type(self)(**self.get_params(deep=False))
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "decider_")
-
-
-def _is_rule(groups: Any) -> bool:
-    """Say whether groups are found in X, and so in further rows too."""
-    return callable(groups) or isinstance(groups, (str, Integral))
-
-
-def _members(members: Any, what: str) -> list[tuple[str, Any]]:
-    if isinstance(members, FeasibleSet):
-        raise InputError(f"{what} got the feasible set {members!r}. Give it as feasible=….")
-    return [] if members is None or (isinstance(members, Sized) and len(members) == 0) else as_members(members, what)
-
-
-def _require_enough(n: int) -> None:
-    if n < MINIMUM_ROWS:
-        raise InputError(
-            f"DecisionEnsemble needs at least {MINIMUM_ROWS} rows to fit on; got {n}. Below that nothing can be judged "
-            "out of fold, and no promise would mean anything. optensemble.plan(k, d) says how many rows are enough."
-        )
-
-
-def _require_size(labels: Floats) -> None:
-    largest = float(np.abs(labels).max())
-    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
-        raise InputError(f"the labels go up to {largest:.3g}, which squares of squares cannot hold. Scale them.")
-
-
-def _joined(views: list[View]) -> View:
-    if len(views) == 1:
-        return views[0]
-    predictions = np.concatenate([view.predictions for view in views], axis=1)
-    return View(predictions, np.concatenate([view.actions for view in views], axis=1), views[0].scale)
-
-
-def _group_labels(rows: list[tuple[Any, Any, Any]], counts: list[int]) -> list[Any] | None:
-    """Return the label of every row's group; the same label in two batches is the same group."""
-    given = [groups is not None for _, _, groups in rows]
-    if not any(given):
-        return None
-    if not all(given):
-        raise InputError("some rows have groups and others do not. Give groups for all of them, or for none.")
-    batches = [row_labels(groups, X, n) for (X, _, groups), n in zip(rows, counts, strict=True)]
-    labels = [label for batch in batches for label in batch]
-    if len(set(labels)) < _FEWEST_GROUPS:
-        raise InputError(
-            f"groups must have at least {_FEWEST_GROUPS} different labels, for some are judged by what the others "
-            f"teach; got {len(set(labels))}. Leave groups out if rows do not belong together."
-        )
-    return labels
-
-
-def _said(view: View) -> list[Floats]:
-    return [*view.predictions, *view.actions[view.models :]]
-
-
-def _repeats(found: npt.NDArray[np.uint64]) -> Indices | None:
-    """Return a number for each distinct row if some are there more than once: these must not judge each other."""
-    distinct, number = np.unique(found, return_inverse=True)
-    return number.astype(np.int64) if len(distinct) < len(found) else None
-
-
-def _thin(learned: Learned) -> list[str]:
-    found = learned.patched
-    notes = [f"{found.thin:,} of {found.occupied:,} cells hold fewer than {MIN_CELL} rows"] if found.thin else []
-    if found.cut:
-        notes.append(f"{found.cut:,} cells are more than the patch can hold; those with the most rows were kept")
-    return [f"{note}: they were left out of the patch" if "fewer" in note else note for note in notes]

@@ -60,7 +60,7 @@ _FRAMES = ("history_", "guarantees_", "conditional_", "validation_")
 _INIT = "init"
 
 
-def save(ensemble: Ensemble | DecisionEnsemble, path: str | PathLike[str]) -> None:
+def save(ensemble: Any, path: str | PathLike[str]) -> None:
     """Write a fitted ensemble to ``path``, whole or not at all."""
     pack = _decision_file.pack if isinstance(ensemble, DecisionEnsemble) else _pack
     document, arrays = pack(ensemble)

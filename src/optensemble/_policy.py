@@ -1,0 +1,78 @@
+"""What every ensemble is: a fitted policy that answers for any rows, and can be kept in a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from optensemble._types import Floats, Indices
+from optensemble.exceptions import NotFittedError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Everything an ensemble has to say of a batch of rows.
+
+    Attributes
+    ----------
+    actions
+        What to do, of shape (n, d).
+    promised
+        The payoff it expects of that, per row.
+    chosen
+        Whom it follows, as an index into ``names_``.
+    predictions
+        The coefficients behind the decision, of shape (n, d).
+    """
+
+    actions: Floats
+    promised: Floats
+    chosen: Indices
+    predictions: Floats
+
+
+class Policy(BaseEstimator, ABC):
+    """The common ground of all ensembles; not to be used itself."""
+
+    @abstractmethod
+    def answer(self, X: Any) -> Answer:
+        """Return actions, promises, choices and predictions for the rows of X at once."""
+
+    @abstractmethod
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether ``fit`` has been called."""
+
+    def decide(self, X: Any) -> Floats:
+        """Return the action to take for every row of X, of shape (n, d)."""
+        return self.answer(X).actions
+
+    def self_assess(self, X: Any) -> Floats:
+        """Return the payoff promised for every row of X, in the user's units and sense."""
+        return self.answer(X).promised
+
+    def choose(self, X: Any) -> Indices:
+        """Return for every row of X whom the ensemble follows, as an index into ``names_``."""
+        return self.answer(X).chosen
+
+    def predict(self, X: Any) -> Floats:
+        """Return the coefficients behind the decision for every row of X, of shape (n, d)."""
+        return self.answer(X).predictions
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
+        from optensemble.persistence import save
+
+        self._require_fitted()
+        save(self, path)
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
+
+    def __sklearn_clone__(self) -> Self:
+        # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
+        return type(self)(**self.get_params(deep=False))

@@ -130,6 +130,11 @@ def coverage(repetitions: int) -> list[str]:
     share = 100 * np.mean([each[0] for each in fits])
     widest = max(float(np.median([each[1] for each in several])) for several in found.values())
     missed = [] if 93 <= share <= 98 else [f"coverage of 93 to 98 %: {share:.1f} %"]
+    for access in ACCESS:
+        for n in FITTING_ROWS:
+            part = [each[0] for key, several in found.items() if key[1:] == (access, n) for each in several]
+            if np.mean(part) < 0.9:
+                missed.append(f"coverage of 90 % or more, {access} access, n={n}: {100 * np.mean(part):.1f} %")
     return missed + ([] if widest <= 1.5 else [f"median half-width of at most 1.5: {widest:.2f}"])
 
 

@@ -71,12 +71,11 @@ def _margins(candidates: Mapping[int, Candidate]) -> list[float]:
 
 def _beating(payoffs: Floats, margins: list[float], sampling: Sampling) -> int:
     """Return who beats the first by the margin and earns most, or the first."""
-    means, best = payoffs.mean(axis=1), 0
-    for number, margin in enumerate(margins):
-        gain = paired(payoffs[number], payoffs[0])
-        if np.isfinite(margin) and means[number] > means[best] and gain.mean() > margin * sampling.error(gain):
-            best = number
-    return best
+    gains = np.stack([paired(payoff, payoffs[0]) for payoff in payoffs])
+    means, margin = gains.mean(axis=1), np.array(margins)
+    able = np.flatnonzero(np.isfinite(margin) & (means > 0))
+    beating = [number for number in able if means[number] > margin[number] * sampling.error(gains[number])]
+    return int(max(beating, key=means.__getitem__)) if beating else 0
 
 
 def make_leaderboard(

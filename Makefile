@@ -47,6 +47,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/in_sample.py
+	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/feasible.py
 
 $(READY): pyproject.toml constraints.txt

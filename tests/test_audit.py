@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -18,9 +19,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
+from optensemble._figures import figures
 from optensemble._promise import Promise
-from optensemble._verdict import figures
-from optensemble.audit import Audit, Observed, audit, fingerprints
+from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints, marks
 from optensemble.exceptions import InputError
 
 Floats = npt.NDArray[np.float64]
@@ -123,14 +124,6 @@ def test_persistent_rows_in_time_order_leave_more_doubt() -> None:
     assert plain.block_length is None
     assert ordered.block_length is not None
     assert ordered.summary["half_width"].iloc[0] > 2 * plain.summary["half_width"].iloc[0]
-
-
-def test_one_cluster_says_nothing_of_others() -> None:
-    found = audit(observe(clusters=np.zeros(N, dtype=np.int64)))
-    assert np.isnan(found.summary["half_width"].iloc[0])
-    assert "±" not in found.verdict
-    assert not found.cells["significant"].any()
-    assert found.by_choice["note"].tolist() == ["all rows belong together"] * 2 + ["fewer than 30 rows"]
 
 
 def test_by_choice_is_the_summary_where_each_was_followed() -> None:
@@ -396,9 +389,23 @@ def exact(mean: float, half: float = 0.07, n: int = 3000) -> Floats:
             12_400_000,
             5_000,
             1,
-            "promised 12,345,678, earned 12,400,000 ± 5,000 on 3,000 new rows: kept",
+            "promised 12,345,678 (12,000,000 to 13,000,000), earned 12,400,000 ± 5,000 on 3,000 new rows: kept",
         ),
-        ((1.2e-3, 1e-3, 2e-3), 1.4e-3, 1e-4, 1, "promised 0.00120, earned 0.00140 ± 0.00010 on 3,000 new rows: kept"),
+        (
+            (12_345_678.0, 12e6, 13e6),
+            12_348_000,
+            5_000,
+            1,
+            "promised 12,345,678, earned 12,348,000 ± 5,000 on 3,000 new rows: kept",
+        ),
+        (
+            (1.2e-3, 1e-3, 2e-3),
+            1.4e-3,
+            1e-4,
+            1,
+            "promised 0.00120 (0.00100 to 0.00200), earned 0.00140 ± 0.00010 on 3,000 new rows: kept",
+        ),
+        ((1.2e-3, 1e-3, 2e-3), 1.25e-3, 1e-4, 1, "promised 0.00120, earned 0.00125 ± 0.00010 on 3,000 new rows: kept"),
         (
             (2.41, 2.40, 2.4235),
             2.4236,
@@ -436,11 +443,13 @@ def test_rows_that_were_fitted_on_prove_nothing() -> None:
         found = audit(observe(n=3000, seen=1200))
     assert found.verdict.endswith("on 3,000 rows, of which 1,200 were fitted on: this proves nothing")
     assert found.summary["seen"].iloc[0] == 1200
+    assert found.kept is None
 
 
 def test_a_few_rows_that_were_fitted_on_are_told_but_not_warned_of() -> None:
     found = audit(observe(n=3000, realised=exact(2.1), seen=30))
     assert found.verdict.endswith("on 3,000 rows, of which 30 were fitted on: kept")
+    assert found.kept is True
 
 
 @given(
@@ -482,6 +491,24 @@ def test_the_page_leaves_out_tables_that_have_no_rows() -> None:
     assert page.count("<table") == 2
 
 
+def test_the_page_lists_only_swaps_that_would_have_gained_the_largest_first() -> None:
+    observed = observe()
+    arms = observed.arms.copy()
+    # instead of b, a would have been better and c better still; instead of a and c, nobody
+    followed = observed.chosen
+    for number, (a, b, c) in enumerate([(0.0, -1.0, -2.0), (1.0, 0.0, 2.0), (-1.0, -1.0, 0.0)]):
+        arms[:, followed == number] = observed.realised[followed == number] + np.array([[a], [b], [c]])
+    found = audit(replace(observed, arms=arms))
+    title = "Swaps that would have gained"
+    page = found._repr_html_().split(title)[1].split("</table>")[0]
+    listed = re.findall(r"<td>(a|b|c)</td>\s*<td>(a|b|c)</td>", page)
+    assert listed == [("b", "c"), ("b", "a")]
+    none = audit(
+        replace(observed, arms=np.tile(observed.realised, (K, 1)) - 1e-3 * (np.arange(K)[:, None] != followed))
+    )
+    assert title not in none._repr_html_()
+
+
 # Few rows, bad rows
 
 
@@ -514,6 +541,7 @@ def test_few_rows_one_arm_and_no_rival_will_do(n: int, kind: str) -> None:
         ({"names": ["a"]}, r"arms must have shape \(1, 400\); got \(3, 400\)"),
         ({"chosen": np.full(N, 3)}, "chosen must number 3 names from 0; got 3 to 3"),
         ({"partitions": [(["x"], np.full(N, -1))]}, r"the partition into \['x'\] must number 1 names"),
+        ({"clusters": np.full(N, 3)}, "all rows are in one group, so that nothing can be compared. Leave groups out"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], words: str) -> None:
@@ -579,6 +607,30 @@ def test_fingerprints_of_arrays_that_do_not_match_are_refused() -> None:
     with pytest.raises(InputError, match="got none"):
         fingerprints()
     assert len(fingerprints(np.zeros((0, 2)))) == 0
+
+
+# Rows known again
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.integers(0, 60))
+def test_rows_that_were_fitted_on_are_counted_each(seed: int, new: int, old: int) -> None:
+    rng = np.random.default_rng(seed)
+    fitted, fresh = rng.normal(size=(100, 2)), rng.normal(size=(new, 2))
+    again = fitted[rng.integers(100, size=old)]  # the same one may come several times
+    rows = rng.permutation(np.concatenate([fresh, again]))
+    assert count_seen(fingerprints(rows), marks(fitted)) == old
+
+
+@pytest.mark.parametrize(("values", "known"), [(50, False), (51, True)])
+def test_rows_of_few_values_are_not_known_again(values: int, known: bool) -> None:
+    """Fifty different values of every column, however many rows: new rows are like old ones by chance."""
+    left = np.stack([np.arange(400) % values, np.arange(400) % 3], axis=1).astype(float)
+    right = (np.arange(400) % 7).astype(float)[:, None]
+    found = marks(left, right)
+    assert len(found) == (400 if known else 0)
+    assert count_seen(fingerprints(left, right), found) == (400 if known else 0)
+    if known:
+        np.testing.assert_array_equal(found, fingerprints(left, right))
 
 
 def test_an_honest_audit_warns_of_nothing() -> None:

@@ -364,10 +364,16 @@ def test_unbounded_sets() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("wrong", ["simplex", None, feasible.Simplex, [feasible.Simplex(3)], lambda C: C])
+@pytest.mark.parametrize("wrong", ["simplex", None, [feasible.Simplex(3)], lambda C: C])
 def test_the_set_must_be_a_feasible_set(kind: Any, wrong: Any) -> None:
     words = f"feasible must be a set from optensemble.feasible; got {type(wrong).__name__}. Wrap a function.*Oracle"
     refused(make(kind, feasible=wrong), PROBLEM.X, PROBLEM.Y, words)
+
+
+@BOTH
+def test_the_set_must_not_be_a_class(kind: Any) -> None:
+    words = "feasible is the class Simplex. Give an object of it, with its arguments"
+    refused(make(kind, feasible=feasible.Simplex), PROBLEM.X, PROBLEM.Y, words)
 
 
 @BOTH

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from numbers import Integral
 from typing import Any
 
@@ -16,6 +16,7 @@ from optensemble.feasible import FeasibleSet
 from optensemble.planning import MINIMUM_ROWS
 
 _FEWEST_GROUPS = 5
+_MOST_REPEATS = 20
 _LARGEST = 1e60
 
 
@@ -28,6 +29,10 @@ def as_member_list(members: Any, what: str) -> list[tuple[str, Any]]:
     """Return pairs of name and member; of none an empty list."""
     if isinstance(members, FeasibleSet):
         raise InputError(f"{what} got the feasible set {members!r}. Give it as feasible=….")
+    if isinstance(members, Iterator):
+        raise InputError(
+            f"{what} must be a list of pairs; got an iterator, which can be read but once. Make it a list."
+        )
     none = members is None or (isinstance(members, Sized) and len(members) == 0)
     return [] if none else as_members(members, what)
 
@@ -66,6 +71,14 @@ def group_labels(rows: list[tuple[Any, Any, Any]], counts: list[int]) -> list[An
 
 
 def number_repeats(found: npt.NDArray[np.uint64]) -> Indices | None:
-    """Return a number for each distinct row if some are there more than once: these must not judge each other."""
-    distinct, number = np.unique(found, return_inverse=True)
-    return number.astype(np.int64) if len(distinct) < len(found) else None
+    """Return a number for each distinct row if some are there more than once: these must not judge each other.
+
+    What is there very often is alike by nature, as nights without sun are, and each row stands for itself.
+    """
+    _, number, times = np.unique(found, return_inverse=True, return_counts=True)
+    natural = times[number] > _MOST_REPEATS
+    if len(found) == 0 or times[times <= _MOST_REPEATS].max(initial=1) == 1:
+        return None
+    number = number.astype(np.int64)
+    number[natural] = len(times) + np.arange(natural.sum())
+    return np.unique(number, return_inverse=True)[1].astype(np.int64)

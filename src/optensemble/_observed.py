@@ -72,6 +72,8 @@ class Observed:
             raise InputError(f"arms must have shape ({len(self.names)}, {n}); got {self.arms.shape}.")
         for name, payoff in [*payoffs, ("arms", self.arms)]:
             require_finite(payoff, name)
+        if self.clusters is not None and len(np.unique(self.clusters)) == 1:
+            raise InputError("all rows are in one group, so that nothing can be compared. Leave groups out.")
         for name, part, count in numbers:
             if part.min() < 0 or part.max() >= count:
                 raise InputError(f"{name} must number {count} names from 0; got {part.min()} to {part.max()}.")

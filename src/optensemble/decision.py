@@ -236,7 +236,7 @@ class DecisionEnsemble(Policy):
         if len(self.fingerprints_):
             self.fingerprints_ = np.concatenate([self.fingerprints_, found])
         self.n_updated_ += len(labels)
-        self._later.append((X, self._sign * labels, groups))
+        self._later = [*self._later, (X, self._sign * labels, groups)]
         self._look_at_age(promised, float(realised.mean()))
         return self
 

@@ -126,6 +126,15 @@ def test_persistent_rows_in_time_order_leave_more_doubt() -> None:
     assert ordered.summary["half_width"].iloc[0] > 2 * plain.summary["half_width"].iloc[0]
 
 
+def test_one_cluster_says_nothing_of_others() -> None:
+    """Wherever the second was followed, that was on one day."""
+    observed = observe()
+    found = audit(replace(observed, clusters=np.where(observed.chosen == 1, 0, 1 + np.arange(N) // 10)))
+    notes = found.by_choice.set_index("chosen")[["note", "low"]]
+    assert notes["note"].tolist() == ["", "all rows belong together", "fewer than 30 rows"]
+    assert notes["low"].isna().tolist() == [False, True, True]
+
+
 def test_by_choice_is_the_summary_where_each_was_followed() -> None:
     observed = observe()
     table = audit(observed).by_choice.set_index("chosen")

@@ -455,7 +455,7 @@ def test_the_finding_in_a_sentence(lead: float, sign: float, others: list[float]
     gain = candidates[0].realised - candidates[ENSEMBLE].realised
     # the winner may be any of those that are compared with the mean: each interval must hold more often
     half = stats.t.ppf(1 - 0.025 / (1 + len(others)), 119) * float(stats.sem(gain))
-    words = finding(candidates, 0, ENSEMBLE, Sampling(), sign)
+    words = finding(candidates, 0, candidates[ENSEMBLE].realised, Sampling(), sign)
     said = re.search(r"best (earns|costs) (\S+) ± (\S+) (more|less)", words)
     assert said is not None
     assert (said[1], said[4]) == (("earns", "more") if sign > 0 else ("costs", "less"))
@@ -467,5 +467,5 @@ def test_the_finding_in_a_sentence(lead: float, sign: float, others: list[float]
 
 def test_where_the_mean_label_wins_nothing_beats_it() -> None:
     candidates = league(1, [-3.0])
-    words = finding(candidates, ENSEMBLE, ENSEMBLE, Sampling(), 1.0)
+    words = finding(candidates, ENSEMBLE, candidates[ENSEMBLE].realised, Sampling(), 1.0)
     assert words.startswith("nothing beats deciding by the mean label: ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -569,3 +570,10 @@ def test_a_promise_in_words() -> None:
     assert numbers(late) == [2.41, 2.2, 2.6, 2.2]
     assert "rely on" in late
     assert late.endswith("on average over 1,200 rows (mind the gap)")
+
+
+def test_a_promise_on_a_page_is_its_words_with_nothing_to_run() -> None:
+    promise = Promise(2.41, 2.2, 2.6, rows=1200, rely_on=2.2, note="a < b & <script>")
+    page = promise._repr_html_()
+    assert "<script>" not in page
+    assert unescape(page) == f"<p>{promise}</p>"

@@ -136,13 +136,13 @@ def _why(number: int, candidate: Candidate, winner: int, gain: float, error: flo
     return f"{size}; only if more than {candidate.margin:g} better than the ensemble would it play instead"
 
 
-def finding(candidates: Mapping[int, Candidate], winner: int, mean: int, sampling: Sampling, sign: float) -> str:
-    """Say in a sentence whether anything beats deciding by the mean label.
+def finding(candidates: Mapping[int, Candidate], winner: int, by_mean: Floats, sampling: Sampling, sign: float) -> str:
+    """Say in a sentence whether anything beats deciding by the mean label of these very rows, which earns ``by_mean``.
 
     Whoever is compared was picked among all candidates by the same rows: the interval allows for that (Bonferroni).
     """
     best = candidates[winner]
-    gain = paired(best.realised, candidates[mean].realised)
+    gain = paired(best.realised, by_mean)
     half = sampling.quantile(len(gain), len(candidates) - 1) * sampling.error(gain)
     size, doubt = figures([float(gain.mean()), half])
     gained = f"{best.name} {f'earns {size} ± {doubt} more' if sign > 0 else f'costs {size} ± {doubt} less'}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 
 import numpy as np
 from scipy.stats import t as student
@@ -71,10 +72,12 @@ class Promise:
     advantage: Promise | None = None
     note: str = ""
 
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
+
     def __str__(self) -> str:
-        mean, low, high, rely_on, _ = figures(
-            [self.mean, self.low, self.high, self.rely_on, (self.high - self.low) / 2]
-        )
+        half = (self.high - self.low) / 2
+        mean, low, high, rely_on, _ = figures([self.mean, self.low, self.high, self.rely_on, half])
         relied = f"; rely on {rely_on}" if self.time_ordered else ""
         note = f" ({self.note})" if self.note else ""
         rows = f"{self.rows:,} row{'s' if self.rows != 1 else ''}"

@@ -94,4 +94,8 @@ def as_html(audit: Audit) -> str:
 
 
 def _table(table: pd.DataFrame) -> str:
-    return str(table.head(_SHOWN).to_html(index=False, escape=True, border=0, na_rep="", float_format="{:.4g}".format))
+    return str(
+        table.head(_SHOWN).to_html(
+            index=False, escape=True, border=0, justify="left", na_rep="", float_format="{:.4g}".format
+        )
+    )

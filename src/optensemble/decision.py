@@ -14,7 +14,7 @@ from optensemble._deciding import Decided, Decider, Learning, last_of, learn_dec
 from optensemble._exact import row_dots
 from optensemble._figures import figures
 from optensemble._folds import fold_numbers
-from optensemble._forecasting import FORECASTS, MEAN, PATCHED, REFINED, Learned, learn_forecasts
+from optensemble._forecasting import FORECASTS, PATCHED, REFINED, Learned, learn_forecasts
 from optensemble._given import as_member_list, group_labels, is_rule, number_repeats, require_enough, require_size
 from optensemble._league import ENSEMBLE_NAME, finding, league_curse, make_leaderboard
 from optensemble._policy import Answer, Policy
@@ -232,7 +232,7 @@ class DecisionEnsemble(Policy):
         assessed, realised = self._sign * decided.assessed, self._sign * row_dots(decided.actions, labels)
         promised = self.record_.promise(assessed)
         self.record_ = self.record_.extend(assessed, realised, clusters)
-        self.advantage_ = self.advantage_.extend(*self._beyondas_member_list(view, decided, labels), clusters)
+        self.advantage_ = self.advantage_.extend(*self._beyond_members(view, decided, labels), clusters)
         if len(self.fingerprints_):
             self.fingerprints_ = np.concatenate([self.fingerprints_, found])
         self.n_updated_ += len(labels)
@@ -384,7 +384,8 @@ class DecisionEnsemble(Policy):
         self.notes_ += learned.patched.notes
         self.leaderboard_ = make_leaderboard(candidates, winner, sampling, sign, learning.followed, left_out)
         members, number = [candidates[m] for m in range(len(self.members_))], self._number
-        self.finding_ = finding(candidates, winner, number(MEAN), sampling, sign)
+        constant = self._set.argmax(labels.mean(axis=0, keepdims=True))[0]
+        self.finding_ = finding(candidates, winner, labels @ constant, sampling, sign)
         own = candidates[number(last_of(learned.out_of_fold))]
         self.guarantees_ = verify(learned, own, members, labels, self._set, self._buckets, sampling, sign)
         record = Record(
@@ -397,7 +398,7 @@ class DecisionEnsemble(Policy):
             folds=fold_numbers(sampling.folds(view.count, seed)),
         )
         self.record_ = record
-        assessed, realised = self._beyondas_member_list(view, decided, labels)
+        assessed, realised = self._beyond_members(view, decided, labels)
         self.advantage_ = replace(record, assessed=assessed, realised=realised)
 
     def _number(self, forecast: str) -> int:
@@ -439,7 +440,7 @@ class DecisionEnsemble(Policy):
         forecast = np.ascontiguousarray(decided.forecast)
         return np.asarray(np.mean([row_dots(actions, forecast) for actions in view.actions], axis=0))
 
-    def _beyondas_member_list(self, view: View, decided: Decided, labels: Floats) -> tuple[Floats, Floats]:
+    def _beyond_members(self, view: View, decided: Decided, labels: Floats) -> tuple[Floats, Floats]:
         """Return by how much the ensemble is assessed, and earns, beyond the mean member, in the user's sense."""
         earned = np.mean([row_dots(actions, labels) for actions in view.actions], axis=0)
         realised = row_dots(decided.actions, labels) - earned

@@ -111,7 +111,9 @@ class RowPlan:
         return f"RowPlan({self._sentence()!r})"
 
     def _repr_html_(self) -> str:
-        table = self.parts.to_html(index=False, escape=True, border=0, na_rep="", float_format="{:.4g}".format)
+        table = self.parts.to_html(
+            index=False, escape=True, border=0, justify="left", na_rep="", float_format="{:.4g}".format
+        )
         return f"<div><p><strong>{escape(self._sentence())}</strong></p>\n{table}</div>"
 
     def _shown(self) -> Iterator[tuple[str, int, float, str]]:

@@ -115,7 +115,7 @@ class WhiteBoxEnsemble(Ensemble):
     >>> ensemble.decide(X).shape
     (400, 2)
     >>> print(ensemble.promise(rng.normal(size=(1000, 2))))
-    0.52... (95 %: 0.50... to 0.5...) on average over 1,000 rows
+    0.5... (95 %: 0.5... to 0.5...) on average over 1,000 rows
     >>> oe.WhiteBoxEnsemble(models, omega, validation=None).fit(X, Y).converged_
     True
     """

@@ -501,6 +501,17 @@ def test_groups_may_be_given_as_labels_a_column_or_a_function() -> None:
     assert not np.array_equal(by_column.record_.realised, fitted().record_.realised)
 
 
+def test_an_audit_goes_by_the_groups_that_the_fit_found_in_x() -> None:
+    frame, Y, models = grouped_frame()
+    new = pd.DataFrame({"row": problem().X[NEW], "day": [f"day {i // 9}" for i in range(N)]})
+    ensemble = Ensemble(models, feasible=problem().omega).fit(frame, Y, groups="day")
+    found, told, alone = (
+        ensemble.audit(new, problem().Y[NEW], groups=groups).summary["half_width"].iloc[0]
+        for groups in (None, np.arange(N) // 9, np.arange(N))
+    )
+    assert found == told != alone
+
+
 @pytest.mark.parametrize("copies", [2, 5])
 @pytest.mark.parametrize("told", [True, False])
 def test_rows_given_several_times_promise_no_more(copies: int, told: bool) -> None:
@@ -1427,7 +1438,7 @@ def test_a_loaded_ensemble_that_is_due_is_fitted_again_on_all_rows(tmp_path: Pat
     """The rows fitted on are not in its file: extend() would have only those that came since."""
     X, Y = problem().X, problem().Y
     again = loaded(fitted(), tmp_path, models=problem().models)
-    with pytest.warns(RefitWarning, match=r"far from the promised .*\. Fit again, with them and the rows before\.$"):
+    with pytest.warns(RefitWarning, match=r"far from the promised .*\. Fit again, on all rows\.$"):
         again.update(X[NEW], Y[NEW] + 50)
     with pytest.warns(UserWarning, match="it is fitted on the new rows alone"):
         again.extend()

@@ -262,9 +262,9 @@ class Record:
         effect = 1.0
         if self.time_ordered:
             effect = max(effect, self._block_variance * len(self.residual) / BLOCKS / self.noise)
-        return (
-            effect if self.clusters is None else max(effect, cluster_effect(self.residual, self.clusters, self.noise))
-        )
+        if self.clusters is not None:
+            effect = max(effect, cluster_effect(self.residual, self.clusters, self.noise))
+        return effect
 
     @cached_property
     def quantile(self) -> float:

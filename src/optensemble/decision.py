@@ -269,9 +269,11 @@ class DecisionEnsemble(Policy):
     def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
         """Judge the ensemble on rows of known labels that it was not fitted on; see :class:`~optensemble.Audit`.
 
-        ``time_ordered`` is by default as the rows fitted on were; ``groups`` as of :meth:`fit`.
+        ``time_ordered`` is by default as the rows fitted on were; ``groups`` are as of :meth:`fit`, by
+        default the column or callable that was given there.
         """
-        require_choice(time_ordered, "time_ordered", [None, True, False])
+        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
+        groups = self._rule if groups is None else groups
         view, decided, labels = self._decide_labelled(X, Y)
         with one_blas_thread():
             played = play(view, self.decider_.forecaster(view, self._set, self._buckets), self._set)
@@ -452,11 +454,16 @@ class DecisionEnsemble(Policy):
             if given is not None:
                 raise InputError("the rows fitted on had no groups. Leave groups out, or fit again with groups.")
             return None
-        before = self._rows[-1][2] if self._rows else None
-        found = given if given is not None or not is_rule(before) else before
+        found = self._rule if given is None else given
         if found is None:
             raise InputError("the rows fitted on had groups. Give groups= for these rows too.")
         return found
+
+    @property
+    def _rule(self) -> Any:
+        """Return the column or callable that groups were found by, if they were and it is known."""
+        groups = self._rows[-1][2] if getattr(self, "_rows", None) else None
+        return groups if is_rule(groups) else None
 
     def _require_same_rows(self) -> None:
         """Refuse to go on with rows that are no longer what they were."""
@@ -478,9 +485,7 @@ class DecisionEnsemble(Policy):
             reasons.append(f"{self.n_updated_:,} {_OLD} {self.n_rows_:,}")
         self.refit_due_ = "; ".join(reasons)
         if self.refit_due_:
-            advice = (
-                "Call extend() to fit again with them" if self._rows else "Fit again, with them and the rows before"
-            )
+            advice = "Call extend() to fit again with them" if self._rows else "Fit again, on all rows"
             warnings.warn(f"{self.refit_due_}. {advice}.", RefitWarning, stacklevel=3)
 
     def __sklearn_is_fitted__(self) -> bool:

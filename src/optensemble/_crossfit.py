@@ -198,9 +198,7 @@ def cross_validate(study: Study, stage: Stage, shrinkages: Sequence[float], sign
             "chosen": np.arange(len(found)) == chosen,
         }
     )
-    curse = winners_curse(
-        sign * realised, lambda payoffs: pick(payoffs - payoffs[0], Sampling()), study.sampling, study.seed
-    )
+    curse = winners_curse(sign * realised, _pick_again, study.sampling, study.seed)
     return Choice(strength[chosen], rounds[chosen], promised[chosen], realised[chosen], curse, table)
 
 

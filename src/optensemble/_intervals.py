@@ -16,7 +16,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from optensemble._exact import cell_sums
-from optensemble._promise import LEVEL
+from optensemble._promise import LEVEL, left_by_centring
 from optensemble._threads import one_blas_thread
 from optensemble._types import Floats, Indices
 
@@ -62,18 +62,9 @@ def means(values: Floats, units: Indices, carried: npt.NDArray[np.bool_] | None 
     freedom = float(bearing.sum() ** 2 / np.square(bearing).sum()) - 1
     if freedom < 1e-9:  # a single unit has no spread to judge by
         return Means(estimate, np.full(len(estimate), np.nan), freedom, sums, touched)
-    error = np.sqrt(np.square(sums).sum(axis=0) / _left_by_centring(sizes.astype(np.float64))) / n
+    error = np.sqrt(np.square(sums).sum(axis=0) / left_by_centring(sizes.astype(np.float64))) / n
     error[np.abs(centred).max(axis=0) <= _ROUNDING * largest] = 0.0
     return Means(estimate, error, freedom, sums, touched)
-
-
-def _left_by_centring(sizes: Floats) -> float:
-    """Return the share of the variance of unit sums that is left once the common mean is taken out.
-
-    It is ``1 − 1/G`` for ``G`` equal units, and less if some are larger and vary as much as their size.
-    """
-    n, squares = sizes.sum(), np.square(sizes).sum()
-    return float(1 - 2 * (sizes**3).sum() / (n * squares) + squares / n**2)
 
 
 class Family:

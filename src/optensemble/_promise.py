@@ -292,15 +292,19 @@ class Record:
 
 
 def cluster_effect(centred: Floats, clusters: Indices, variance: float) -> float:
-    """Return how many times the variance of a mean over clusters exceeds that of independent rows.
+    """Return how many times the variance of a mean over clusters exceeds that of independent rows."""
+    sums, sizes = np.bincount(clusters, centred), np.bincount(clusters).astype(np.float64)
+    left = max(left_by_centring(sizes), 1e-9)
+    return float(np.square(sums).sum()) / (len(centred) * variance) / left
 
-    Centring takes out a share of what clusters vary by, the more the larger some are: it is put back.
+
+def left_by_centring(sizes: Floats) -> float:
+    """Return the share of the variance of unit sums that is left once the common mean is taken out.
+
+    It is ``1 − 1/G`` for ``G`` equal units, and less if some are larger and vary as much as their size.
     """
-    n, sizes = len(centred), np.bincount(clusters).astype(np.float64)
-    squares = float(np.square(sizes).sum())
-    left = 1 - 2 * float((sizes**3).sum()) / (n * squares) + squares / n**2
-    sums = np.bincount(clusters, centred)
-    return float(np.square(sums).sum()) / (n * variance) / max(left, 1e-9)
+    n, squares = sizes.sum(), np.square(sizes).sum()
+    return float(1 - 2 * (sizes**3).sum() / (n * squares) + squares / n**2)
 
 
 def t_quantile(n: int, time_ordered: bool, clusters: Indices | None, family: int = 1) -> float:

@@ -13,7 +13,7 @@ import pandas as pd
 from optensemble._deciding import Decided, Decider, Learning, last_of, learn_decider, play
 from optensemble._exact import row_dots
 from optensemble._figures import figures
-from optensemble._folds import fold_numbers
+from optensemble._folds import Fold, fold_numbers
 from optensemble._forecasting import FORECASTS, PATCHED, REFINED, Learned, learn_forecasts
 from optensemble._given import as_member_list, group_labels, is_rule, number_repeats, require_enough, require_size
 from optensemble._league import ENSEMBLE_NAME, finding, league_curse, make_leaderboard
@@ -58,7 +58,8 @@ class DecisionEnsemble(Policy):
     Nothing is to be tuned. Everything that is let in, chosen or promised is judged on rows that it was not fitted on:
     a stack of what the members say; a refinement and a multicalibration patch (the paper's cells), each only if it
     lowers the out-of-fold loss; in every row the arm of the highest *calibrated* assessment; and if something simple
-    beats all that, the simple thing. The promise is corrected by its own out-of-fold record.
+    beats all that, the simple thing. The promise is corrected by its own out-of-fold record. (A few numbers, such as
+    the strength of a ridge and the weights of a blend, are chosen on all rows.)
 
     Parameters
     ----------
@@ -306,14 +307,13 @@ class DecisionEnsemble(Policy):
     ) -> Self:
         """Learn on a copy, so that a failure or an interrupt loses nothing."""
         fitted, view, labels, sampling = self._prepare(rows, time_ordered, random_state)
-        seed, threads = random_state or 0, thread_count(n_jobs)
-        parts = sampling.folds(view.count, seed)
+        threads, parts = thread_count(n_jobs), sampling.folds(view.count, random_state)
         with one_blas_thread():
             learned = learn_forecasts(view, labels, fitted._set, fitted._buckets, sampling, parts, threads)
             titles = fitted._name_all([name for name in FORECASTS if name in learned.out_of_fold])
             names = [*fitted.names_, titles[ENSEMBLE_NAME]]
             learning = learn_decider(names, view, labels, fitted._set, learned, sampling, parts)
-            fitted._conclude(view, labels, learned, learning, sampling, seed, titles)
+            fitted._conclude(view, labels, learned, learning, sampling, parts, titles)
         self.__dict__.update(fitted.__dict__)
         return self
 
@@ -369,7 +369,7 @@ class DecisionEnsemble(Policy):
         learned: Learned,
         learning: Learning,
         sampling: Sampling,
-        seed: int,
+        parts: list[Fold],
         titles: dict[str, str],
     ) -> None:
         """Learn what came of it: who won, what may be promised, and what is known of both."""
@@ -396,8 +396,8 @@ class DecisionEnsemble(Policy):
             sign=sign,
             time_ordered=sampling.time_ordered,
             clusters=sampling.clusters,
-            curse=league_curse(candidates, sampling, seed),
-            folds=fold_numbers(sampling.folds(view.count, seed)),
+            curse=league_curse(candidates, sampling, self._seed),
+            folds=fold_numbers(parts),
         )
         self.record_ = record
         assessed, realised = self._beyond_members(view, decided, labels)

@@ -213,7 +213,7 @@ def squared_loss(labels: Floats, predictions: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Gate:
-    """Whether something may come in: only if it lowers the out-of-fold loss by more than chance would.
+    """Whether something may come in: only if it lowers the out-of-fold loss by enough standard errors.
 
     Attributes
     ----------

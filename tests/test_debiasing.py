@@ -260,11 +260,11 @@ def test_conditional_cells_are_named_as_the_user_knows_them() -> None:
     low, high = problem.omega.lower[0], problem.omega.upper[0]
     above = table.set_index("cell").loc[f"action[0] of m1 in [{(low + high) / 2:.4g}, {high:.4g}]"]
     assert above["rows"] == (problem.actions[1][:, 0] == high).sum()
-    assert table.set_index("cell").loc["group 'red'", "rows"] == (colours == "red").sum()
+    assert table.set_index("cell").loc["group=red", "rows"] == (colours == "red").sum()
 
 
 def test_the_public_names_are_pinned() -> None:
-    classes = ["Audit", "BlackBoxEnsemble", "Columns", "DecisionEnsemble", "Promise", "WhiteBoxEnsemble"]
+    classes = ["Audit", "BlackBoxEnsemble", "Columns", "DecisionEnsemble", "Explanation", "Promise", "WhiteBoxEnsemble"]
     assert oe.__all__ == [*classes, "exceptions", "feasible", "guarantees", "load", "plan"]
     assert oe.__all__ == sorted(oe.__all__)
     for name in ("exceptions", "guarantees", "feasible"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 import re
+import threading
 import warnings
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,9 @@ from sklearn.utils.validation import check_is_fitted
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble._assessments import Assessments
 from optensemble._folds import folds
+from optensemble._forecasting import _map
 from optensemble._given import number_repeats
 from optensemble._promise import Record
 from optensemble.audit import fingerprints
@@ -96,7 +100,8 @@ def specialists(n: int, seed: int = 0) -> tuple[Floats, Floats, list[tuple[str, 
 def test_init_stores_and_fit_learns() -> None:
     models, omega = problem().models, problem().omega
     ensemble = Ensemble(models=models, feasible=omega)
-    assert ensemble.get_params() == {"models": models, "policies": None, "feasible": omega, "sense": "max"}
+    stored = {"models": models, "policies": None, "feasible": omega, "sense": "max", "subgroups": None}
+    assert ensemble.get_params() == stored
     before = set(vars(ensemble))
     assert ensemble.fit(problem().X, problem().Y) is ensemble
     assert ensemble.models is models
@@ -127,8 +132,9 @@ def test_parameters_that_are_set_later_wait_for_the_next_fit() -> None:
 def test_every_public_method_asks_to_be_fitted_first() -> None:
     X, Y = problem().X, problem().Y
     arguments: dict[str, tuple[Any, ...]] = {
-        **dict.fromkeys(("answer", "decide", "predict", "self_assess", "choose", "promise"), (X,)),
+        **dict.fromkeys(("answer", "decide", "predict", "self_assess", "choose", "promise", "explain"), (X,)),
         **dict.fromkeys(("score", "audit", "update"), (X, Y)),
+        "promise_of": (Assessments.of(np.ones(2)),),
         "extend": (),
         "save": ("nowhere.oe",),
     }
@@ -815,6 +821,10 @@ def test_a_policy_must_stay_in_the_set() -> None:
         ({"n_jobs": "two"}, "n_jobs must be a positive whole number, -1 for all cores, or None; got 'two'"),
         ({"n_jobs": 1.5}, "n_jobs must be a positive whole number, -1 for all cores, or None; got 1.5"),
         ({"n_jobs": 0}, "n_jobs must be a positive whole number, -1 for all cores, or None; got 0"),
+        (
+            {"progress": True},
+            r"progress must be a callable progress\(stage, share\), or None; got bool. Give a function",
+        ),
     ],
 )
 def test_options_of_fit_that_cannot_be(options: dict[str, Any], words: str) -> None:
@@ -849,6 +859,96 @@ def test_an_interrupt_loses_nothing() -> None:
         ensemble.fit(problem().X[NEW], problem().Y[NEW])
     interrupting[0] = False
     assert same(state(ensemble), before)
+
+
+# How far it has come
+
+STAGES = ["asking members", "cross-fitting", "patching", "choosing", "verifying"]
+
+
+def require_progress(told: list[tuple[str, float]]) -> None:
+    """Stages in order, each from above 0 to 1 in shares that rise."""
+    assert list(dict.fromkeys(stage for stage, _ in told)) == STAGES
+    assert [stage for stage, _ in told] == sorted((stage for stage, _ in told), key=STAGES.index)
+    for stage in STAGES:
+        shares = [share for each, share in told if each == stage]
+        assert min(shares) > 0
+        assert shares[-1] == 1.0
+        assert all(before < after for before, after in pairwise(shares))
+
+
+@ACCESS
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_is_told_stage_by_stage_and_changes_nothing(access: str, n_jobs: int) -> None:
+    told: list[tuple[str, float]] = []
+    threads = set()
+
+    def progress(stage: str, share: float) -> None:
+        told.append((stage, share))
+        threads.add(threading.get_ident())
+
+    ensemble = make(access).fit(problem().X[OLD], problem().Y[OLD], n_jobs=n_jobs, progress=progress)
+    assert same(state(ensemble), state(fitted(access)))
+    assert threads == {threading.get_ident()}
+    require_progress(told)
+    shares = {stage: [share for each, share in told if each == stage] for stage in STAGES}
+    assert shares["asking members"] == [1 / 3, 2 / 3, 1.0]
+    assert shares["cross-fitting"] == pytest.approx(np.arange(1, 11) / 10)  # ten folds
+
+
+def test_progress_of_an_extension_is_over_all_rows() -> None:
+    told: list[tuple[str, float]] = []
+    ensemble = half_updated().update(problem().X[N : N + 100], problem().Y[N : N + 100])
+    ensemble.extend(
+        X=problem().X[N + 100 :], Y=problem().Y[N + 100 :], progress=lambda stage, share: told.append((stage, share))
+    )
+    require_progress(told)
+    assert len([stage for stage, _ in told if stage == "asking members"]) == 9  # three members of three batches
+
+
+class Enough(BaseException):
+    """Not even an Exception, as an interrupt is not."""
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("last", STAGES)
+@pytest.mark.parametrize("extending", [False, True])
+def test_what_progress_raises_ends_the_fit_and_loses_nothing(last: str, n_jobs: int, extending: bool) -> None:
+    def progress(stage: str, share: float) -> None:
+        told.append(stage)
+        if stage == last:
+            raise Enough
+
+    told: list[str] = []
+    ensemble, X, Y = half_updated(), problem().X[NEW], problem().Y[NEW]
+    before = state(ensemble)
+    further = partial(ensemble.extend, X=X, Y=Y) if extending else partial(ensemble.fit, X, Y)
+    with pytest.raises(Enough):
+        further(n_jobs=n_jobs, progress=progress)
+    assert told.count(last) == 1
+    assert told[-1] == last
+    assert same(state(ensemble), before)
+    assert ensemble.n_rows_ == N
+    if not extending:
+        assert same(state(ensemble.fit(X, Y)), state(make().fit(X, Y)))
+
+
+def test_folds_that_have_not_begun_when_progress_raises_are_left_alone() -> None:
+    begun, gate = [], threading.Event()
+
+    def work(fold: int) -> int:
+        begun.append(fold)
+        if fold:
+            gate.wait(10)
+        return fold
+
+    def step() -> None:
+        gate.set()
+        raise Enough
+
+    with pytest.raises(Enough):
+        _map(work, range(50), 2, step)
+    assert len(begun) < 50
 
 
 # Labels that come in

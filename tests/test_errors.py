@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble._assessments import Assessments
 from optensemble.exceptions import (
     EmptySetError,
     InfeasibleActionError,
@@ -627,6 +628,8 @@ PUBLIC = {
     "predict": (PROBLEM.X,),
     "self_assess": (PROBLEM.X,),
     "choose": (PROBLEM.X,),
+    "explain": (PROBLEM.X,),
+    "promise_of": (Assessments(),),
     "score": (PROBLEM.X, PROBLEM.Y),
     "save": ("nowhere.oe",),
     "retrace": (PROBLEM.X, [0]),

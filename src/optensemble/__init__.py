@@ -6,6 +6,7 @@ from optensemble.audit import Audit
 from optensemble.blackbox import BlackBoxEnsemble
 from optensemble.columns import Columns
 from optensemble.decision import DecisionEnsemble
+from optensemble.explaining import Explanation
 from optensemble.persistence import load
 from optensemble.planning import plan
 from optensemble.whitebox import WhiteBoxEnsemble
@@ -15,6 +16,7 @@ __all__ = [
     "BlackBoxEnsemble",
     "Columns",
     "DecisionEnsemble",
+    "Explanation",
     "Promise",
     "WhiteBoxEnsemble",
     "exceptions",

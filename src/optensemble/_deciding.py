@@ -25,7 +25,8 @@ from optensemble._forecasting import (
     Forecasts,
     Learned,
 )
-from optensemble._league import ENSEMBLE, Candidate, find_winner
+from optensemble._league import ENSEMBLE, ENSEMBLE_NAME, Candidate, find_winner
+from optensemble._progress import Progress, Stage, Step, silent
 from optensemble._sampling import Sampling
 from optensemble._types import Floats, Indices
 from optensemble._view import View
@@ -52,6 +53,18 @@ class Decided:
     chosen: Indices
     assessed: Floats
     forecast: Floats
+
+
+def members_assessed(view: View, decided: Decided) -> Floats:
+    """Return at what the mean member is assessed by the forecast behind the decision."""
+    forecast = np.ascontiguousarray(decided.forecast)
+    return np.asarray(np.mean([row_dots(actions, forecast) for actions in view.actions], axis=0))
+
+
+def beyond_members(view: View, decided: Decided, labels: Floats) -> tuple[Floats, Floats]:
+    """Return by how much a decision is assessed, and earns, beyond the mean member."""
+    earned = np.mean([row_dots(actions, labels) for actions in view.actions], axis=0)
+    return decided.assessed - members_assessed(view, decided), row_dots(decided.actions, labels) - earned
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,19 @@ def last_of(forecasts: Forecasts) -> str:
     return [name for name in EVALUATORS if name in forecasts][-1]
 
 
+def title_all(members: list[str]) -> dict[str, str]:
+    """Name all forecasts and the ensemble for display; they give way to members of the same name.
+
+    >>> title_all(["ridge", "ours"])["ridge"]
+    'ridge of all'
+    """
+    titles = {name: name for name in (*FORECASTS, ENSEMBLE_NAME)}
+    for name in titles:
+        while titles[name] in members:
+            titles[name] += " of all"
+    return titles
+
+
 def play(view: View, forecasts: Forecasts, omega: Solver, names: tuple[str, ...] = FORECASTS) -> dict[str, Floats]:
     """Return what the policies of some forecasts do."""
     return {name: (solve_few if name == MEAN else solve)(omega, forecasts[name]) for name in names if name in forecasts}
@@ -167,6 +193,7 @@ def learn_decider(
     learned: Learned,
     sampling: Sampling,
     parts: list[Fold],
+    progress: Progress = silent,
 ) -> Learning:
     """Fit the choice among arms and hold the league, all on out-of-fold forecasts; ``names`` are for display."""
     forecasts, members = learned.out_of_fold, len(view.actions)
@@ -174,7 +201,9 @@ def learn_decider(
     played = play(view, forecasts, omega)
     arms = [*view.actions, *(played[name] for name in PLAYED if name in played)]
     assessed, realised = assess(view, forecasts, arms), np.stack([row_dots(arm, labels) for arm in arms])
-    picked, choice = _cross_choose(assessed, realised, _prior(view, forecasts, labels), view, sampling, parts)
+    prior = _prior(view, forecasts, labels)
+    with Stage(progress, "choosing", len(parts) + 1) as step:
+        picked, choice = _cross_choose(assessed, realised, prior, view, sampling, parts, step)
     taken = take(view, forecasts, arms, picked, known)
     candidates = {
         ENSEMBLE: Candidate(names[-1], "choice", taken.assessed, row_dots(taken.actions, labels), np.inf),
@@ -210,7 +239,13 @@ def _candidates(
 
 
 def _cross_choose(
-    assessed: Floats, realised: Floats, prior: Floats, view: View, sampling: Sampling, parts: list[Fold]
+    assessed: Floats,
+    realised: Floats,
+    prior: Floats,
+    view: View,
+    sampling: Sampling,
+    parts: list[Fold],
+    step: Step,
 ) -> tuple[Indices, Choice]:
     """Return which arm is picked out of fold, and the choice fitted on all rows."""
     # rows that go together teach less than as many independent ones: the prior weighs more
@@ -220,4 +255,5 @@ def _cross_choose(
     for fold in parts:
         choice = fit_choice(assessed[:, :, fold.train], realised[:, fold.train], prior, pull)
         picked[fold.test] = choice(assessed[:, :, fold.test])
+        step()
     return picked, fit_choice(assessed, realised, prior, pull)

@@ -21,8 +21,10 @@ from optensemble._packing import (
     unpack_set,
 )
 from optensemble._promise import Record
+from optensemble._subgroups import Subgroups
 from optensemble.columns import Columns
 from optensemble.decision import DecisionEnsemble
+from optensemble.events import Grouping
 from optensemble.feasible import FeasibleSet
 
 KIND = DecisionEnsemble.__name__
@@ -66,20 +68,39 @@ def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "forecaster": pack_forecaster(decider.forecaster, arrays),
         "curse": record.curse,
         "groups": ensemble._groups,
+        "subgroups": _pack_subgroups(ensemble._subgroups),
         "seed": ensemble._seed,
         "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in _FRAMES},
     }
     return document, arrays
 
 
+def _pack_subgroups(subgroups: Subgroups | None) -> dict[str, Any] | None:
+    if subgroups is None:
+        return None
+    by_function = callable(subgroups.rule)
+    return {
+        "callable": by_function,
+        "columns": None if by_function else as_plain(subgroups.rule),
+        "values": [list(known) for known in subgroups.grouping.values],
+    }
+
+
 def restore(
-    document: dict[str, Any], arrays: Arrays, given: dict[str, dict[str, Any]], feasible: FeasibleSet | None
+    document: dict[str, Any],
+    arrays: Arrays,
+    given: dict[str, dict[str, Any]],
+    feasible: FeasibleSet | None,
+    subgroups: Any = None,
 ) -> DecisionEnsemble:
     """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
     models, policies = _members(document, given)
     omega = unpack_set(document["feasible"], arrays, feasible)
-    ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"])
+    ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], subgroups)
     ensemble._take_terms(omega)
+    known = (document.get("subgroups") or {}).get("values")  # older files have none
+    grouping = None if known is None else Grouping(tuple(tuple(values) for values in known))
+    ensemble._subgroups = None if grouping is None else Subgroups(subgroups, grouping)
     ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
     ensemble._groups, ensemble._seed = document["groups"], document["seed"]
     for name in _LEARNED:

@@ -11,14 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from optensemble._assessments import Assessments
 from optensemble._crossfit import Replies, Stage, Study, cross_validate
 from optensemble._deciding import play
 from optensemble._evidence import Setting, audited_partitions, observe, why_stopped
 from optensemble._exact import row_dots
+from optensemble._explain_kinds import explain_replay
 from optensemble._forecasting import Forecaster, learn_simple
 from optensemble._policy import Answer, Policy
 from optensemble._promise import Promise, Record
 from optensemble._sampling import Sampling
+from optensemble._subgroups import Titles, part_titles
 from optensemble._terms import Terms
 from optensemble._threads import one_blas_thread
 from optensemble._types import Floats, Indices
@@ -37,6 +40,7 @@ from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints, 
 from optensemble.debiasing import PatchLog, Run, count_thin, replay, walk, worst_violation
 from optensemble.events import Grouping, Layout
 from optensemble.exceptions import InputError, NotConvergedWarning
+from optensemble.explaining import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet
 from optensemble.history import Recorder, history_frame
 from optensemble.planning import MINIMUM_ROWS
@@ -91,11 +95,17 @@ class Ensemble(Policy):
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X, from one replay of the corrections."""
         situation = self._replayed(X)
+        assessed: Floats = situation.taken(situation.assessed)
+        unknown = np.full_like(assessed, np.inf)
+        low, high = self.record_.limits(assessed) if hasattr(self, "record_") else (-unknown, unknown)
         return Answer(
             actions=situation.taken(situation.actions),
             promised=self._promised(situation),
+            low=low,
+            high=high,
             chosen=situation.choice,
             predictions=situation.behind(),
+            assessed=assessed,
         )
 
     def self_assess(self, X: Any) -> Floats:
@@ -115,6 +125,23 @@ class Ensemble(Policy):
         record, below 100 rows or after loading a file without one, the interval is infinite and ``note`` says why.
         """
         return self._promise(self._replayed(X))
+
+    def promise_of(self, assessed: Assessments) -> Promise:
+        """Promise the average payoff over rows of which only a summary of their assessments is at hand."""
+        self._require_fitted()
+        require_rows(assessed.count, 1)
+        missing = "" if hasattr(self, "record_") else self._cross_fit()
+        if not missing:
+            return self.record_.promise(assessed)
+        return Promise(
+            mean=assessed.mean,
+            low=-np.inf,
+            high=np.inf,
+            rows=assessed.count,
+            rely_on=-self.terms_.sign * np.inf,
+            time_ordered=self.time_ordered_,
+            note=f"{missing}: nothing is known of other rows. Judge it by audit(X, Y) on rows of known labels",
+        )
 
     def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
         """Judge the ensemble on rows of known labels that it was not fitted on.
@@ -155,13 +182,42 @@ class Ensemble(Policy):
             arms=np.stack([row_dots(actions, labels) for actions in situation.actions]),
             rivals=rivals,
             residuals=labels - situation.behind(),
-            partitions=audited_partitions(situation, terms.buckets, self.grouping_, self.names_),
+            partitions=audited_partitions(situation, terms.buckets, self._group_titles, self.names_),
             sign=terms.sign,
             time_ordered=self.time_ordered_ if time_ordered is None else bool(time_ordered),
             clusters=None if groups is None else number_labels(row_labels(groups, X, len(labels))),
             seen=seen,
         )
         return audit(observed)
+
+    def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
+        """Say why a row of X is decided as it is: who is followed, what else could be done, what moved the prediction.
+
+        Parameters
+        ----------
+        X
+            A batch of rows, of which one is explained.
+        row
+            Which, counted from 0.
+        coordinates
+            Names of the coordinates of an action, for tables and words; by default they are numbered.
+        """
+        self._require_fitted()
+        terms, row = self.terms_, as_row(row, row_count(X))
+        named = as_coordinates(coordinates, terms.feasible.dimension)
+        replies, grouping = self._ask([X]).take(np.array([row])), self.grouping_
+        return explain_replay(
+            terms.situation(replies),
+            self.log_,
+            terms.buckets,
+            self.names_,
+            () if grouping is None else part_titles(terms.groups, grouping),
+            row=row,
+            coordinates=named,
+            start="mean" if self._from_mean else "init",
+            believe=self._believed,
+            believed="calibrated" if terms.validated else "corrected",
+        )
 
     def score(self, X: Any, Y: Any) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
@@ -227,25 +283,14 @@ class Ensemble(Policy):
         return self._replay(self._begin(X))
 
     def _promised(self, situation: Situation) -> Floats:
+        return self._believed(situation.taken(situation.assessed))
+
+    def _believed(self, assessed: Floats) -> Floats:
         """Return what can be believed of every row, if that was learned; otherwise the algorithm's own assessment."""
-        raw: Floats = situation.taken(situation.assessed)
-        return self.record_.correct(raw) if self.terms_.validated else raw
+        return self.record_.correct(assessed) if self.terms_.validated else assessed
 
     def _promise(self, situation: Situation) -> Promise:
-        raw: Floats = situation.taken(situation.assessed)
-        require_rows(len(raw), 1)
-        missing = "" if hasattr(self, "record_") else self._cross_fit()
-        if not missing:
-            return self.record_.promise(raw)
-        return Promise(
-            mean=float(raw.mean()),
-            low=-np.inf,
-            high=np.inf,
-            rows=len(raw),
-            rely_on=-self.terms_.sign * np.inf,
-            time_ordered=self.time_ordered_,
-            note=f"{missing}: nothing is known of other rows. Judge it by audit(X, Y) on rows of known labels",
-        )
+        return self.promise_of(Assessments.of(situation.taken(situation.assessed)))
 
     def _prepare(self, X: Any, Y: Any, time_ordered: bool, random_state: int | None) -> Self:
         """Check what can be checked beforehand, and return a copy to fit, so that a failure loses nothing."""
@@ -266,6 +311,10 @@ class Ensemble(Policy):
 
     def _check_parameters(self) -> None:
         Terms.of(self).check()
+
+    @property
+    def _group_titles(self) -> Titles:
+        return () if self.grouping_ is None else part_titles(self.terms_.groups, self.grouping_)
 
     def _learn_groups(self, X: Any, known: Grouping | None = None) -> Grouping | None:
         if self.terms_.groups is None:

@@ -12,9 +12,10 @@ import pandas as pd
 from optensemble import guarantees
 from optensemble._crossfit import Stage
 from optensemble._exact import cell_sums, row_dots
+from optensemble._subgroups import Titles
 from optensemble._types import Floats, Indices
 from optensemble.debiasing import Run
-from optensemble.events import Buckets, Grouping
+from optensemble.events import Buckets
 from optensemble.feasible import FeasibleSet
 from optensemble.situation import Situation
 
@@ -160,7 +161,7 @@ def conditional_utility(
     sign: float,
     names: list[str],
     buckets: Buckets,
-    grouping: Grouping | None,
+    groups: Titles,
     *,
     conditional: bool,
 ) -> pd.DataFrame:
@@ -171,7 +172,7 @@ def conditional_utility(
     realised = sign * np.stack([row_dots(actions, labels) for actions in situation.actions])
     gain = np.ascontiguousarray((realised[:-1] - realised[-1]).T)
     parts, found = situation.parts(0), []
-    for partition, titles in _partitions(buckets, grouping, names[:-1]):
+    for partition, titles in _partitions(buckets, groups, names[:-1]):
         counts, sums = cell_sums(parts[partition].astype(np.int64), gain, len(titles))
         for cell in np.flatnonzero(counts):
             best, probability = int(sums[cell].argmax()), counts[cell] / len(gain)
@@ -183,23 +184,21 @@ def conditional_utility(
     )
 
 
-def _partitions(buckets: Buckets, grouping: Grouping | None, policies: list[str]) -> Iterator[tuple[int, list[str]]]:
+def _partitions(buckets: Buckets, groups: Titles, policies: list[str]) -> Iterator[tuple[int, list[str]]]:
     """List the partitions of a black box that are conditioned on, and name their parts; ``d`` is the winner's."""
     d = len(buckets.lower)
     yield from ((j, [f"own action[{j}] {bucket}" for bucket in buckets.names(j)]) for j in range(d))
-    groups = list(_group_partitions(d, grouping))
-    yield from groups
+    yield from _group_partitions(d, groups)
     for number, (policy, j) in enumerate(product(policies, range(d)), start=d + 1 + len(groups)):
         yield number, [f"action[{j}] of {policy} {bucket}" for bucket in buckets.names(j)]
 
 
-def _group_partitions(d: int, grouping: Grouping | None) -> Iterator[tuple[int, list[str]]]:
-    for column, known in enumerate(() if grouping is None else grouping.values):
-        yield d + 1 + column, [f"group {value!r}" for value in (*known, "other")]
+def _group_partitions(d: int, groups: Titles) -> Iterator[tuple[int, list[str]]]:
+    return ((d + 1 + column, list(titles)) for column, titles in enumerate(groups))
 
 
 def audited_partitions(
-    situation: Situation, buckets: Buckets, grouping: Grouping | None, names: list[str]
+    situation: Situation, buckets: Buckets, groups: Titles, names: list[str]
 ) -> list[tuple[list[str], Indices]]:
     """Return the partitions behind the cells that decide: the names of their parts, and the part of every row.
 
@@ -208,14 +207,14 @@ def audited_partitions(
     """
     parts = situation.parts(0)
     if situation.given:
-        found = [(titles, parts[number]) for number, titles in _partitions(buckets, grouping, names[:-1])]
+        found = [(titles, parts[number]) for number, titles in _partitions(buckets, groups, names[:-1])]
     else:
         found = [([f"{name} followed" for name in names], situation.winner)]
         levels = buckets(situation.taken(situation.actions))
         for j, size in enumerate(buckets.sizes):
             titles = [f"{name} followed, action[{j}] {bucket}" for name in names for bucket in buckets.names(j)]
             found.append((titles, situation.winner * size + levels[:, j]))
-        found += [(titles, parts[number]) for number, titles in _group_partitions(len(buckets.lower), grouping)]
+        found += [(titles, parts[number]) for number, titles in _group_partitions(len(buckets.lower), groups)]
     return [(titles, part.astype(np.int64)) for titles, part in found]
 
 

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from optensemble.exceptions import FileError
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write beside the target, then move into its place: a reader finds the old file or the new one, whole."""
+    """Write a file: a reader finds the old one or the new one, whole."""
+    with whole(path) as new:
+        new.write_bytes(content)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Make a new file beside the target to be written to; it takes the target's place at the end, and only then.
+
+    An error, an interrupt or a full disk leaves what was there before.
+    """
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise FileError(
             f"cannot write {path}: {error.strerror or error}. Choose a folder that can be written to."
         ) from error
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
+        yield Path(name)
+        with open(name, "rb+") as file:
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)

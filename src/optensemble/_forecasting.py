@@ -16,7 +16,8 @@ from typing import TypeVar
 import numpy as np
 
 from optensemble._folds import Fold
-from optensemble._patching import Patched, apply, learn_patch
+from optensemble._patching import MOST_STEPS, Patched, apply, learn_patch
+from optensemble._progress import Progress, Stage, Step, silent
 from optensemble._sampling import Sampling
 from optensemble._types import Floats, Indices
 from optensemble._view import View
@@ -84,6 +85,12 @@ class Learned:
     refinement: Gate
     patched: Patched
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Say by name which forecasts were not let in, and why."""
+        refined = {} if self.refinement.open else {REFINED: str(self.refinement)}
+        return refined if self.patched.log.rounds else {**refined, PATCHED: self.patched.note}
+
 
 def learn_forecasts(
     view: View,
@@ -93,10 +100,12 @@ def learn_forecasts(
     sampling: Sampling,
     parts: list[Fold],
     threads: int = 1,
+    progress: Progress = silent,
 ) -> Learned:
     """Fit every step on all rows, and judge it by what it says of rows it was not fitted on."""
     tables = _Tables(view, Design(view.features), labels, parts)
-    folded = _map(tables.fit_fold, range(len(parts)), threads)
+    with Stage(progress, "cross-fitting", len(parts)) as step:
+        folded = _map(tables.fit_fold, range(len(parts)), threads, step)
     refining, ridging = (_best_strength(folded, which) for which in (REFINED, RIDGE))
     stacked = _gather(folded, lambda fold: fold.stacked)
     refined = stacked + _gather(folded, lambda fold: fold.refinement(refining))
@@ -111,7 +120,8 @@ def learn_forecasts(
     out_of_fold[STACK] = last = stacked
     if gate.open:
         out_of_fold[REFINED] = last = refined
-    patched = learn_patch(view, last, labels, omega, buckets, sampling, parts)
+    with Stage(progress, "patching", MOST_STEPS) as step:
+        patched = learn_patch(view, last, labels, omega, buckets, sampling, parts, step)
     if patched.log.rounds:
         out_of_fold[PATCHED] = patched.predictions
     forecaster = Forecaster(
@@ -201,8 +211,21 @@ def _gather(folded: list[_Folded], say: Callable[[_Folded], Floats]) -> Floats:
     return whole
 
 
-def _map(function: Callable[[S], T], items: Iterable[S], threads: int) -> list[T]:
+def _map(function: Callable[[S], T], items: Iterable[S], threads: int, step: Step) -> list[T]:
+    """Return what the function makes of every item; each is a step, told by the thread that asks for all of them."""
     if threads == 1:
-        return [function(item) for item in items]
+        return _collect(map(function, items), step)
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, items))
+        try:
+            return _collect(pool.map(function, items), step)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # nobody waits for what has not begun
+            raise
+
+
+def _collect(results: Iterable[T], step: Step) -> list[T]:
+    collected = []
+    for result in results:
+        collected.append(result)
+        step()
+    return collected

@@ -111,20 +111,23 @@ def pack_log(log: PatchLog, arrays: Arrays, key: str) -> dict[str, Any]:
     arrays[f"{key}/length"] = np.array([len(patch.cells) for _, patch in patches], dtype=np.int64)
     arrays[f"{key}/cells"] = np.concatenate([np.zeros(0, np.int64), *(patch.cells for _, patch in patches)])
     arrays[f"{key}/delta"] = np.concatenate([np.zeros((0, d)), *(patch.delta for _, patch in patches)])
+    arrays[f"{key}/rows"] = np.concatenate([np.zeros(0, np.int64), *(patch.rows for _, patch in patches)])
     events = [[event.turn, list(event.partitions)] for event in log.layout.events]
     layout = {"sizes": list(log.layout.sizes), "events": events, "groups": list(log.layout.groups)}
     return {"rounds": len(log.rounds), "layout": layout}
 
 
 def unpack_log(saved: dict[str, Any], arrays: Arrays, key: str) -> PatchLog:
-    """Return the log that was packed."""
+    """Return the log that was packed; of a file without the cells' numbers of rows these are -1."""
     sizes, events, groups = (saved["layout"][name] for name in ("sizes", "events", "groups"))
     layout = Layout(tuple(sizes), tuple(Event(turn, tuple(parts)) for turn, parts in events), tuple(groups))
     rounds: list[list[Patch]] = [[] for _ in range(saved["rounds"])]
-    ends = np.cumsum(arrays[f"{key}/length"])
-    cells, delta = np.split(arrays[f"{key}/cells"], ends)[:-1], np.split(arrays[f"{key}/delta"], ends)[:-1]
-    for i, number in enumerate(arrays[f"{key}/round"]):
-        rounds[number].append(Patch(int(arrays[f"{key}/member"][i]), cells[i], delta[i]))
+    ends, cells = np.cumsum(arrays[f"{key}/length"]), arrays[f"{key}/cells"]
+    counts = arrays.get(f"{key}/rows", np.full_like(cells, -1))
+    laid = [np.split(each, ends)[:-1] for each in (cells, arrays[f"{key}/delta"], counts)]
+    parts = zip(arrays[f"{key}/round"], arrays[f"{key}/member"].tolist(), *laid, strict=True)
+    for number, member, *patch in parts:
+        rounds[number].append(Patch(member, *patch))
     return PatchLog(layout, [tuple(patches) for patches in rounds])
 
 

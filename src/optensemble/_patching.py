@@ -1,7 +1,7 @@
 """The multicalibration patch: a joint ridge on the paper's cells, which comes in only if it pays out of fold.
 
-The cells are those of Algorithm 3 on the forecast's own level sets and every member's, and Algorithm 2's winner sets.
-The tables of folds add up: what the other folds teach is the whole table minus one's own.
+The cells are those of Algorithm 3 on the forecast's own level sets and every member's, Algorithm 2's winner sets, and
+the user's subgroups. The tables of folds add up: what the other folds teach is the whole table minus one's own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 from optensemble import events
 from optensemble._folds import Fold
+from optensemble._progress import Step, silent
 from optensemble._sampling import Sampling
 from optensemble._types import Floats, Indices
 from optensemble._view import View
@@ -32,6 +33,8 @@ MOST_ROUNDS = 2
 STRENGTHS = (1000.0, 100.0, 10.0)
 """Pseudo-rows of zero residual in every cell, to choose from."""
 
+MOST_STEPS = (1 + MOST_ROUNDS) * len(STRENGTHS)
+
 _CHUNK = 4096  # rows
 
 
@@ -40,18 +43,31 @@ class Patched:
     """What came of it: the corrections, the out-of-fold predictions with them, and why it stopped.
 
     ``cells`` are the cells of the last situation; ``occupied`` of them have rows, ``thin`` too few;
-    ``kept`` are those with enough, without the ``cut`` that are too many.
+    ``kept`` are those with enough, without the ``cut`` that are too many. The last are those of so many ``columns`` of
+    subgroups.
     """
 
     log: PatchLog
     predictions: Floats
     cells: Cells
     kept: Indices
+    columns: int = 0
     occupied: int = 0
     thin: int = 0
     cut: int = 0
     gates: list[Gate] = field(default_factory=list)
     note: str = ""
+
+    @property
+    def subgroups(self) -> Indices:
+        """The kept cells that are subgroups of the user's."""
+        return self.kept[self.kept >= self.first_subgroup]
+
+    @property
+    def first_subgroup(self) -> int:
+        """The number of the first cell that is a subgroup."""
+        layout = self.cells.layout
+        return int(layout.offsets[len(layout.events) - self.columns])
 
     @property
     def notes(self) -> list[str]:
@@ -66,21 +82,20 @@ class Patched:
 
 
 def situate(view: View, predictions: Floats, omega: Solver, buckets: Buckets) -> Situation:
-    """Return what a forecast induces beside the members; who of the models promises most is a group of its own."""
+    """Return what a forecast induces beside the members; who promises most is a group, as the user's subgroups are."""
     room = np.empty((1, *predictions.shape))
     return Situation(
         predictions[None].copy(),
         omega,
         buckets,
         actions=np.concatenate([view.actions, room]),
-        groups=view.winners[None] if view.models > 1 else None,
+        groups=view.groups,
     )
 
 
 def make_layout(view: View, buckets: Buckets) -> events.Layout:
-    """Return the cells: own level sets, every member's level sets, winner sets."""
-    winners = (view.models + 1,) if view.models > 1 else ()
-    return events.black_box(buckets, len(view.actions), winners)
+    """Return the cells: own level sets, every member's level sets, winner sets, subgroups."""
+    return events.black_box(buckets, len(view.actions), view.group_sizes)
 
 
 def apply(log: PatchLog, view: View, predictions: Floats, omega: Solver, buckets: Buckets) -> Floats:
@@ -98,23 +113,32 @@ def learn_patch(
     buckets: Buckets,
     sampling: Sampling,
     parts: list[Fold],
+    step: Step = silent,
 ) -> Patched:
-    """Correct out-of-fold predictions as long as that lowers their out-of-fold loss, at most twice."""
+    """Correct out-of-fold predictions as long as that lowers their out-of-fold loss, at most twice.
+
+    Subgroups are corrected by themselves first: beside hundreds of level sets, which ask for a strong ridge, they would
+    hardly be. At most :data:`MOST_STEPS` are told by ``step``.
+    """
     layout = make_layout(view, buckets)
-    situation = situate(view, predictions, omega, buckets)
-    state = _look(Patched(PatchLog(layout), predictions, situation.cells(0, layout), np.empty(0, np.int64)))
-    while len(state.log.rounds) < MOST_ROUNDS and len(state.kept):
-        table = Table(state.cells, state.kept, labels - state.predictions, parts)
-        strength, corrected = _best(table, labels, state.predictions, parts)
+    cells, none = situate(view, predictions, omega, buckets).cells(0, layout), np.empty(0, np.int64)
+    state = _look(Patched(PatchLog(layout), predictions, cells, none, len(view.titles)))
+    for alone in (True, *[False] * MOST_ROUNDS):
+        kept = state.subgroups if alone else state.kept
+        if not len(kept):
+            continue
+        table = Table(state.cells, kept, labels - state.predictions, parts)
+        strength, corrected = _best(table, labels, state.predictions, parts, step)
         gate = judge(squared_loss(labels, state.predictions), squared_loss(labels, corrected), sampling)
         state.gates.append(gate)
-        if not gate.open:
+        if gate.open:
+            state.log.rounds.append((Patch(0, kept, table.solve(strength), table.counts),))
+            situation = situate(view, corrected, omega, buckets)
+            state.predictions, state.cells = corrected, situation.cells(0, layout)
+            _look(state)
+        elif not alone:
             state.note = str(gate)
             break
-        state.log.rounds.append((Patch(0, state.kept, table.solve(strength)),))
-        situation = situate(view, corrected, omega, buckets)
-        state.predictions, state.cells = corrected, situation.cells(0, layout)
-        _look(state)
     return state
 
 
@@ -122,7 +146,8 @@ def _look(state: Patched) -> Patched:
     """Find the cells with enough rows; say what is left out."""
     counts = np.concatenate([_counts(state.cells, event) for event in range(len(state.cells.layout.events))])
     enough = np.flatnonzero(counts >= MIN_CELL)
-    most = enough[np.argsort(-counts[enough], kind="stable")[:MOST_CELLS]]
+    asked_for = enough >= state.first_subgroup
+    most = enough[np.lexsort((-counts[enough], ~asked_for))[:MOST_CELLS]]
     state.kept, state.occupied = np.sort(most), int((counts > 0).sum())
     state.thin, state.cut = state.occupied - len(enough), len(enough) - len(most)
     if not len(enough):
@@ -146,6 +171,11 @@ class Table:
 
         self._shared = [overlaps(part) for part in self.onto]
         self._all_shared = np.sum(self._shared, axis=0)
+
+    @property
+    def counts(self) -> Indices:
+        """How many rows each cell has."""
+        return np.diag(self._all_shared).astype(np.int64)
 
     def solve(self, strength: float, left_out: int | None = None) -> Floats:
         """Return the correction of each cell that all folds teach, or all but one."""
@@ -183,7 +213,7 @@ def _corrected(table: Table, predictions: Floats, parts: list[Fold], correction:
     return corrected
 
 
-def _best(table: Table, labels: Floats, predictions: Floats, parts: list[Fold]) -> tuple[float, Floats]:
+def _best(table: Table, labels: Floats, predictions: Floats, parts: list[Fold], step: Step) -> tuple[float, Floats]:
     """Return the strength of the lowest out-of-fold loss, and the predictions corrected with it.
 
     The strongest comes first. Once the loss no longer falls, a weaker one, which corrects more, will not help either.
@@ -191,6 +221,7 @@ def _best(table: Table, labels: Floats, predictions: Floats, parts: list[Fold]) 
     best, lowest = (STRENGTHS[0], predictions), float(squared_loss(labels, predictions).mean())
     for strength in STRENGTHS:
         corrected = _corrected(table, predictions, parts, partial(table.solve, strength))
+        step()
         loss = float(squared_loss(labels, corrected).mean())
         if loss >= lowest:
             break

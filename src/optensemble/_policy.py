@@ -5,12 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.base import BaseEstimator
 
 from optensemble._types import Floats, Indices
 from optensemble.exceptions import NotFittedError
+
+if TYPE_CHECKING:
+    from optensemble._assessments import Assessments
+    from optensemble._promise import Promise
 
 
 @dataclass(frozen=True)
@@ -23,24 +27,40 @@ class Answer:
         What to do, of shape (n, d).
     promised
         The payoff it expects of that, per row.
+    low, high
+        Limits that a row's own payoff keeps within 95 times out of 100; infinite where no record says so.
     chosen
         Whom it follows, as an index into ``names_``.
     predictions
         The coefficients behind the decision, of shape (n, d).
+    assessed
+        What it took each row for before its record corrected that: what a promise of their mean is made of.
     """
 
     actions: Floats
     promised: Floats
+    low: Floats
+    high: Floats
     chosen: Indices
     predictions: Floats
+    assessed: Floats
 
 
 class Policy(BaseEstimator, ABC):
-    """The common ground of all ensembles; not to be used itself."""
+    """The common ground of all ensembles; not to be used itself.
+
+    ``table_`` says which columns of a table play which part, if it was fitted by a job file.
+    """
+
+    table_: dict[str, Any] | None = None
 
     @abstractmethod
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
+
+    @abstractmethod
+    def promise_of(self, assessed: Assessments) -> Promise:
+        """Promise the average payoff over rows of which only a summary of their assessments is at hand."""
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
@@ -68,6 +88,20 @@ class Policy(BaseEstimator, ABC):
 
         self._require_fitted()
         save(self, path)
+
+    def _repr_html_inner(self) -> str:
+        """Return what a notebook shows: what came of the fit, or scikit-learn's diagram while there was none."""
+        if not self.__sklearn_is_fitted__():
+            diagram: str = super()._repr_html_inner()
+            return diagram
+        from optensemble.report.notebook import show_ensemble
+
+        return show_ensemble(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        # scikit-learn leaves HTML out where its setting display="text" says so
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -13,6 +13,7 @@ from html import escape
 import numpy as np
 from scipy.stats import t as student
 
+from optensemble._assessments import Assessments
 from optensemble._figures import figures
 from optensemble._types import Floats, Indices
 from optensemble.planning import LEARNING
@@ -122,10 +123,24 @@ class Record:
         """Return for each row the payoff that can be believed, at the level of the last rows if that has a trend."""
         return self.level + self.trend[0] * len(self.residual) / 2 + self.slope * (assessed - self.centre)
 
-    def promise(self, assessed: Floats) -> Promise:
+    def limits(self, assessed: Floats) -> tuple[Floats, Floats]:
+        """Return for each row the limits that its own payoff keeps within 95 times out of 100.
+
+        They are quantiles of what self-assessments missed out of fold (conformal prediction): nothing is taken to be
+        normal. They hold on average over rows, not for every kind of row.
+        """
+        believed, n = self.correct(assessed), len(self.residual)
+        missed = np.sort(self.residual - self.trend[0] * (np.arange(n) - (n - 1) / 2))
+        outside = int((n + 1) * (1 - LEVEL) / 2)  # so many may be missed on either side
+        if not outside:
+            return np.full_like(believed, -np.inf), np.full_like(believed, np.inf)
+        return believed + missed[outside - 1], believed + missed[n - outside]
+
+    def promise(self, rows: Floats | Assessments) -> Promise:
         """Promise the average payoff over new rows, with an interval for what will be realised on them."""
-        drift, doubt = self._drift(len(assessed))
-        mean = float(self.correct(assessed).mean()) + drift / 2
+        assessed = _summary(rows)
+        drift, doubt = self._drift(assessed.count)
+        mean = float(self.correct(np.array(assessed.mean))) + drift / 2
         half = float(np.hypot(self.half_width(assessed), doubt)) + abs(drift) / 2  # it may go on, or stop
         low, high = mean - half, mean + half
         strange = self._strangeness(assessed)
@@ -137,7 +152,7 @@ class Record:
             mean=mean,
             low=low,
             high=high,
-            rows=len(assessed),
+            rows=assessed.count,
             rely_on=low if self.sign > 0 else high,
             unlike=bool(strange),
             time_ordered=self.time_ordered,
@@ -150,10 +165,11 @@ class Record:
         ahead = (len(self.residual) + m) / 2  # from the middle of one stretch of rows to the middle of the other
         return slope * m / 2, float(student.ppf((1 + LEVEL) / 2, BLOCKS - 2)) * error * ahead
 
-    def half_width(self, assessed: Floats) -> float:
+    def half_width(self, rows: Floats | Assessments) -> float:
         """Return half the width of the interval for the average over these rows."""
-        n, m = len(self.realised), len(assessed)
-        noise, away = self.noise, float(assessed.mean()) - self.centre
+        assessed = _summary(rows)
+        n, m = len(self.realised), assessed.count
+        noise, away = self.noise, assessed.mean - self.centre
         leverage = away**2 / self.spread if self.spread > 0 else 0.0
         # rows of a block or cluster go together; fewer new rows than that cannot
         together = noise * (self.design_effect * (1 / n + leverage) + min(self.design_effect, m) / m)
@@ -271,24 +287,28 @@ class Record:
         """Return the quantile of Student's t that goes with how the variance was measured."""
         return t_quantile(len(self.residual) - 1, self.time_ordered, self.clusters)
 
-    def _strangeness(self, assessed: Floats) -> str:
+    def _strangeness(self, assessed: Assessments) -> str:
         """Say in what rows differ from the fitted ones, as far as their self-assessments show; empty if in nothing."""
-        n, m, spread = len(self.assessed), len(assessed), float(self.assessed.std())
+        n, m, spread = len(self.assessed), assessed.count, float(self.assessed.std())
         if spread == 0:
             return ""
-        away = abs(float(assessed.mean()) - self.centre) / spread
+        away = abs(assessed.mean - self.centre) / spread
         if away > SHIFT and away > 5 * np.sqrt(1 / n + 1 / m):
             return f"on average {away:.1f} of their standard deviations away"
-        beyond = np.abs(assessed - self.centre).max() / np.abs(self.assessed - self.centre).max()
+        beyond = assessed.beyond(self.centre) / np.abs(self.assessed - self.centre).max()
         if beyond > 3:
             return f"some of them {beyond:.0f} times as far out as any of those"
         if m >= _ENOUGH_FOR_SPREAD and self._widening(assessed) > UNLIKE:
             return f"{self._widening(assessed):.1f} times as spread out"
         return ""
 
-    def _widening(self, assessed: Floats) -> float:
+    def _widening(self, assessed: Assessments) -> float:
         fitted = float(self.assessed.std())
-        return float(assessed.std()) / fitted if fitted > 0 and len(assessed) > 1 else 1.0
+        return assessed.deviation / fitted if fitted > 0 and assessed.count > 1 else 1.0
+
+
+def _summary(rows: Floats | Assessments) -> Assessments:
+    return rows if isinstance(rows, Assessments) else Assessments.of(rows)
 
 
 def cluster_effect(centred: Floats, clusters: Indices, variance: float) -> float:

@@ -26,7 +26,10 @@ _AT_ONCE = 1 << 24
 
 
 class Diary(NamedTuple):
-    """What each round of a call found and did: a line each; the patched cells of all rounds follow one another."""
+    """What each round of a call found and did: a line each; the patched cells of all rounds follow one another.
+
+    ``counts`` are the rows of these cells.
+    """
 
     entries: Floats
     made: Indices
@@ -34,12 +37,12 @@ class Diary(NamedTuple):
     length: Indices
     cells: Indices
     delta: Floats
+    counts: Indices
 
     def first(self, most: int) -> Diary:
         """Return the same diary with at most so many lines."""
-        return Diary(
-            *(self.entries[:most], self.made[:most], self.drop[:most], self.length[:most]), self.cells, self.delta
-        )
+        lines = (self.entries[:most], self.made[:most], self.drop[:most], self.length[:most])
+        return Diary(*lines, self.cells, self.delta, self.counts)
 
 
 def new_diary(layout: Layout, columns: int, d: int) -> Diary:
@@ -53,6 +56,7 @@ def new_diary(layout: Layout, columns: int, d: int) -> Diary:
         length=np.empty(_ROUNDS, dtype=np.int64),
         cells=np.empty(room, dtype=np.int64),
         delta=np.empty((room, d)),
+        counts=np.empty(room, dtype=np.int64),
     )
 
 
@@ -245,7 +249,7 @@ def write_down(diary, number, written, counts, sums, first, n, alpha, min_cell):
             diary.delta[written + length, j] = delta
             drop += counts[cell] * delta**2
             violation = max(violation, abs(sums[cell, j]) / n)
-        diary.cells[written + length] = first + cell
+        diary.cells[written + length], diary.counts[written + length] = first + cell, counts[cell]
         worst, made, length = max(worst, violation), made + (violation > alpha), length + 1
     diary.made[number], diary.drop[number], diary.length[number] = made, drop / n, length
     return worst, length

@@ -1,8 +1,7 @@
-"""An audit in words: the sentence above it, as text and as HTML."""
+"""An audit in words: the sentence above it, and what else stands out."""
 
 from __future__ import annotations
 
-from html import escape
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,6 @@ from optensemble._observed import SEEN
 
 if TYPE_CHECKING:
     from optensemble.audit import Audit
-
-_SHOWN = 10
 
 
 def sentence(summary: pd.DataFrame, sign: float) -> str:
@@ -28,7 +25,7 @@ def sentence(summary: pd.DataFrame, sign: float) -> str:
     between = f" ({limits[0]} to {limits[1]})" if limits else "" if limited else " without limits"
     doubt = "" if isnan(row["half_width"]) else f" ± {half}"
     promised, earned = ("promised", "earned") if sign > 0 else ("promised a cost of", "came to")
-    said = f"{promised} {promise}{between}, {earned} {realised}{doubt} {_on_rows(row)}: {_outcome(row, sign)}"
+    said = f"{promised} {promise}{between}, {earned} {realised}{doubt} {_on_rows(row)}: {outcome(row, sign)}"
     return said + _boast(row)
 
 
@@ -37,7 +34,8 @@ def _on_rows(row: Any) -> str:
     return f"on {rows}" + (f", of which {row['seen']:,} were fitted on" if row["seen"] else "")
 
 
-def _outcome(row: Any, sign: float) -> str:
+def outcome(row: Any, sign: float) -> str:
+    """Say in a few words whether the promise was kept; ``row`` is that of the summary."""
     if row["seen"] > SEEN * row["rows"]:
         return "this proves nothing"
     if row["kept"] is None:
@@ -78,24 +76,3 @@ def _cells(audit: Audit) -> str:
     where = f"{worst['cell']}, coordinate {worst['coordinate']}, by {worst['bias']:.3g}".replace("-", "−")
     are = "is" if audit.biased == 1 else "are"
     return f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate {are} biased, the worst: {where}{thin}"
-
-
-def as_html(audit: Audit) -> str:
-    """Return the verdict and the head of every table."""
-    tables = {
-        "By choice": audit.by_choice,
-        "Against rivals (a gain is for the better)": audit.lift,
-        f"Worst cells ({_cells(audit)})": audit.cells,
-        "Swaps that would have gained": audit.swap[audit.swap["gain"] > 0].sort_values("gain", ascending=False),
-        "Against the best rival on each cell": audit.conditional,
-    }
-    shown = [f"<h4>{escape(title)}</h4>\n{_table(table)}" for title, table in tables.items() if len(table)]
-    return "\n".join([f"<div><p><strong>{escape(audit.verdict)}</strong></p>", *shown, "</div>"])
-
-
-def _table(table: pd.DataFrame) -> str:
-    return str(
-        table.head(_SHOWN).to_html(
-            index=False, escape=True, border=0, justify="left", na_rep="", float_format="{:.4g}".format
-        )
-    )

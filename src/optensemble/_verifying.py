@@ -14,7 +14,7 @@ from optensemble._deciding import Decided, last_of
 from optensemble._forecasting import Learned
 from optensemble._intervals import Family, Means
 from optensemble._league import Candidate
-from optensemble._patching import one_hot
+from optensemble._patching import Patched, one_hot
 from optensemble._sampling import Sampling
 from optensemble._types import Floats, Indices
 from optensemble._view import View
@@ -40,14 +40,15 @@ def verify(
 
     If the patch came in, bounds rest on how consistent the patched forecast is: the upper limit of its worst violation
     on the cells it was patched on. Otherwise there is none. Out of fold nothing is guaranteed; everything is observed.
+    How consistent it is on the user's subgroups is told whether the patch came in or not.
     """
-    forecast = learned.out_of_fold[last_of(learned.out_of_fold)]
+    patched, forecast = learned.patched, learned.out_of_fold[last_of(learned.out_of_fold)]
     rows, alpha = [], np.inf
-    if learned.patched.log.rounds and len(learned.patched.kept):
-        onto = one_hot(learned.patched.cells, learned.patched.kept)
-        worst, low, alpha = worst_violation(onto, labels - forecast, sampling)
-        title = f"worst Pr[C]·|E[y − h | C]| of {onto.shape[1]:,} cells"
-        rows.append(("Definition 1", title, np.inf, worst, low, alpha))
+    if patched.log.rounds and len(patched.kept):
+        rows.append(_consistency(patched, patched.kept, "cells", labels - forecast, sampling))
+        alpha = rows[-1][-1]
+    if len(patched.subgroups):
+        rows.append(_consistency(patched, patched.subgroups, "subgroups", labels - forecast, sampling))
     setting = (alpha, 1 / buckets.count, omega.span, float(np.abs(labels).max()), float(np.abs(forecast).max()))
     gap = _interval(sign * (own.assessed - own.realised), sampling)
     title = f"promised − realised of {own.name}"
@@ -59,6 +60,13 @@ def verify(
     table = pd.DataFrame(rows, columns=["lemma", "quantity", "bound", "observed", "low", "high"])
     size = table["observed"].where(table["lemma"] != "Corollary 1", table["observed"].abs())
     return table.assign(holds=size <= table["bound"], guaranteed=False)
+
+
+def _consistency(
+    patched: Patched, kept: Indices, what: str, residual: Floats, sampling: Sampling
+) -> tuple[str, str, float, float, float, float]:
+    title = f"worst Pr[C]·|E[y − h | C]| of {len(kept):,} {what}"
+    return ("Definition 1", title, np.inf, *worst_violation(one_hot(patched.cells, kept), residual, sampling))
 
 
 def _interval(values: Floats, sampling: Sampling) -> tuple[float, float, float]:
@@ -106,16 +114,22 @@ def _cell_means(onto: csr_array, residual: Floats, units: Indices) -> Means:
 def level_sets(
     view: View, decided: Decided, buckets: Buckets, names: list[str], members: list[str]
 ) -> list[tuple[list[str], Indices]]:
-    """Return the cells an audit looks at: who was followed, own level sets and, unless too many, every member's."""
-    found = [([f"followed {name}" for name in names], decided.chosen)]
+    """Return the cells an audit looks at.
+
+    Who was followed, the user's subgroups, own level sets and, unless they are too many, every member's.
+    """
+    found = [([f"{name} followed" for name in names], decided.chosen)]
+    if view.subgroups is not None:
+        subgroups = zip(view.titles, view.subgroups.astype(np.int64), strict=True)
+        found += [(list(titles), part) for titles, part in subgroups]
     found += _partitions(decided.actions, buckets, "own action")
     if view.actions.shape[0] * view.actions.shape[2] <= _MOST_PARTITIONS:
         for name, actions in zip(members, view.actions, strict=True):
-            found += _partitions(actions, buckets, f"action of {name}")
+            found += _partitions(actions, buckets, "action", f" of {name}")
     return found
 
 
-def _partitions(actions: Floats, buckets: Buckets, whose: str) -> Iterator[tuple[list[str], Any]]:
+def _partitions(actions: Floats, buckets: Buckets, what: str, whose: str = "") -> Iterator[tuple[list[str], Any]]:
     levels = buckets(np.ascontiguousarray(actions)).astype(np.int64)
     for j in range(levels.shape[1]):
-        yield [f"{whose}[{j}] {bucket}" for bucket in buckets.names(j)], levels[:, j]
+        yield [f"{what}[{j}]{whose} {bucket}" for bucket in buckets.names(j)], levels[:, j]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._exact import row_dots
+from optensemble._subgroups import Titles
 from optensemble._types import Floats
 from optensemble.situation import TIE
 
@@ -26,11 +27,15 @@ class View:
         Of all members, models first, of shape (members, n, d).
     scale
         The labels' standard deviations on the rows fitted on: what the unit of an action is worth as a feature.
+    subgroups, titles
+        The part of every row in every column of the user's subgroups, of shape (columns, n), and the parts' names.
     """
 
     predictions: Floats
     actions: Floats
     scale: Floats
+    subgroups: npt.NDArray[np.int32] | None = None
+    titles: Titles = ()
 
     @property
     def models(self) -> int:
@@ -63,6 +68,19 @@ class View:
         return np.asarray((assessed >= best - TIE * np.abs(best)).argmax(axis=0), dtype=np.int32)
 
     @property
+    def groups(self) -> npt.NDArray[np.int32] | None:
+        """Return the parts of all groups: of several models who promises most, and the user's; (columns, n)."""
+        winners = [self.winners[None]] if self.models > 1 else []
+        found = winners if self.subgroups is None else [*winners, self.subgroups]
+        return np.concatenate(found) if found else None
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """How many parts these have; the last is for values that no fitting row has."""
+        winners = (self.models + 1,) if self.models > 1 else ()
+        return (*winners, *map(len, self.titles))
+
+    @property
     def said(self) -> list[Floats]:
         """Return the members' own words: predictions of models, actions of policies."""
         return [*self.predictions, *self.actions[self.models :]]
@@ -73,4 +91,7 @@ class View:
         if len(views) == 1:
             return views[0]
         predictions = np.concatenate([view.predictions for view in views], axis=1)
-        return cls(predictions, np.concatenate([view.actions for view in views], axis=1), views[0].scale)
+        actions = np.concatenate([view.actions for view in views], axis=1)
+        found = [view.subgroups for view in views if view.subgroups is not None]
+        subgroups = np.concatenate(found, axis=1) if found else None
+        return cls(predictions, actions, views[0].scale, subgroups, views[0].titles)

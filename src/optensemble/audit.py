@@ -26,7 +26,7 @@ from optensemble._audit_tables import (
 from optensemble._intervals import Family, dependence
 from optensemble._observed import SEEN, Observed
 from optensemble._types import Floats
-from optensemble._verdict import as_html, as_text, sentence
+from optensemble._verdict import as_text, sentence
 from optensemble.exceptions import InputError
 
 __all__ = ["Audit", "Observed", "audit", "fingerprints"]
@@ -113,7 +113,9 @@ class Audit:
         return f"Audit({self.verdict!r})"
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        from optensemble.report.notebook import show_audit
+
+        return show_audit(self)
 
 
 def audit(observed: Observed, random_state: int = 0) -> Audit:

@@ -220,7 +220,7 @@ class BlackBoxEnsemble(Ensemble):
     def _tabulate(self, situation: Situation, labels: Floats, setting: Setting) -> None:
         evidence = (situation, labels, setting, self.terms_.sign, self.names_)
         self.conditional_ = conditional_utility(
-            *evidence, self.terms_.buckets, self.grouping_, conditional=self.conditional
+            *evidence, self.terms_.buckets, self._group_titles, conditional=self.conditional
         )
         self.guarantees_ = black_box_table(*evidence, self.conditional_)
 

@@ -35,11 +35,15 @@ _SLICE = 10_000  # patches between two looks at the keyboard
 
 @dataclass(frozen=True)
 class Patch:
-    """Add ``delta[c]`` to the predictions of ``member`` on every row of cell ``cells[c]``; cells ascend."""
+    """Add ``delta[c]`` to the predictions of ``member`` on every row of cell ``cells[c]``; cells ascend.
+
+    ``rows[c]`` is how many fitting rows the cell had when that was learned; -1 where it is not known.
+    """
 
     member: int
     cells: Indices
     delta: Floats
+    rows: Indices
 
 
 @dataclass(frozen=True)
@@ -348,7 +352,7 @@ def _whole_rounds(
             if violation > alpha:
                 correction = solve(cells, residual, tables)
                 patched = np.flatnonzero(correction.delta.any(axis=1))
-                patches.append(Patch(member, patched, correction.delta[patched]))
+                patches.append(Patch(member, patched, correction.delta[patched], tables.counts[patched]))
                 made[member], drop = correction.patches, drop + correction.drop
         if not patches:
             return None
@@ -411,11 +415,13 @@ class _RoundRobin:
         diary, before = self._diary, int(self._diary.length[:start].sum())
         after = before + int(diary.length[start:stop].sum())
         cells, delta = diary.cells[before:after].copy(), diary.delta[before:after].copy()
+        counts = diary.counts[before:after].copy()
         members = self._cycle[np.arange(self._began + start, self._began + stop) % len(self._cycle), 0]
         patches, begin = list[tuple[Patch, ...]](), 0
         for member, length in zip(members.tolist(), diary.length[start:stop].tolist(), strict=True):
             end = begin + length
-            patches.append((Patch(member, cells[begin:end], delta[begin:end]),) if length else ())
+            here = slice(begin, end)
+            patches.append((Patch(member, cells[here], delta[here], counts[here]),) if length else ())
             begin = end
         made = np.zeros(len(self._situation.predictions), dtype=np.int64)
         np.add.at(made, members, diary.made[start:stop])

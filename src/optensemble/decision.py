@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,25 +11,37 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from optensemble._deciding import Decided, Decider, Learning, last_of, learn_decider, play
+from optensemble._asking import ask_members
+from optensemble._assessments import Assessments
+from optensemble._deciding import (
+    Decided,
+    Decider,
+    Learning,
+    beyond_members,
+    last_of,
+    learn_decider,
+    members_assessed,
+    play,
+    title_all,
+)
 from optensemble._exact import row_dots
+from optensemble._explain_kinds import explain_decision
 from optensemble._figures import figures
 from optensemble._folds import Fold, fold_numbers
 from optensemble._forecasting import FORECASTS, PATCHED, REFINED, Learned, learn_forecasts
 from optensemble._given import as_member_list, group_labels, is_rule, number_repeats, require_enough, require_size
 from optensemble._league import ENSEMBLE_NAME, finding, league_curse, make_leaderboard
 from optensemble._policy import Answer, Policy
+from optensemble._progress import Progress, Stage, Step, as_progress, silent
 from optensemble._promise import Promise, Record
 from optensemble._sampling import Sampling
+from optensemble._subgroups import Subgroups
 from optensemble._threads import one_blas_thread, thread_count
 from optensemble._types import Floats
 from optensemble._validation import (
-    as_actions,
     as_flag,
     as_labels,
     as_members,
-    as_predictions,
-    ask,
     number_labels,
     require_choice,
     require_number,
@@ -42,6 +55,7 @@ from optensemble._view import View
 from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints, marks
 from optensemble.events import Buckets
 from optensemble.exceptions import InputError, RefitWarning
+from optensemble.explaining import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet, require_set
 
 _BUCKETS = 10
@@ -73,6 +87,10 @@ class DecisionEnsemble(Policy):
         The set Ω that actions are constrained to.
     sense
         ``"max"`` for payoffs, ``"min"`` for costs; everything is reported in the user's units and sense.
+    subgroups
+        A column of X, a list of columns, or a callable of X, if forecasts are to be unbiased on rows of each of its
+        values too (a region, a weekday). The patch corrects values of at least 50 rows if that lowers the
+        out-of-fold loss, and an audit looks at each. Values that no fitting row has are taken as they come.
 
     Attributes
     ----------
@@ -132,17 +150,24 @@ class DecisionEnsemble(Policy):
     _sense: str
     _sign: float
     _seed: int | None
+    _subgroups: Subgroups | None
     _groups: list[Any] | None
     _rows: list[tuple[Any, Floats, Any]]
     _later: list[tuple[Any, Floats, Any]]
 
     def __init__(
-        self, models: Any = None, policies: Any = None, feasible: FeasibleSet | None = None, sense: str = "max"
+        self,
+        models: Any = None,
+        policies: Any = None,
+        feasible: FeasibleSet | None = None,
+        sense: str = "max",
+        subgroups: Any = None,
     ) -> None:
         self.models = models
         self.policies = policies
         self.feasible = feasible
         self.sense = sense
+        self.subgroups = subgroups
 
     def fit(
         self,
@@ -153,6 +178,7 @@ class DecisionEnsemble(Policy):
         groups: Any = None,
         random_state: int | None = None,
         n_jobs: int | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn to decide from rows that the members were not trained on.
 
@@ -166,13 +192,16 @@ class DecisionEnsemble(Policy):
             Whether the rows are in time order. Then folds are contiguous, gates stricter and intervals wider.
         groups
             A label for every row, a column of X, or a callable of X, if rows of the same label belong together (a
-            customer, a day): they stay in one fold, and intervals allow for it.
+            customer, a day): they stay in one fold, and intervals allow for it. (Not to be mistaken for ``subgroups``.)
         random_state
             Seeds how rows are shuffled into folds; the same seed gives the same bits, and None is a seed too.
         n_jobs
             How many threads share the folds; -1 is all. The result does not depend on it.
+        progress
+            Called as ``progress(stage, share)`` as work goes on: asking members, cross-fitting, patching, choosing,
+            verifying; the share of a stage ends with 1. What it raises ends the fit, and the ensemble is as it was.
         """
-        return self._fit_rows([(X, Y, groups)], time_ordered, random_state, n_jobs)
+        return self._fit_rows([(X, Y, groups)], time_ordered, random_state, n_jobs, progress)
 
     def extend(
         self,
@@ -184,6 +213,7 @@ class DecisionEnsemble(Policy):
         groups: Any = None,
         random_state: int | None = None,
         n_jobs: int | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Fit again with further members, further rows, or both, and with all rows that :meth:`update` was given.
 
@@ -211,7 +241,7 @@ class DecisionEnsemble(Policy):
         rows = [*self._rows, *self._later]
         rows += [] if X is None else [(X, Y, self._same_groups(groups))]
         seed = self._seed if random_state is None else random_state
-        wider._fit_rows(rows, self.time_ordered_, seed, n_jobs)
+        wider._fit_rows(rows, self.time_ordered_, seed, n_jobs, progress)
         self.__dict__.update(wider.__dict__)
         return self
 
@@ -233,7 +263,8 @@ class DecisionEnsemble(Policy):
         assessed, realised = self._sign * decided.assessed, self._sign * row_dots(decided.actions, labels)
         promised = self.record_.promise(assessed)
         self.record_ = self.record_.extend(assessed, realised, clusters)
-        self.advantage_ = self.advantage_.extend(*self._beyond_members(view, decided, labels), clusters)
+        ahead, gained = beyond_members(view, decided, labels)
+        self.advantage_ = self.advantage_.extend(self._sign * ahead, self._sign * gained, clusters)
         if len(self.fingerprints_):
             self.fingerprints_ = np.concatenate([self.fingerprints_, found])
         self.n_updated_ += len(labels)
@@ -246,12 +277,23 @@ class DecisionEnsemble(Policy):
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
         decided = self._decide(self._view(X))
+        assessed = self._sign * decided.assessed
+        low, high = self.record_.limits(assessed)
         return Answer(
             actions=np.array(decided.actions),
-            promised=self.record_.correct(self._sign * decided.assessed),
+            promised=self.record_.correct(assessed),
+            low=low,
+            high=high,
             chosen=decided.chosen,
             predictions=self._sign * decided.forecast,
+            assessed=assessed,
         )
+
+    def promise_of(self, assessed: Assessments) -> Promise:
+        """Promise the average payoff over rows of which only a summary of their assessments is at hand."""
+        self._require_fitted()
+        require_rows(assessed.count, 1)
+        return self.record_.promise(assessed)
 
     def promise(self, X: Any) -> Promise:
         """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them."""
@@ -259,8 +301,27 @@ class DecisionEnsemble(Policy):
         require_rows(view.count, 1)
         decided = self._decide(view)
         promise = self.record_.promise(self._sign * decided.assessed)
-        assessed = self._sign * (decided.assessed - self._members_assessed(view, decided))
+        assessed = self._sign * (decided.assessed - members_assessed(view, decided))
         return replace(promise, advantage=self.advantage_.promise(assessed))
+
+    def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
+        """Say why a row of X is decided as it is: who is followed, what else could be done, what moved the prediction.
+
+        Parameters
+        ----------
+        X
+            A batch of rows, of which one is explained.
+        row
+            Which, counted from 0.
+        coordinates
+            Names of the coordinates of an action, for tables and words; by default they are numbered.
+        """
+        self._require_fitted()
+        row, named = as_row(row, row_count(X)), as_coordinates(coordinates, self._set.dimension)
+        terms, why = (self._set, self._buckets, self.names_, self.record_), self.leaderboard_["why"]
+        always = why[self.leaderboard_["chosen"]].item()
+        with one_blas_thread():
+            return explain_decision(self.decider_, self._view(X), *terms, row=row, coordinates=named, always=always)
 
     def score(self, X: Any, Y: Any) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
@@ -303,22 +364,31 @@ class DecisionEnsemble(Policy):
     # Fitting
 
     def _fit_rows(
-        self, rows: list[tuple[Any, Any, Any]], time_ordered: bool, random_state: int | None, n_jobs: int | None
+        self,
+        rows: list[tuple[Any, Any, Any]],
+        time_ordered: bool,
+        random_state: int | None,
+        n_jobs: int | None,
+        progress: Progress | None,
     ) -> Self:
         """Learn on a copy, so that a failure or an interrupt loses nothing."""
-        fitted, view, labels, sampling = self._prepare(rows, time_ordered, random_state)
+        tell = as_progress(progress)
+        fitted, view, labels, sampling = self._prepare(rows, time_ordered, random_state, tell)
         threads, parts = thread_count(n_jobs), sampling.folds(view.count, random_state)
         with one_blas_thread():
-            learned = learn_forecasts(view, labels, fitted._set, fitted._buckets, sampling, parts, threads)
-            titles = fitted._name_all([name for name in FORECASTS if name in learned.out_of_fold])
+            learned = learn_forecasts(view, labels, fitted._set, fitted._buckets, sampling, parts, threads, tell)
+            members = [name for name, _ in fitted.members_]
+            titles = title_all(members)
+            fitted.names_ = [*members, *(titles[name] for name in FORECASTS if name in learned.out_of_fold)]
             names = [*fitted.names_, titles[ENSEMBLE_NAME]]
-            learning = learn_decider(names, view, labels, fitted._set, learned, sampling, parts)
-            fitted._conclude(view, labels, learned, learning, sampling, parts, titles)
+            learning = learn_decider(names, view, labels, fitted._set, learned, sampling, parts, tell)
+            with Stage(tell, "verifying", 1):
+                fitted._conclude(view, labels, learned, learning, sampling, parts, titles)
         self.__dict__.update(fitted.__dict__)
         return self
 
     def _prepare(
-        self, rows: list[tuple[Any, Any, Any]], time_ordered: bool, random_state: int | None
+        self, rows: list[tuple[Any, Any, Any]], time_ordered: bool, random_state: int | None, progress: Progress
     ) -> tuple[Self, View, Floats, Sampling]:
         models, policies = as_member_list(self.models, "models"), as_member_list(self.policies, "policies")
         omega = require_set(self.feasible)
@@ -338,7 +408,9 @@ class DecisionEnsemble(Policy):
         labels = fitted._sign * np.concatenate(labelled)
         require_size(labels)
         fitted._rows = [(X, Y.copy(), groups) for Y, (X, _, groups) in zip(labelled, rows, strict=True)]
-        view = View.joined([fitted._ask(X, labels.std(axis=0)) for X, _, _ in rows])
+        fitted._subgroups = Subgroups.learn(self.subgroups, [X for X, _, _ in rows])
+        with Stage(progress, "asking members", len(rows) * len(fitted.members_)) as step:
+            view = View.joined([fitted._ask(X, labels.std(axis=0), step) for X, _, _ in rows])
         for (name, model), predictions in zip(models, view.predictions, strict=True):
             warn_if_trained_on(model, name, fitted._sign * predictions, fitted._sign * labels, stacklevel=5)
         fitted.fingerprints_ = marks(*view.said, labels)
@@ -351,16 +423,6 @@ class DecisionEnsemble(Policy):
     def _take_terms(self, omega: FeasibleSet) -> None:
         """Keep the parameters of this fit: those set later wait for the next."""
         self._set, self._sense, self._sign = omega, self.sense, 1.0 if self.sense == "max" else -1.0
-
-    def _name_all(self, forecasts: list[str]) -> dict[str, str]:
-        """Name forecasts and the ensemble for display; they give way to members of the same name."""
-        members = {name for name, _ in self.members_}
-        titles = {name: name for name in (*FORECASTS, ENSEMBLE_NAME)}
-        for name in titles:
-            while titles[name] in members:
-                titles[name] += " of all"
-        self.names_ = [*(name for name, _ in self.members_), *(titles[name] for name in forecasts)]
-        return titles
 
     def _conclude(
         self,
@@ -377,11 +439,7 @@ class DecisionEnsemble(Policy):
         self.decider_, winner = learning.decider, learning.decider.winner
         self.winner_ = candidates[winner].name
         self.n_rows_, self.n_updated_, self.refit_due_, self._later = view.count, 0, "", []
-        left_out = {}
-        if not learned.refinement.open:
-            left_out[titles[REFINED]] = str(learned.refinement)
-        if not learned.patched.log.rounds:
-            left_out[titles[PATCHED]] = learned.patched.note
+        left_out = {titles[name]: why for name, why in learned.left_out.items()}
         self.notes_ = [f"{name} was left out: {why}" for name, why in left_out.items()]
         self.notes_ += learned.patched.notes
         self.leaderboard_ = make_leaderboard(candidates, winner, sampling, sign, learning.followed, left_out)
@@ -400,8 +458,8 @@ class DecisionEnsemble(Policy):
             folds=fold_numbers(parts),
         )
         self.record_ = record
-        assessed, realised = self._beyond_members(view, decided, labels)
-        self.advantage_ = replace(record, assessed=assessed, realised=realised)
+        assessed, realised = beyond_members(view, decided, labels)
+        self.advantage_ = replace(record, assessed=sign * assessed, realised=sign * realised)
 
     def _number(self, forecast: str) -> int:
         return len(self.members_) + self.decider_.forecasts.index(forecast)
@@ -412,17 +470,10 @@ class DecisionEnsemble(Policy):
     def _buckets(self) -> Buckets:
         return Buckets(self._set.lower, self._set.upper, _BUCKETS)
 
-    def _ask(self, X: Any, scale: Floats) -> View:
-        """Ask every member of the rows of X; models' actions are solved."""
-        n, d, omega = row_count(X), self._set.dimension, self._set
+    def _ask(self, X: Any, scale: Floats, step: Step = silent) -> View:
+        """Ask every member of the rows of X."""
         models, policies = self.members_[: self.n_models_], self.members_[self.n_models_ :]
-        predictions, actions = np.empty((len(models), n, d)), np.empty((len(self.members_), n, d))
-        for number, (name, model) in enumerate(models):
-            predictions[number] = self._sign * as_predictions(ask(model, name, "predict", X), name, n, d)
-            actions[number] = omega.argmax(predictions[number])
-        for number, (name, policy) in enumerate(policies, start=len(models)):
-            actions[number] = as_actions(ask(policy, name, "decide", X), name, n, omega)
-        return View(predictions, actions, scale)
+        return ask_members(models, policies, X, self._set, self._sign, scale, self._subgroups, step)
 
     def _view(self, X: Any) -> View:
         self._require_fitted()
@@ -437,16 +488,6 @@ class DecisionEnsemble(Policy):
         require_rows(view.count, 1)
         labels = self._sign * as_labels(Y, view.count, self._set.dimension, None)
         return view, self._decide(view), labels
-
-    def _members_assessed(self, view: View, decided: Decided) -> Floats:
-        forecast = np.ascontiguousarray(decided.forecast)
-        return np.asarray(np.mean([row_dots(actions, forecast) for actions in view.actions], axis=0))
-
-    def _beyond_members(self, view: View, decided: Decided, labels: Floats) -> tuple[Floats, Floats]:
-        """Return by how much the ensemble is assessed, and earns, beyond the mean member, in the user's sense."""
-        earned = np.mean([row_dots(actions, labels) for actions in view.actions], axis=0)
-        realised = row_dots(decided.actions, labels) - earned
-        return self._sign * (decided.assessed - self._members_assessed(view, decided)), self._sign * realised
 
     def _same_groups(self, given: Any) -> Any:
         """Return the groups of further rows: as given, or found in the same way as those of the rows fitted on."""

@@ -56,9 +56,13 @@ class Buckets:
 
         >>> Buckets(lower=np.array([0.0]), upper=np.array([4.0]), count=2).names(0)
         ['in [0, 2)', 'in [2, 4]']
+        >>> Buckets(lower=np.array([1000.0]), upper=np.array([1001.0]), count=2).names(0)
+        ['in [1000, 1000.5)', 'in [1000.5, 1001]']
         """
-        edges = np.linspace(self.lower[coordinate], self.upper[coordinate], self.sizes[coordinate] + 1)
-        names = [f"in [{low:.4g}, {high:.4g})" for low, high in pairwise(edges)]
+        edges = np.linspace(self.lower[coordinate], self.upper[coordinate], self.sizes[coordinate] + 1).tolist()
+        written = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(4, 18))
+        shown = next(texts for texts in written if len(set(texts)) == len(set(edges)))
+        names = [f"in [{low}, {high})" for low, high in pairwise(shown)]
         return [*names[:-1], f"{names[-1][:-1]}]"]
 
     @property

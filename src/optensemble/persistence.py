@@ -58,12 +58,14 @@ _LEARNED = (
 )
 _FRAMES = ("history_", "guarantees_", "conditional_", "validation_")
 _INIT = "init"
+_NO_GROUPS = {"callable": False, "columns": None}
 
 
 def save(ensemble: Any, path: str | PathLike[str]) -> None:
     """Write a fitted ensemble to ``path``, whole or not at all."""
     pack = _decision_file.pack if isinstance(ensemble, DecisionEnsemble) else _pack
     document, arrays = pack(ensemble)
+    document["table"] = ensemble.table_
     write(Path(path), document, arrays)
 
 
@@ -116,7 +118,7 @@ def load(
     feasible
         The feasible set, if it was one that cannot be saved (``Oracle``, ``CvxpySet``, ``PyEPOSet``, a class of yours).
     groups
-        The groups, if they were a callable.
+        The groups, or the subgroups of a ``DecisionEnsemble``, if they were a callable.
 
     Returns
     -------
@@ -130,10 +132,15 @@ def load(
     document, arrays = read(Path(path))
     try:
         if document["kind"] == _decision_file.KIND:
-            return _decision_file.restore(document, arrays, given, feasible)
-        return _restore(document, arrays, given, feasible, groups)
+            rule = _groups(document.get("subgroups") or _NO_GROUPS, groups, "subgroups")
+            ensemble: Any = _decision_file.restore(document, arrays, given, feasible, rule)
+        else:
+            ensemble = _restore(document, arrays, given, feasible, groups)
+        if document.get("table"):
+            ensemble.table_ = document["table"]
     except (LookupError, TypeError, AttributeError) as error:
         raise FileError(f"{path} is not what this version writes ({error!r}). Save the ensemble again.") from error
+    return ensemble
 
 
 def _restore(
@@ -184,11 +191,11 @@ def _columns(groups: Any) -> Any:
     return None if callable(groups) else as_plain(groups)
 
 
-def _groups(saved: dict[str, Any], given: Any) -> Any:
+def _groups(saved: dict[str, Any], given: Any, what: str = "groups") -> Any:
     if saved["callable"]:
         if not callable(given):
-            raise InputError("the groups were a callable and must be given again: load(path, groups=…).")
+            raise InputError(f"the {what} were a callable and must be given again: load(path, groups=…).")
         return given
     if given is not None and (callable(given) or _columns(given) != saved["columns"]):
-        raise InputError(f"the ensemble was fitted with groups={saved['columns']!r}; got {given!r}. Leave groups= out.")
+        raise InputError(f"the ensemble was fitted with {what}={saved['columns']!r}; got {given!r}. Leave groups= out.")
     return saved["columns"]

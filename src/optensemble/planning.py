@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from math import ceil, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
@@ -111,10 +110,9 @@ class RowPlan:
         return f"RowPlan({self._sentence()!r})"
 
     def _repr_html_(self) -> str:
-        table = self.parts.to_html(
-            index=False, escape=True, border=0, justify="left", na_rep="", float_format="{:.4g}".format
-        )
-        return f"<div><p><strong>{escape(self._sentence())}</strong></p>\n{table}</div>"
+        from optensemble.report.notebook import show_plan
+
+        return show_plan(self)
 
     def _shown(self) -> Iterator[tuple[str, int, float, str]]:
         return self.parts[["part", "needed", "detects", "of"]].itertuples(index=False, name=None)

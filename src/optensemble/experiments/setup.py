@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
-from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 from optensemble._types import Floats
@@ -55,11 +53,18 @@ RISK_LIMIT = 300.0
 BOUND_01, BOUND_12 = 0.5, 0.6
 
 Trees = Literal["histogram", "exact"]
-TREES: dict[str, Callable[..., Any]] = {
-    "histogram": partial(HistGradientBoostingRegressor, early_stopping=False),
-    "exact": GradientBoostingRegressor,
-}
-"""Gradient boosting that is quick, and the paper's."""
+TREES: tuple[str, ...] = get_args(Trees)
+
+
+def _new_trees(kind: str, **options: Any) -> Any:
+    """Return gradient boosting that is quick, or the paper's."""
+    from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor  # a second, only to train
+
+    return (
+        HistGradientBoostingRegressor(early_stopping=False, **options)
+        if kind == "histogram"
+        else GradientBoostingRegressor(**options)
+    )
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,7 @@ def _train(X: Floats, y: Floats, trees: str) -> Model:
 
     On one thread: the same bits everywhere, and no threads that wait for one another on a busy machine.
     """
-    regressor = TREES[trees](max_depth=6, learning_rate=0.1, random_state=0)
+    regressor = _new_trees(trees, max_depth=6, learning_rate=0.1, random_state=0)
     with threadpool_limits(1):
         regressor.fit(X, y)
 

@@ -46,6 +46,11 @@ _SAVED = (Assignment, Box, Knapsack, MixedInteger, Polytope, Product, RiskBudget
 _KINDS: dict[str, type[FeasibleSet]] = {kind.__name__: kind for kind in _SAVED}
 
 
+def saved_kinds() -> dict[str, type[FeasibleSet]]:
+    """Return the sets that can be described by their arguments alone, by name."""
+    return dict(_KINDS)
+
+
 def require_set(feasible: Any) -> FeasibleSet:
     """Return a feasible set, or say what to give instead of what was given."""
     if isinstance(feasible, FeasibleSet):

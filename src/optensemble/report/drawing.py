@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
@@ -46,6 +47,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "optensemble",
     "text.color": INK,
+    "text.parse_math": False,  # a name with a $ in it is a name
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -82,15 +84,23 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     """
     text = _saved(figure, "svg", facecolor="none", metadata={"Date": None, "Creator": None}).decode()
     text = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r'\b(id="|xlink:href="#|url\(#)', rf"\g<1>{prefix}-", text)
-    text = text.replace(INK, "currentColor").replace(f"'{_FONT}'", "system-ui, sans-serif")
+    text = re.sub(r"<[^>]*>", lambda tag: _for_page(tag.group(), prefix), text)  # what it says stays as it is
     head, body = text.split(">", 1)
     head = re.sub(r'\s(width|height)="[^"]*"', "", head)  # the page says how large
     lines = 'stroke-linejoin="round" stroke-linecap="butt"'  # what the style said, for this drawing alone
     return f'{head} role="img" aria-label="{escape(label)}" {lines}>{body}'
 
 
+def _for_page(tag: str, prefix: str) -> str:
+    """Return a tag with its own identifiers, and the page's colour and font."""
+    tag = re.sub(r'\b(id="|xlink:href="#|url\(#)', rf"\g<1>{prefix}-", tag)
+    return tag.replace(INK, "currentColor").replace(f"'{_FONT}'", "system-ui, sans-serif")
+
+
 def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, **options)
+    with warnings.catch_warnings():
+        # a name in another script: the reader's own font has what ours lacks
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()

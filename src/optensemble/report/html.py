@@ -10,6 +10,9 @@ from html import escape
 from importlib.resources import files
 from typing import NamedTuple
 
+_HOT, _COLD = "217 130 43", "43 140 196"
+_DENSEST = 0.55
+
 
 class Html(str):
     """Text that is HTML already, and is not escaped again."""
@@ -18,10 +21,14 @@ class Html(str):
 
 
 class Cell(NamedTuple):
-    """What a table shows in one place, and what it is sorted by there."""
+    """What a table shows in one place, and what it is sorted by there.
+
+    ``heat`` colours it: from -1, the coldest, to 1, the hottest; 0 is no colour.
+    """
 
     text: str
     value: float | str | None = None
+    heat: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,23 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
     return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
+def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Html:
+    """Return a table for where no script runs, which nobody can sort."""
+    heads = [element("th", column.heading, scope="col", **_plain_class(column)) for column in columns]
+    body = [
+        element(
+            "tr",
+            *(
+                element("td", cell.text, **_plain_class(column), **_colour(cell))
+                for cell, column in zip(row, columns, strict=True)
+            ),
+        )
+        for row in rows
+    ]
+    head = element("thead", join([_group_row(columns), element("tr", *heads)]))
+    return element("table", head, element("tbody", *body))
+
+
 def page(title: str, *body: str) -> str:
     """Return a whole page. A policy in its head forbids the browser to load anything from anywhere."""
     style, script = _asset("page.css"), _asset("page.js")
@@ -108,8 +132,20 @@ def _group_row(columns: Sequence[Column]) -> Html:
 def _cell(cell: Cell, column: Column, first: bool) -> Html:
     value = cell.text if cell.value is None else str(cell.value)
     if first:
-        return element("th", cell.text, scope="row", data_value=value)
-    return element("td", cell.text, data_value=value, class_=column.kind)
+        prose = {"class_": "prose"} if column.kind == "prose" else {}
+        return element("th", cell.text, scope="row", data_value=value, **prose)
+    return element("td", cell.text, data_value=value, class_=column.kind, **_colour(cell))
+
+
+def _plain_class(column: Column) -> dict[str, str]:
+    return {} if column.kind == "text" else {"class_": column.kind}
+
+
+def _colour(cell: Cell) -> dict[str, str]:
+    """Return a background that text in black or white can be read on."""
+    if not cell.heat:
+        return {}
+    return {"style": f"background: rgb({_HOT if cell.heat > 0 else _COLD} / {min(abs(cell.heat), 1.0) * _DENSEST:.3f})"}
 
 
 def _asset(name: str) -> str:

@@ -1,0 +1,104 @@
+"""Subgroups to be consistent on: where they are found in X, which values they have, and how their parts are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._validation import group_columns, row_count
+from optensemble.events import Grouping
+from optensemble.exceptions import InputError
+
+Titles = tuple[tuple[str, ...], ...]
+"""The names of the parts of every column."""
+
+
+@dataclass(frozen=True)
+class Subgroups:
+    """A column of X, a list of columns, or a callable of X, and the values that were there when it was learned.
+
+    Values that were not there share one more, last, part.
+
+    >>> regions = Subgroups.learn(0, [np.array([["north"], ["south"], ["south"]])])
+    >>> regions(np.array([["south"], ["east"]])).tolist()
+    [[1, 2]]
+    >>> regions.titles
+    (('column 0=north', 'column 0=south', 'column 0 unseen'),)
+    """
+
+    rule: Any
+    grouping: Grouping
+
+    @classmethod
+    def learn(cls, rule: Any, batches: list[Any]) -> Self | None:
+        """Learn the values in the rows of all batches; without a rule, or a column, there are no subgroups."""
+        if rule is None:
+            return None
+        _require_rule(rule)
+        found = [_labels(rule, X) for X in batches]
+        for labels in found:
+            _require_columns(len(labels), len(found[0]))
+        columns = [[label for batch in column for label in batch] for column in zip(*found, strict=True)]
+        return cls(rule, Grouping(()).learn(columns)) if columns else None
+
+    def __call__(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the part of every row in every column, of shape (columns, n)."""
+        labels = _labels(self.rule, X)
+        _require_columns(len(labels), len(self.grouping.values))
+        return self.grouping(labels)
+
+    @cached_property
+    def titles(self) -> Titles:
+        """Return the names of the parts of every column."""
+        return part_titles(self.rule, self.grouping)
+
+
+def part_titles(rule: Any, grouping: Grouping) -> Titles:
+    """Name the parts of groups by the columns that they are found in.
+
+    >>> part_titles("region", Grouping((("north", "south"),)))
+    (('region=north', 'region=south', 'region unseen'),)
+    """
+    return tuple(
+        (*(f"{name}={value}" for value in known), f"{name} unseen")
+        for name, known in zip(_names(rule, len(grouping.values)), grouping.values, strict=True)
+    )
+
+
+def _names(rule: Any, count: int) -> list[str]:
+    if callable(rule):
+        return ["group"] if count == 1 else [f"group {number}" for number in range(count)]
+    return [name if isinstance(name, str) else f"column {name}" for name in _columns(rule)]
+
+
+def _columns(rule: Any) -> list[Any]:
+    return list(rule) if isinstance(rule, (list, tuple)) else [rule]
+
+
+def _require_rule(rule: Any) -> None:
+    if not callable(rule) and not all(isinstance(name, (str, Integral)) for name in _columns(rule)):
+        raise InputError(
+            f"subgroups must be a column of X, a list of columns, or a callable of X; got {type(rule).__name__}. "
+            "Put the labels of the rows into a column of X: they are needed of further rows too."
+        )
+
+
+def _require_columns(count: int, known: int) -> None:
+    if count != known:
+        raise InputError(
+            f"subgroups(X) returned {count} label(s) of every row, but {known} of the first rows fitted on. "
+            "Let it return as many of any rows."
+        )
+
+
+def _labels(rule: Any, X: Any) -> list[list[Any]]:
+    try:
+        return group_columns(X, rule, row_count(X))
+    except Exception as error:
+        error.add_note("This came from the subgroups of the ensemble.")
+        raise

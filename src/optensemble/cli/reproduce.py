@@ -1,60 +1,20 @@
-"""The command line: ``optensemble COMMAND``; every command tells the rest with ``--help``."""
+"""The command that runs the paper's experiments."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-import optensemble
-from optensemble.exceptions import InputError, OptEnsembleError
-from optensemble.experiments.console import progress, show
+from optensemble.cli.speaking import Interrupted, Json, Quiet, Speaker
 from optensemble.experiments.outcome import FEWEST_ROWS, DebiasOn, Settings
-from optensemble.experiments.reproduce import check_names, find_finished
-from optensemble.experiments.reproduce import reproduce as run
 from optensemble.experiments.setup import Trees
 from optensemble.planning import MINIMUM_ROWS
-
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    help="One policy from several models or policies under constraints, with a payoff forecast.",
-)
 
 _DEFAULT = Settings()
 
 
-def main() -> None:
-    """Run the command line; an error is one line on stderr, and the exit code says what kind it was.
-
-    0 done, 1 failed, 2 wrong use, 130 interrupted.
-    """
-    try:
-        app()
-    except OptEnsembleError as error:
-        typer.echo(f"optensemble: {error}", err=True)
-        sys.exit(2 if isinstance(error, InputError) else 1)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"optensemble {optensemble.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
-    ] = False,
-) -> None: ...
-
-
-@app.command()
 def reproduce(
     experiments: Annotated[
         str, typer.Option(help="Which of the paper's experiments A, B, C and D, with commas.")
@@ -84,6 +44,8 @@ def reproduce(
             "--resume", help="Go on where an interrupted run stopped; without it, a run replaces what is there."
         ),
     ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the paper's experiments, and the same ensembles on fresh rows; leave a page with figures and tables.
 
@@ -97,6 +59,12 @@ def reproduce(
 
     - `optensemble reproduce --resume`
     """
+    from rich.console import Console
+
+    from optensemble.experiments.console import progress, show
+    from optensemble.experiments.reproduce import check_names, find_finished
+    from optensemble.experiments.reproduce import reproduce as run
+
     settings = Settings(
         rows=rows,
         rounds=rounds,
@@ -112,10 +80,13 @@ def reproduce(
     names = [name.strip().upper() for name in experiments.split(",") if name.strip()]
     check_names(names)
     try:
-        with progress(Console(stderr=True), settings, names) as tell:
+        with progress(Console(stderr=True, quiet=quiet), settings, names) as tell:
             result = run(out, settings, names, resume=resume, tell=tell)
     except KeyboardInterrupt:
         kept = ", ".join(find_finished(out, names)) or "nothing yet"
-        typer.echo(f"\nInterrupted. Finished and in {out}: {kept}. The same command with --resume goes on.", err=True)
-        raise typer.Exit(130) from None
-    show(Console(), result, settings)
+        left = f"Finished and in {out}: {kept}. The same command with --resume goes on."
+        raise Interrupted(f"Interrupted. {left}") from None
+    speaker = Speaker(as_json, quiet)
+    if speaker.speaks:
+        show(Console(), result, settings)
+    speaker.tell({"page": str(result.page), **result.document})

@@ -1,0 +1,117 @@
+"""The questions of ``init``: asked on a terminal; elsewhere flags and guesses must do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from optensemble.exceptions import InputError
+from optensemble.jobs.beginning import Begun, Guess, guess, relative_to
+from optensemble.jobs.patterns import did_you_mean, listed, require_columns
+from optensemble.jobs.roles import find_labels
+from optensemble.jobs.sets import KINDS
+from optensemble.jobs.tables import find_tables
+
+_NONE = "-"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was given by flags; None is to be asked or guessed."""
+
+    labels: str | None
+    model: list[str] | None
+    policy: list[str] | None
+    feasible: str | None
+    sense: str | None
+    id: str | None
+    time: str | None
+    groups: str | None
+    force: bool
+
+
+def ask(data: str, out: Path, asked: Asked) -> Begun:
+    """Find out what a job file is to say."""
+    if out.exists() and not asked.force:
+        raise InputError(f"{out} exists. Give -o another name, or --force to write over it.")
+    tables = find_tables([data])
+    columns, name = tables.columns, str(tables)
+    found = guess(columns)
+    labels = asked.labels or _ask_labels(found, columns, name)
+    names, _ = find_labels(labels, columns, "--labels", name)
+    given = asked.model is not None or asked.policy is not None
+    models = _pairs(asked.model, "--model") if given else _ask_members("Models", found.models, labels)
+    policies = _pairs(asked.policy, "--policy") if given else _ask_members("Policies", found.policies, labels)
+    if not models and not policies:
+        raise InputError(f"no models were recognised in {name}. Say --model NAME=PATTERN; it has {listed(columns)}.")
+    for column in (asked.id, asked.time, asked.groups):
+        require_columns([column] if column else [], columns, name)
+    return Begun(
+        fit=relative_to(data, out),
+        labels=labels,
+        models=models,
+        policies=policies,
+        kind=_choice(
+            asked.feasible, "feasible", "Which decisions are allowed (kind of feasible set)?", list(KINDS), "polytope"
+        ),
+        dimension=len(names),
+        sense=_choice(asked.sense, "sense", "Payoffs (max) or costs (min)?", ["max", "min"], "max"),
+        id=_column(asked.id, found.id, "Column of ids", columns),
+        time=_column(asked.time, found.time, "Column of times", columns),
+        groups=_column(asked.groups, None, "Column of subgroups", columns),
+    )
+
+
+def _asks() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _ask_labels(found: Guess, columns: Sequence[str], name: str) -> str:
+    if _asks():
+        typer.echo(f"{name} has the columns {listed(columns, 20)}.", err=True)
+        return str(typer.prompt("Columns of what came true (labels)", default=found.labels, err=True))
+    if found.labels is None:
+        raise InputError(f"{name}: it cannot be guessed which columns are labels. Say --labels, for example 'y_*'.")
+    return found.labels
+
+
+def _ask_members(what: str, guessed: dict[str, str], labels: str) -> dict[str, str]:
+    known = {name: pattern for name, pattern in guessed.items() if pattern != labels}
+    if not _asks():
+        return known
+    default = " ".join(f"{name}={pattern}" for name, pattern in known.items()) or _NONE
+    answer = str(
+        typer.prompt(f"{what}, as name=pattern with spaces between ({_NONE} for none)", default=default, err=True)
+    )
+    return _pairs([] if answer == _NONE else answer.split(), what)
+
+
+def _pairs(given: list[str] | None, flag: str) -> dict[str, str]:
+    pairs = {}
+    for text in given or []:
+        name, equals, pattern = text.partition("=")
+        if not (name and equals and pattern):
+            raise InputError(f"{flag} must be NAME=PATTERN, such as ours='ours_*'; got {text!r}.")
+        pairs[name] = pattern
+    return pairs
+
+
+def _choice(given: str | None, flag: str, question: str, known: list[str], default: str) -> str:
+    if given is None:
+        given = str(typer.prompt(question, default=default, err=True)) if _asks() else default
+    if given not in known:
+        hint = did_you_mean(given, known) or f" Known are {', '.join(known)}."
+        raise InputError(f"--{flag} {given!r} is not known.{hint}")
+    return given
+
+
+def _column(given: str | None, guessed: str | None, question: str, columns: Sequence[str]) -> str | None:
+    if given is not None or not _asks():
+        return given or guessed
+    answer = str(typer.prompt(f"{question} ({_NONE} for none)", default=guessed or _NONE, err=True))
+    require_columns([] if answer == _NONE else [answer], columns, "the table")
+    return None if answer == _NONE else answer

@@ -1,0 +1,97 @@
+"""What is common to all commands: how they are found, how errors are told, and what exit codes mean."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+import optensemble
+from optensemble.cli.job_commands import check, fit, init
+from optensemble.cli.reproduce import reproduce
+from optensemble.cli.speaking import Interrupted
+from optensemble.cli.use_commands import audit, decide, explain, report
+from optensemble.exceptions import FeasibleSetError, InputError, OptEnsembleError
+
+FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+_NOTHING_WRITTEN = "Interrupted. Nothing was written."
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="One policy from several models or policies under constraints, and a payoff forecast to be believed.\n\n"
+    "A job file says once what is decided and by whom it may be decided: `init` writes one, `check` says what it "
+    "understands, `fit` makes an ensemble, `decide`, `audit`, `explain` and `report` use it.\n\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong use, 3 promise refuted (`audit`), 130 interrupted.",
+)
+for command in (init, check, fit, decide, audit, explain, report, reproduce):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line; an error is one line on stderr, and the exit code says what kind it was.
+
+    0 done, 1 failed, 2 wrong use, 3 a promise refuted, 130 interrupted.
+    """
+    warnings.showwarning = _warn  # type: ignore[assignment]  # where a warning comes from is nobody's business here
+    try:
+        code = app(standalone_mode=False)
+    except OptEnsembleError as error:
+        _fail(str(error), WRONG_USE if isinstance(error, (InputError, FeasibleSetError)) else FAILED)
+    except Interrupted as error:
+        _fail(str(error), INTERRUPTED)
+    except BrokenPipeError:  # who reads has seen enough
+        sys.stderr.close()
+        sys.exit(FAILED)
+    except Exception as error:
+        # typer has moved click's exceptions: what makes them is that they know how to be shown
+        if hasattr(error, "format_message") and hasattr(error, "exit_code"):
+            _fail_use(error)
+        if type(error).__name__ == "Abort":
+            _fail(_NOTHING_WRITTEN, INTERRUPTED)
+        raise
+    if code == INTERRUPTED:
+        _fail(_NOTHING_WRITTEN, INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> None:
+    line = " ".join(message.split())
+    if "--json" in sys.argv:
+        typer.echo(json.dumps({"error": line, "exit_code": code}, ensure_ascii=False))
+    typer.echo(f"optensemble: {line}", err=True)
+    sys.exit(code)
+
+
+def _fail_use(error: Any) -> None:
+    """Tell wrong use of a command in a line; a command without arguments tells its help."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "optensemble"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        sys.exit(WRONG_USE)
+    said = error.format_message()
+    stop = "" if said.endswith((".", "?")) else "."
+    _fail(f"{said}{stop} `{command} --help` shows how it is used.", WRONG_USE)
+
+
+def _warn(message: Warning | str, *_: Any) -> None:
+    typer.echo(f"optensemble: warning: {' '.join(str(message).split())}", err=True)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"optensemble {optensemble.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None: ...

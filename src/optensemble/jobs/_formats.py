@@ -1,0 +1,163 @@
+"""The three kinds of files a table may be in, read batch by batch as they are."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+
+from optensemble.exceptions import FileError, InputError
+
+PARQUET, ARROW, CSV = "Parquet", "Arrow", "CSV"
+
+_ENDINGS = {
+    ".parquet": PARQUET,
+    ".pq": PARQUET,
+    ".arrow": ARROW,
+    ".feather": ARROW,
+    ".ipc": ARROW,
+    ".csv": CSV,
+    ".tsv": CSV,
+    ".txt": CSV,
+}
+_PAGE = 1 << 16  # bytes read at once: a row group need not fit in memory
+_BLOCK = 1 << 22  # bytes of a CSV file
+
+
+def format_of(path: Path) -> str:
+    """Return the kind of a file, by its name."""
+    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if ending not in _ENDINGS:
+        known = ", ".join(_ENDINGS)
+        raise InputError(f"{path}: no kind of file is known by the ending {ending!r}. Take one of {known}.")
+
+    return _ENDINGS[ending]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns to read: numbers, texts that must stay as they are written, and others."""
+
+    numbers: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys([*self.numbers, *self.texts, *self.others]))
+
+
+@contextmanager
+def errors_named(path: Path) -> Iterator[None]:
+    """Turn what goes wrong in reading a file into an error that names it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileError(f"there is no file {path}. Check the path; it may have been moved or deleted.") from error
+    except pa.ArrowInvalid as error:
+        what = format_of(path)
+        raise FileError(f"{path} cannot be read as {what}: {_one_line(error)}. Write it again as {what}.") from error
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or _one_line(error)
+        raise FileError(f"cannot read {path}: {reason}. Check the file.") from error
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200].rstrip(". ")
+
+
+def column_names(path: Path) -> list[str]:
+    """Return the names of a file's columns."""
+    with errors_named(path):
+        if path.is_dir():
+            raise FileError(f"{path} is a folder. Name the files in it, for example {path}/*.parquet.")
+        if not path.stat().st_size:
+            raise FileError(f"{path} is empty: it has not even names of columns.")
+        match format_of(path):
+            case "Parquet":
+                names = pq.read_schema(path).names
+            case "Arrow":
+                with _arrow(path) as reader:
+                    names = reader.schema.names
+            case _:
+                names = _header(path)[0]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{path} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one.")
+    return list(names)
+
+
+def row_total(path: Path) -> int | None:
+    """Return how many rows a file has, if it says so."""
+    if format_of(path) != PARQUET:
+        return None
+    with errors_named(path):
+        return int(pq.read_metadata(path).num_rows)
+
+
+def batches(path: Path, wanted: Wanted, size: int) -> Iterator[pa.RecordBatch]:
+    """Read the wanted columns, at most so many rows at a time; memory does not grow with the file."""
+    match format_of(path):
+        case "Parquet":
+            with pq.ParquetFile(path, buffer_size=_PAGE, pre_buffer=False) as file:
+                yield from file.iter_batches(size, columns=wanted.names)
+        case "Arrow":
+            with _arrow(path) as reader:
+                for batch in _each(reader):
+                    yield from _sliced(batch.select(wanted.names), size)
+        case _:
+            for batch in _open_csv(path, wanted):
+                yield from _sliced(batch, size)
+
+
+def _sliced(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, size):
+        yield batch.slice(start, size)
+
+
+@contextmanager
+def _arrow(path: Path) -> Iterator[Any]:
+    """Open an Arrow file, or a stream, which looks the same from outside."""
+    with pa.OSFile(str(path)) as file:
+        magic = file.read(6)
+        file.seek(0)
+        yield ipc.open_file(file) if magic == b"ARROW1" else ipc.open_stream(file)
+
+
+def _each(reader: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(reader, ipc.RecordBatchFileReader):
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+    else:
+        yield from reader
+
+
+def _open_csv(path: Path, wanted: Wanted) -> Any:
+    _, delimiter = _header(path)
+    types = {**dict.fromkeys(wanted.texts, pa.string()), **dict.fromkeys(wanted.numbers, pa.float64())}
+    return pc.open_csv(
+        pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None),
+        read_options=pc.ReadOptions(block_size=_BLOCK, use_threads=False),
+        parse_options=pc.ParseOptions(delimiter=delimiter),
+        convert_options=pc.ConvertOptions(include_columns=wanted.names, column_types=types),
+    )
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """Return the names in the first line of a CSV file, and what stands between them."""
+    with path.open("rb") as file:
+        line = (gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file).readline()
+    header = line.decode("utf-8-sig").rstrip("\r\n")
+    delimiter = max(",;\t|", key=header.count)
+    names = next(csv.reader([header], delimiter=delimiter), [])
+    return names, delimiter if len(names) > 1 else ","

@@ -1,0 +1,190 @@
+"""What was understood of a job: rows, labels, members, bounds, and whether there are enough rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from optensemble._exact import row_dots
+from optensemble._types import Floats
+from optensemble._validation import as_actions
+from optensemble.events import Buckets
+from optensemble.jobs.fitting import Task
+from optensemble.planning import MIN_CELL, MINIMUM_ROWS, RowPlan, plan
+
+_BUCKETS = 10
+_TINY = 1e-12
+_SUSPICIOUS = 0.2
+"""A model whose columns fit other labels better by so much, as a share of the variance, may have them in disorder."""
+
+
+_SHOWN = {
+    "promise of the mean": "with so many rows the mean payoff can be promised within about ± {}",
+    "two arms told apart": "two candidates are told apart if their mean payoffs differ by {}",
+    "white box cells": "a bias of {} shows in level sets of a model where it promises most",
+    "black box cells": "a bias of {} shows in level sets of any member",
+}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How the rows fall into the level sets of the members' actions."""
+
+    filled: int
+    thin: int
+    median: float
+
+
+@dataclass(frozen=True)
+class Understood:
+    """A job in plain words and numbers.
+
+    ``columns`` has a row for every label: the columns of each member that go with it, and the bounds of its coordinate.
+    ``members`` has a row for every member: what it is, how much of the labels' variance it explains, and what it earns
+    on these rows.
+    """
+
+    task: Task
+    columns: pd.DataFrame
+    members: pd.DataFrame
+    cells: Cells
+    plan: RowPlan
+    doubts: tuple[str, ...]
+
+    @property
+    def enough(self) -> bool:
+        """Whether a fit is possible at all."""
+        return len(self.task.rows) >= MINIMUM_ROWS
+
+    def sentences(self) -> Iterator[str]:
+        """Say it all, a sentence a line."""
+        task, rows = self.task, len(self.task.rows)
+        order = "" if task.roles.time is None else f", in the order of {task.roles.time}{self._span()}"
+        yield f"{rows:,} rows in {task.tables}{order}"
+        low, high = task.labels.to_numpy().min(), task.labels.to_numpy().max()
+        yield f"{len(task.roles.labels)} labels between {low:.4g} and {high:.4g}; {self._goal()}"
+        yield f"decisions: {self._bounds()}"
+        for what, each in (("groups", task.roles.groups), ("clusters", [task.roles.clusters or ""])):
+            for name in filter(None, each):
+                sizes = task.rows[name].value_counts()
+                yield f"{what} by {name}: {len(sizes):,}, of {sizes.min():,} to {sizes.max():,} rows"
+        if task.roles.id is not None:
+            yield f"id: {task.roles.id}, distinct in all rows"
+        cells = self.cells
+        thin = f"; the {cells.thin:,} with fewer than {MIN_CELL} are not corrected on their own" if cells.thin else ""
+        size = f"half of them of {cells.median:,.0f} rows or more{thin}"
+        yield f"cells: the members' actions make {cells.filled:,} level sets, {size}"
+        yield from self._seen()
+        yield from self.doubts
+        yield self._verdict()
+
+    def _seen(self) -> Iterator[str]:
+        """Say what so many rows can show."""
+        for part, enough, needed, detects in self.plan.parts[["part", "enough", "needed", "detects"]].itertuples(
+            index=False
+        ):
+            few = "" if enough else f"; to fill these with {MIN_CELL} rows each takes {needed:,} rows"
+            yield f"{_SHOWN[part].format(f'{detects:.3g}')}{few}"
+
+    def _span(self) -> str:
+        times = self.task.rows[str(self.task.roles.time)]
+        return f", {times.iloc[0]} to {times.iloc[-1]}"
+
+    def _goal(self) -> str:
+        return "payoffs, to be large" if self.task.job.sense == "max" else "costs, to be small"
+
+    def _bounds(self) -> str:
+        omega = self.task.omega
+        same = len(np.unique(omega.lower)) == 1 and len(np.unique(omega.upper)) == 1
+        each = f"each between {omega.lower[0]:g} and {omega.upper[0]:g}" if same else "each within bounds of its own"
+        return f"{type(omega).__name__}, {omega.dimension} coordinates, {each}"
+
+    def _verdict(self) -> str:
+        rows = len(self.task.rows)
+        if not self.enough:
+            return f"{rows:,} rows are too few to fit: at least {MINIMUM_ROWS} are needed"
+        return (
+            f"{rows:,} rows are enough to fit: what they cannot show is left out, and intervals are as wide as need be"
+        )
+
+
+def understand(task: Task) -> Understood:
+    """Look at everything that a fit will look at."""
+    sign = 1.0 if task.job.sense == "max" else -1.0
+    labels, omega = task.labels.to_numpy(), task.omega
+    predictions = {name: member.predict(task.rows) for name, member in task.models.items()}
+    actions = {name: omega.argmax(sign * said) for name, said in predictions.items()}
+    for name, member in task.policies.items():
+        actions[name] = as_actions(member.decide(task.rows), name, len(labels), omega)
+    noise, payoff_noise = _noise(predictions, actions, labels)
+    access = "mixed" if task.models and task.policies else "white" if task.models else "black"
+    return Understood(
+        task=task,
+        columns=_columns(task),
+        members=_members(predictions, actions, labels),
+        cells=_cells(actions, Buckets(omega.lower, omega.upper, _BUCKETS)),
+        plan=plan(
+            k=len(actions),
+            d=omega.dimension,
+            noise=noise,
+            rows=len(labels),
+            access=access,
+            payoff_noise=payoff_noise,
+        ),
+        doubts=tuple(_doubts(predictions, labels)),
+    )
+
+
+def _columns(task: Task) -> pd.DataFrame:
+    members = {name: list(member.names) for name, member in {**task.models, **task.policies}.items()}
+    bounds = {"lower": task.omega.lower, "upper": task.omega.upper}
+    return pd.DataFrame({"label": list(task.roles.labels), **members, **bounds})
+
+
+def _members(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> pd.DataFrame:
+    spread = np.square(labels - labels.mean(axis=0)).sum()
+    rows = []
+    for name, action in actions.items():
+        missed = np.square(labels - predictions[name]).sum() if name in predictions else np.nan
+        kind = "model" if name in predictions else "policy"
+        explained = 1 - missed / spread if spread > 0 else np.nan
+        rows.append((name, kind, explained, float(row_dots(action, labels).mean())))
+    return pd.DataFrame(rows, columns=["member", "kind", "explained", "realised"])
+
+
+def _noise(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> tuple[float, float]:
+    """Return how far labels are from predictions, and payoffs from what was to be expected of them."""
+    expected = np.mean(list(predictions.values()), axis=0) if predictions else labels.mean(axis=0)
+    missed = np.ascontiguousarray(labels - expected)
+    payoff = np.mean([row_dots(action, missed).std() for action in actions.values()])
+    return float(missed.std()) or _TINY, float(payoff) or _TINY
+
+
+def _cells(actions: dict[str, Floats], buckets: Buckets) -> Cells:
+    levels = [level for action in actions.values() for level in buckets(np.ascontiguousarray(action)).T]
+    counts = np.concatenate([np.bincount(level.astype(np.int64)) for level in levels])
+    filled = counts[counts > 0]
+    return Cells(len(filled), int((filled < MIN_CELL).sum()), float(np.median(filled)))
+
+
+def _doubts(predictions: dict[str, Floats], labels: Floats) -> Iterator[str]:
+    """Say which models look as if their columns were in another order than the labels, or in other units."""
+    for name, said in predictions.items():
+        if labels.shape[1] > 1:
+            table = _correlations(said, labels)
+            own, best = np.diag(table), table.max(axis=1)
+            if (best - own > _SUSPICIOUS).mean() > 0.5:
+                yield f"model {name}: most of its columns go better with other labels than their own. Check their order"
+        if np.abs(said).max() > 100 * np.abs(labels).max() > 0:
+            yield f"model {name}: its predictions are more than 100 times as large as the labels. Check their units"
+
+
+def _correlations(said: Floats, labels: Floats) -> Floats:
+    """Return how predictions of each label go with every label."""
+    left, right = (each - each.mean(axis=0) for each in (said, labels))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = left.T @ right / np.outer(np.sqrt(np.square(left).sum(axis=0)), np.sqrt(np.square(right).sum(axis=0)))
+    return np.asarray(np.nan_to_num(table))

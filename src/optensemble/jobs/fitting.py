@@ -1,0 +1,143 @@
+"""From a job to a fitted ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from optensemble._policy import Policy
+from optensemble.blackbox import BlackBoxEnsemble
+from optensemble.columns import Columns
+from optensemble.decision import DecisionEnsemble
+from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet
+from optensemble.jobs.ids import Ids
+from optensemble.jobs.job import BLACK_BOX, DECISION, WHITE_BOX, Job
+from optensemble.jobs.roles import Roles, find_members, find_roles
+from optensemble.jobs.sets import make_set
+from optensemble.jobs.tables import Tables, Wanted, find_tables
+from optensemble.jobs.times import as_times, in_order
+from optensemble.whitebox import WhiteBoxEnsemble
+
+Tell = Callable[[str, float], None]
+"""Called with a stage of the work and the share of it that is done."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job with its data: everything that a fit needs, checked.
+
+    ``rows`` holds the columns of members, labels and the rest, in the order of time if there is one.
+    """
+
+    job: Job
+    tables: Tables
+    roles: Roles
+    models: dict[str, Columns]
+    policies: dict[str, Columns]
+    omega: FeasibleSet
+    rows: pd.DataFrame
+
+    @property
+    def labels(self) -> pd.DataFrame:
+        """What came true."""
+        return self.rows[list(self.roles.labels)]
+
+
+def prepare(job: Job) -> Task:
+    """Find files and columns, make the set, read the rows."""
+    tables = find_tables(job.fit, job.folder)
+    columns, name = tables.columns, str(tables)
+    roles = find_roles(job, columns, name)
+    members = find_members(job, roles, columns, name)
+    omega = make_set(job.feasible, len(roles.labels), job.folder, f"{job.path}: [feasible]")
+    _require_members(job)
+    used = [str(name) for each in members.values() for member in each.values() for name in member.names]
+    rows = read_rows(tables, roles, [*used, *roles.labels])
+    return Task(job, tables, roles, members["models"], members["policies"], omega, rows)
+
+
+def read_rows(tables: Tables, roles: Roles, numbers: list[str]) -> pd.DataFrame:
+    """Read rows whole: numbers checked, ids distinct, groups as text, all in the order of time if there is one."""
+    rows = tables.read(wanted(roles, numbers))
+    if roles.id is not None:
+        with Ids(roles.id, str(tables)) as ids:
+            ids.add(rows[roles.id])
+            ids.require_distinct(lambda: iter([rows[roles.id]]))
+    if roles.time is None:
+        return as_groups(rows, roles)
+    rows[roles.time] = as_times(rows[roles.time], str(tables))
+    return as_groups(rows.iloc[in_order(rows[roles.time])].reset_index(drop=True), roles)
+
+
+def wanted(roles: Roles, numbers: list[str]) -> Wanted:
+    """Return which columns to read, and as what."""
+    texts = [roles.id, *roles.groups, roles.clusters]
+    times = () if roles.time is None else (roles.time,)
+    return Wanted(tuple(numbers), tuple(name for name in texts if name is not None), times)
+
+
+def as_groups(rows: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+    """Make group labels text, so that 1 of one file is the 1 of another."""
+    names = [*roles.groups, *([roles.clusters] if roles.clusters is not None else [])]
+    return rows.assign(**{name: _as_text(rows[name]) for name in names})
+
+
+def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    whole = pd.api.types.is_float_dtype(column) and bool((column == column.round()).all())
+    return (column.astype("int64") if whole else column).astype(str).astype(object)
+
+
+def fit(task: Task, tell: Tell | None = None, n_jobs: int | None = None) -> Policy:
+    """Fit the ensemble that the job asks for; it remembers which columns play which part."""
+    job, time_ordered = task.job, task.roles.time is not None
+    seed = job.ensemble.get("seed")
+    if job.kind == DECISION:
+        ensemble: Any = DecisionEnsemble(
+            models=list(task.models.items()) or None,
+            policies=list(task.policies.items()) or None,
+            feasible=task.omega,
+            sense=job.sense,
+            subgroups=list(task.roles.groups) or None,
+        )
+        ensemble.fit(
+            task.rows,
+            task.labels.to_numpy(),
+            time_ordered=time_ordered,
+            groups=task.roles.clusters,
+            random_state=seed,
+            n_jobs=n_jobs,
+            progress=tell,
+        )
+    else:
+        ensemble = _box(task)
+        ensemble.fit(task.rows, task.labels.to_numpy(), time_ordered=time_ordered, random_state=seed)
+        ensemble.promise(task.rows[:1])  # without validation only this makes the record that goes into the file
+    ensemble.table_ = task.roles.as_plain()
+    return ensemble  # type: ignore[no-any-return]
+
+
+def _box(task: Task) -> Any:
+    options = {name: value for name, value in task.job.ensemble.items() if name not in ("kind", "seed")}
+    if options.get("validation") == "none":
+        options["validation"] = None
+    options["groups"] = list(task.roles.groups) or None
+    if task.job.kind == WHITE_BOX:
+        return WhiteBoxEnsemble(list(task.models.items()), task.omega, **options)
+    init = next(iter(task.models.values()), "mean")
+    return BlackBoxEnsemble(list(task.policies.items()), task.omega, init=init, **options)
+
+
+def _require_members(job: Job) -> None:
+    """Refuse members that the kind of ensemble has no use for."""
+    if job.kind == WHITE_BOX and (job.policies or not job.models):
+        raise InputError(f'{job.path}: a white_box takes [models] and no [policies]. Take kind = "decision" for both.')
+    if job.kind == BLACK_BOX and (len(job.models) > 1 or not job.policies):
+        raise InputError(
+            f'{job.path}: a black_box takes [policies], and at most one model to begin with. Take kind = "decision".'
+        )
+    if job.kind != DECISION and job.clusters is not None:
+        raise InputError(f'{job.path}: clusters are for kind = "decision"; got kind = {job.kind!r}. Leave them out.')

@@ -1,0 +1,91 @@
+"""What came true: an audit of later rows, a report of it, and the reasons behind one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from optensemble._exact import row_dots
+from optensemble._types import Floats
+from optensemble.audit import Audit
+from optensemble.exceptions import InputError
+from optensemble.jobs.fitting import as_groups, read_rows, wanted
+from optensemble.jobs.saved import Saved
+from optensemble.jobs.tables import Tables
+
+if TYPE_CHECKING:
+    from optensemble.explaining import Explanation
+
+
+@dataclass(frozen=True)
+class Later:
+    """Rows of known labels, and the ensemble's audit on them."""
+
+    saved: Saved
+    tables: Tables
+    rows: pd.DataFrame
+    labels: Floats
+    audit: Audit
+
+
+def judge(saved: Saved, tables: Tables) -> Later:
+    """Audit the ensemble on rows whose labels are known."""
+    roles = saved.roles
+    if not roles.labels:
+        raise InputError(
+            f"{saved.path} does not say which columns are labels. Give --labels, for example --labels 'y_*'."
+        )
+    rows = read_rows(tables, roles, [*saved.numbers, *roles.labels])
+    labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
+    time_ordered = True if roles.time is not None else None
+    audit = saved.ensemble.audit(rows, labels, time_ordered=time_ordered, groups=roles.clusters)
+    return Later(saved, tables, rows, labels, audit)
+
+
+def make_report(later: Later) -> str:
+    """Return the page about it."""
+    from optensemble.report.ensemble_page import make_page  # draws, which only a report needs
+    from optensemble.report.judged import Judged
+
+    saved, rows = later.saved, later.rows
+    answer = saved.policy.answer(rows)
+    return make_page(
+        Judged(
+            ensemble=saved.policy,
+            audit=later.audit,
+            answer=answer,
+            realised=row_dots(answer.actions, later.labels),
+            coordinates=list(saved.roles.coordinates),
+            when=None if saved.roles.time is None else rows[saved.roles.time],
+            source=", ".join(path.name for path in later.tables.paths[:3]),
+            labels=later.labels,
+        )
+    )
+
+
+def explain(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -> Explanation:
+    """Explain one row, found by its number in the files or by its id."""
+    number, found = _find(saved, tables, row, id_value)
+    explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=list(saved.roles.coordinates))
+    return replace(explanation, row=number)
+
+
+def _find(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -> tuple[int, pd.DataFrame]:
+    roles, start = saved.roles.to_decide(), 0
+    if (row is None) == (id_value is None):
+        raise InputError("say which row to explain: --row with its number, counted from 0, or --id with its id.")
+    if id_value is not None and roles.id is None:
+        raise InputError(f"{saved.path} knows no id column. Name it with --id-column, or give --row.")
+    for part in tables.batches(wanted(roles, saved.numbers)):
+        if row is not None and row < start + len(part):
+            return row, as_groups(part[row - start : row - start + 1].reset_index(drop=True), roles)
+        if id_value is not None:
+            at = np.flatnonzero(part[str(roles.id)].astype(str) == id_value)
+            if at.size:
+                return start + int(at[0]), as_groups(part[at[0] : at[0] + 1].reset_index(drop=True), roles)
+        start += len(part)
+    what = f"no row {row}: it has {start:,}, counted from 0" if row is not None else f"no row of id {id_value!r}"
+    raise InputError(f"{tables} has {what}. Check --row or --id.")

@@ -1,0 +1,89 @@
+"""Which column of a table plays which part: the job file's names and patterns, found in a real table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from optensemble.columns import Columns
+from optensemble.exceptions import InputError
+from optensemble.jobs.job import Job, Names
+from optensemble.jobs.patterns import align, coordinates, is_pattern, require_columns, split, stars
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a job, found; what of them is needed later is kept with the ensemble.
+
+    ``coordinates`` is what tells the labels apart, and names the actions.
+    """
+
+    labels: tuple[str, ...]
+    coordinates: tuple[str, ...]
+    id: str | None = None
+    time: str | None = None
+    clusters: str | None = None
+    groups: tuple[str, ...] = ()
+
+    def to_decide(self) -> Self:
+        """Return what is needed of new rows: neither labels nor time, nor which of them belong together."""
+        return replace(self, labels=(), time=None, clusters=None)
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def of_plain(cls, plain: dict[str, Any]) -> Self:
+        """Take it back."""
+        known: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+        }
+        return cls(**known)
+
+
+def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
+    """Find labels and single columns in a table."""
+    labels, names = find_labels(job.labels, columns, f"{job.path}: [data] labels", table)
+    roles = Roles(labels, names, job.id, job.time, job.clusters, job.groups)
+    for what in ("id", "time", "clusters"):
+        if getattr(roles, what) is not None:
+            require_columns([getattr(roles, what)], columns, f"[data] {what} of {job.path}: {table}")
+    require_columns(roles.groups, columns, f"[data] groups of {job.path}: {table}")
+    return roles
+
+
+def find_labels(
+    given: Names, columns: Sequence[str], where: str, table: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the label columns and what tells them apart."""
+    if isinstance(given, str) and is_pattern(given):
+        before, after = split(given, where)
+        found = stars(given, columns, f"{where}, in {table}")
+        return tuple(before + star + after for star in found), tuple(found)
+    names = (given,) if isinstance(given, str) else given
+    require_columns(names, columns, f"{where}: {table}")
+    return tuple(names), tuple(coordinates(names))
+
+
+def find_members(job: Job, roles: Roles, columns: Sequence[str], table: str) -> dict[str, dict[str, Columns]]:
+    """Find the columns of models and of policies, each in the order of the labels."""
+    return {
+        what: {
+            name: _member(given, roles, columns, f"{job.path}: [{what}] {name}", table) for name, given in each.items()
+        }
+        for what, each in (("models", job.models), ("policies", job.policies))
+    }
+
+
+def _member(given: Names, roles: Roles, columns: Sequence[str], where: str, table: str) -> Columns:
+    if isinstance(given, str):
+        return Columns(align(given, roles.coordinates, columns, f"{where}, in {table}"))
+    require_columns(given, columns, f"{where}: {table}")
+    if len(given) != len(roles.labels):
+        raise InputError(
+            f"{where} names {len(given)} columns, but there are {len(roles.labels)} labels. Give one for each, in "
+            "their order."
+        )
+    return Columns(given)

@@ -1,0 +1,134 @@
+"""The ``[feasible]`` section as a feasible set: any built-in kind by name, matrices inline or from CSV files."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optensemble import feasible
+from optensemble._types import Floats
+from optensemble.exceptions import FeasibleSetError, FileError, InputError
+from optensemble.feasible import FeasibleSet
+from optensemble.jobs.patterns import did_you_mean
+
+_VECTORS = ("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific", "integer", "fallback")
+_NEEDS_PYTHON = ("oracle", "cvxpy_set", "py_epo_set", "pyepo_set")
+
+
+def snake(name: str) -> str:
+    """Return the name of a class as a job file writes it.
+
+    >>> snake("RiskBudget"), snake("TopK")
+    ('risk_budget', 'top_k')
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+KINDS: dict[str, type[FeasibleSet]] = {snake(name): kind for name, kind in feasible.saved_kinds().items()}
+"""Every set that a job file can describe, by name."""
+
+
+def make_set(section: dict[str, Any], dimension: int, folder: Path, where: str) -> FeasibleSet:
+    """Make the set that a section describes, for so many labels; files are looked for in ``folder``.
+
+    >>> make_set({"kind": "simplex"}, 3, Path(), "job.toml")
+    Simplex(dimension=3)
+    """
+    omega = _make(section, dimension, folder, where)
+    if omega.dimension != dimension:
+        raise InputError(
+            f"{where} describes decisions of {omega.dimension} coordinates, but there are {dimension} labels. "
+            "There must be one label for each coordinate, in the same order."
+        )
+    return omega
+
+
+def _make(section: dict[str, Any], dimension: int | None, folder: Path, where: str) -> FeasibleSet:
+    kind = _kind(section, where)
+    arguments = {name: _read(value, name, folder, where) for name, value in section.items() if name != "kind"}
+    known = list(inspect.signature(kind).parameters)
+    for name in arguments:
+        if name not in known:
+            hint = did_you_mean(name, known) or f" It takes {', '.join(known)}."
+            raise InputError(f"{where}: {section['kind']} has no argument {name!r}.{hint}")
+    if "blocks" in arguments:
+        arguments["blocks"] = _blocks(arguments["blocks"], folder, where)
+    # a set without a list among its arguments cannot know how many coordinates there are
+    if (
+        "dimension" in known
+        and dimension
+        and not any(isinstance(value, (list, np.ndarray)) for value in arguments.values())
+    ):
+        arguments.setdefault("dimension", dimension)
+    try:
+        return kind(**arguments)
+    except (InputError, FeasibleSetError) as error:
+        raise type(error)(f"{where}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: {section['kind']} cannot be made of these arguments ({error}).") from error
+
+
+def _kind(section: dict[str, Any], where: str) -> type[FeasibleSet]:
+    if "kind" not in section:
+        raise InputError(f'{where} lacks a kind. Say for example kind = "polytope"; known are {", ".join(KINDS)}.')
+    name = snake(section["kind"]) if isinstance(section["kind"], str) else str(section["kind"])
+    if name in _NEEDS_PYTHON:
+        raise InputError(f"{where}: kind {name!r} is code, which a job file cannot hold. Use it from Python.")
+    if name not in KINDS:
+        hint = did_you_mean(name, KINDS) or f" Known are {', '.join(KINDS)}."
+        raise InputError(f"{where}: kind {section['kind']!r} is not known.{hint}")
+    return KINDS[name]
+
+
+def _blocks(blocks: Any, folder: Path, where: str) -> list[FeasibleSet]:
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise InputError(f"{where}: blocks must be sections [[feasible.blocks]], each with a kind; got {blocks!r}.")
+    return [_make(block, None, folder, f"{where} block {number}") for number, block in enumerate(blocks)]
+
+
+def _read(value: Any, name: str, folder: Path, where: str) -> Any:
+    """Return an argument; the name of a CSV file stands for what is in it."""
+    if not isinstance(value, str) or not value.lower().endswith((".csv", ".tsv", ".txt")):
+        return value
+    path = folder / value
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{where}: {name} names the file {path}, which cannot be read: {reason}.") from error
+    delimiter = next((mark for mark in ";\t" if mark in text), ",")
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines(), delimiter=delimiter) if row]
+    if not rows:
+        raise InputError(f"{where}: {name} names the file {path}, which is empty.")
+    if len({len(row) for row in rows}) > 1:
+        raise InputError(
+            f"{where}: the rows of {path} have {sorted({len(row) for row in rows})} cells. Give a full table."
+        )
+    if name == "edges":
+        return _nodes(rows)
+    matrix = _matrix(rows, path, where)
+    return matrix.ravel() if name in _VECTORS and 1 in matrix.shape else matrix
+
+
+def _matrix(rows: list[list[str]], path: Path, where: str) -> Floats:
+    numbers = np.empty((len(rows), len(rows[0])))
+    for line, row in enumerate(rows, start=1):
+        for column, cell in enumerate(row):
+            try:
+                numbers[line - 1, column] = float(cell)
+            except ValueError as error:
+                raise InputError(
+                    f"{where}: {path} has {cell!r} in line {line}, which is no number. Give numbers without a header."
+                ) from error
+    return numbers
+
+
+def _nodes(rows: list[list[str]]) -> list[tuple[Any, ...]]:
+    """Return edges; nodes are numbers if all are."""
+    whole = all(re.fullmatch(r"-?\d+", cell) for row in rows for cell in row)
+    return [tuple(int(cell) if whole else cell for cell in row) for row in rows]

@@ -1,0 +1,183 @@
+"""Rows in: CSV, Parquet or Arrow files as one table, whole or batch by batch; what is wrong is not let through."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from optensemble._types import Floats
+from optensemble.exceptions import FileError, InputError
+from optensemble.jobs._formats import CSV, Wanted, batches, column_names, errors_named, format_of, row_total
+from optensemble.jobs.patterns import require_columns
+
+__all__ = ["BATCH", "Tables", "Wanted", "find_tables"]
+
+_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+
+BATCH = 1 << 16
+"""Rows that are looked at together."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Files that together are one table, in this order."""
+
+    paths: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        first = self.paths[0]
+        return str(first) if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more"
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of the first file; the others must have those that are needed."""
+        return column_names(self.paths[0])
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, if the files say so."""
+        totals = [row_total(path) for path in self.paths]
+        return None if None in totals else sum(total for total in totals if total is not None)
+
+    def read(self, wanted: Wanted) -> pd.DataFrame:
+        """Read the wanted columns of all rows."""
+        parts = list(self.batches(wanted))
+        if not parts:
+            raise InputError(f"{self} has no rows. Give a table with rows.")
+        return pd.concat(parts, ignore_index=True)
+
+    def batches(self, wanted: Wanted, size: int = BATCH) -> Iterator[pd.DataFrame]:
+        """Read the wanted columns, so many rows at a time."""
+        for path in self.paths:
+            require_columns(wanted.names, column_names(path), str(path))
+            start = 0
+            for batch in self._read(path, wanted, size):
+                if batch.num_rows:
+                    yield _checked(batch, wanted, path, start)
+                    start += batch.num_rows
+
+    def _read(self, path: Path, wanted: Wanted, size: int) -> Iterator[pa.RecordBatch]:
+        with errors_named(path):
+            try:
+                yield from batches(path, wanted, size)
+            except pa.ArrowInvalid as error:
+                if format_of(path) == CSV and wanted.numbers:
+                    _find_text(path, wanted)
+                raise error
+
+
+def find_tables(given: Sequence[str], folder: Path = Path()) -> Tables:
+    """Find files by name or by pattern (``*``), in the order given, those of a pattern by name."""
+    paths: list[Path] = []
+    for name in given:
+        here = folder / name
+        if here.exists() or not glob.has_magic(name):
+            found = [here]
+        else:
+            found = [Path(each) for each in sorted(glob.glob(str(here), recursive=True))]
+        if not found:
+            raise FileError(f"no file matches {here}. Check the path.")
+        paths += found
+    if not paths:
+        raise InputError("no file with rows was named. Name at least one.")
+    for path in paths:
+        format_of(path)
+        if not path.exists():
+            raise FileError(f"there is no file {path}. Check the path; it may have been moved or deleted.")
+    return Tables(tuple(dict.fromkeys(paths)))
+
+
+def where(path: Path, row: int) -> str:
+    """Say where a row is, so that it can be found: lines of a CSV file count from 1 and begin with the header."""
+    return f"line {row + 2}" if format_of(path) == CSV else f"row {row}, counted from 0,"
+
+
+def _checked(batch: pa.RecordBatch, wanted: Wanted, path: Path, start: int) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for name in wanted.names:
+        column = batch.column(name)
+        if name in wanted.numbers:
+            columns[name] = _numbers(column, name, path, start)
+        else:
+            _require_values(column, name, path, start)
+            columns[name] = _decoded(column).to_pandas()
+    return pd.DataFrame(columns)
+
+
+def _numbers(column: pa.Array, name: str, path: Path, start: int) -> Floats:
+    column = _decoded(column)
+    kind = column.type
+    if not (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+    ):
+        shown = "" if not len(column) else f", such as {str(column[0].as_py())[:40]!r}"
+        raise InputError(
+            f"{path}: column {name!r} must hold numbers; it holds {kind}{shown}. Convert it, or take it out of the job."
+        )
+    _require_values(column, name, path, start)
+    numbers: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        found = f"column {name!r} has {_shown(numbers[row])} in {where(path, start + row)}"
+        raise InputError(f"{path}: {found}. Fill it in, or remove the row.")
+    return numbers
+
+
+def _shown(value: float) -> str:
+    return "no value (NaN)" if np.isnan(value) else f"an infinite value ({value})"
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _require_values(column: pa.Array, name: str, path: Path, start: int) -> None:
+    """Refuse missing values, and text that is empty."""
+    decoded = _decoded(column)
+    missing = pc.is_null(decoded, nan_is_null=True)
+    if pa.types.is_string(decoded.type) or pa.types.is_large_string(decoded.type):
+        missing = pc.or_kleene(missing, pc.equal(decoded, ""))
+    rows = np.flatnonzero(missing.to_numpy(zero_copy_only=False) == True)  # noqa: E712  (null is not True)
+    if rows.size:
+        more = f" and {rows.size - 1} more rows nearby" if rows.size > 1 else ""
+        raise InputError(
+            f"{path}: column {name!r} has no value in {where(path, start + int(rows[0]))}{more}. "
+            "Fill it in, or remove the row."
+        )
+
+
+def _find_text(path: Path, wanted: Wanted) -> None:
+    """Say which number of a CSV file is none: its columns are read again as text."""
+    start = 0
+    for batch in batches(path, Wanted(texts=tuple(wanted.names)), BATCH):
+        for name in wanted.numbers:
+            for row, value in enumerate(batch.column(name).to_pylist()):
+                if value and not _is_number(value):
+                    comma = " Write decimals with a point." if _is_number(value.replace(",", ".")) else ""
+                    raise InputError(
+                        f"{path}: column {name!r} has {value[:40]!r} in {where(path, start + row)}, which is no number."
+                        f"{comma or ' Correct it, or remove the row.'}"
+                    )
+        start += batch.num_rows
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text.strip().lower() in _MISSING
+    return "_" not in text
+
+
+_MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a")

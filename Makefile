@@ -1,6 +1,7 @@
 # make demo   the paper's four experiments, in sample and on fresh rows: a page with figures and tables, demo/report.html
-# make test   every check: style, types, rooms, tests with coverage and in a browser, the wheel in an empty environment
-# Both create .venv and install what they need; a Python of at least 3.11 is all they ask for. The tests want Chromium,
+# make test   every check: style, types, rooms, tests with coverage and in a browser, documentation, the wheel by itself
+# make docs   the documentation, build/docs/index.html; broken links and examples that fail are errors
+# All create .venv and install what they need; a Python of at least 3.11 is all they ask for. The tests want Chromium,
 # which is installed as Debian's package where there is none.
 
 PYTHON ?= python3
@@ -9,13 +10,13 @@ READY := .venv/.ready
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo test lint types rooms pytest browser wheel benchmarks constraints clean clean-cache
+.PHONY: demo test lint types rooms pytest browser docs pictures wheel benchmarks constraints clean clean-cache
 .DELETE_ON_ERROR:
 
 demo: $(READY)
 	$(BIN)/optensemble reproduce --out demo
 
-test: lint types rooms pytest wheel
+test: lint types rooms pytest docs wheel
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -28,11 +29,19 @@ rooms: $(READY)
 	$(BIN)/lint-imports
 
 pytest: $(READY) browser
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --cov --cov-report=term --ignore=tests/test_docs.py
 
 browser:
 	for name in chromium chromium-browser google-chrome; do command -v $$name && exit; done; \
 	$(SUDO) apt-get update --quiet && $(SUDO) apt-get install --quiet --yes --no-install-recommends chromium
+
+docs: $(READY)
+	$(BIN)/python -m sphinx -q -W --keep-going -n docs build/docs
+	$(BIN)/python -m pytest --quiet --doctest-glob='*.md' docs tests/test_docs.py
+
+# drawn from seeded runs, in about a minute; look at them
+pictures: $(READY)
+	$(BIN)/python docs/pictures.py
 
 # imported from an empty folder, so that nothing but the wheel is found
 wheel: $(READY)
@@ -49,18 +58,19 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/in_sample.py
 	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/feasible.py
+	$(BIN)/python benchmarks/decide.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "optensemble needs Python 3.11 or newer"'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable . --group dev --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable . --group dev --group docs --constraint constraints.txt
 	touch $@
 
 constraints:
 	$(PYTHON) -m venv --clear build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade pip
-	build/constraints/bin/python -m pip install --quiet --editable . --group dev
+	build/constraints/bin/python -m pip install --quiet --editable . --group dev --group docs
 	build/constraints/bin/python -m pip freeze --exclude-editable > constraints.txt
 
 clean-cache:

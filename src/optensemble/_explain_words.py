@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from optensemble._types import Indices
+from optensemble._types import Floats, Indices
 
 if TYPE_CHECKING:
     from optensemble.explaining import Explanation
@@ -62,12 +62,16 @@ def as_text(explanation: Explanation) -> str:
 
 
 def _done(explanation: Explanation, coordinates: list[str]) -> str:
-    """Say what is promised, and of what: the largest coordinates first."""
-    order = np.argsort(-np.abs(explanation.action), kind="stable")
-    done = [f"action[{coordinates[j]}] = {_number(explanation.action[j])}" for j in order if explanation.action[j] != 0]
+    """Say what is promised, and of what."""
+    return f"promised {_number(explanation.promised)} of {_does(explanation.action, coordinates, 'action[{}]')}"
+
+
+def _does(action: Floats, coordinates: list[str], title: str = "{}") -> str:
+    """Say what an action does: the largest coordinates first."""
+    order = np.argsort(-np.abs(action), kind="stable")
+    done = [f"{title.format(coordinates[j])} = {_number(action[j])}" for j in order if action[j] != 0]
     more = f" and {len(done) - _SHOWN} more" if len(done) > _SHOWN else ""
-    listed = ", ".join(done[:_SHOWN]) + more if done else "doing nothing"
-    return f"promised {_number(explanation.promised)} of {listed}"
+    return ", ".join(done[:_SHOWN]) + more if done else "doing nothing"
 
 
 def _number(value: float) -> str:
@@ -79,13 +83,18 @@ def _tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
     count = len(explanation.action)
     shown = np.sort(np.argsort(-np.abs(explanation.action), kind="stable")[:_WIDE])
     some = f" (of {count} coordinates the {_WIDE} largest of the action)" if count > _WIDE else ""
+    coordinates = [name.removeprefix("y_") for name in explanation.steps.columns[1:]]
     same = explanation.alternatives["same"].map({True: "yes", False: "no"})
+    others = explanation.alternatives.assign(same=same)
+    if count > _WIDE:  # what others do instead may be anywhere
+        does = [_does(action, coordinates) for action in others.iloc[:, -count:].to_numpy(dtype=np.float64)]
+        others = others.iloc[:, :-count].assign(does=does)
     patches = explanation.patches
     left = f", the {_SHOWN} largest of {len(patches)}" if len(patches) > _SHOWN else ""
     moved = f"Patches that moved the prediction{left}" if len(patches) else "No patch moved the prediction"
     return {
-        f"Whom it may follow{some}": _narrow(explanation.alternatives.assign(same=same), count, shown),
-        "How the prediction came about": _narrow(explanation.steps, count, shown),
+        "Whom it may follow": others,
+        f"How the prediction came about{some}": _narrow(explanation.steps, count, shown),
         moved: _narrow(patches.head(_SHOWN), count, shown),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +22,12 @@ def replace(path: Path, content: bytes) -> None:
 def whole(path: Path) -> Iterator[Path]:
     """Make a new file beside the target to be written to; it takes the target's place at the end, and only then.
 
-    An error, an interrupt or a full disk leaves what was there before.
+    An error, an interrupt or a full disk leaves what was there before. A link stays one: what it points to is written.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise FileError(f"cannot write {path}: it is there, and is not a file. Give another name.")
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
@@ -34,7 +39,7 @@ def whole(path: Path) -> Iterator[Path]:
         yield Path(name)
         with open(name, "rb+") as file:
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
+        os.chmod(name, mode)
         os.replace(name, path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)

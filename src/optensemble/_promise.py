@@ -127,14 +127,27 @@ class Record:
         """Return for each row the limits that its own payoff keeps within 95 times out of 100.
 
         They are quantiles of what self-assessments missed out of fold (conformal prediction): nothing is taken to be
-        normal. They hold on average over rows, not for every kind of row.
+        normal. They hold on average over rows, not for every kind of row. The level of clusters and of rows in time
+        order may be another one than so far; a trend may go on for a quarter as many rows, or stop.
         """
         believed, n = self.correct(assessed), len(self.residual)
         missed = np.sort(self.residual - self.trend[0] * (np.arange(n) - (n - 1) / 2))
         outside = int((n + 1) * (1 - LEVEL) / 2)  # so many may be missed on either side
         if not outside:
             return np.full_like(believed, -np.inf), np.full_like(believed, np.inf)
-        return believed + missed[outside - 1], believed + missed[n - outside]
+        drift, doubt = self._drift(n // 4)
+        level = float(np.hypot(self._level_doubt, doubt))
+        low = -np.hypot(missed[outside - 1], level) + min(2 * drift, 0.0)
+        high = np.hypot(missed[n - outside], level) + max(2 * drift, 0.0)
+        return believed + low, believed + high
+
+    @cached_property
+    def _level_doubt(self) -> float:
+        """Return by how much the level of new rows may differ from that of these, beyond what their own noise does."""
+        level = self.noise * (self.design_effect - 1) / len(self.residual)
+        if self.time_ordered:
+            level += (1 + 1 / BLOCKS) * self.wander
+        return self.quantile * float(np.sqrt(level))
 
     def promise(self, rows: Floats | Assessments) -> Promise:
         """Promise the average payoff over new rows, with an interval for what will be realised on them."""

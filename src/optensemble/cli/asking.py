@@ -11,6 +11,7 @@ import typer
 
 from optensemble.exceptions import InputError
 from optensemble.jobs.beginning import Begun, Guess, guess, relative_to
+from optensemble.jobs.output import require_place
 from optensemble.jobs.patterns import did_you_mean, listed, require_columns
 from optensemble.jobs.roles import find_labels
 from optensemble.jobs.sets import KINDS
@@ -39,6 +40,7 @@ def ask(data: str, out: Path, asked: Asked) -> Begun:
     if out.exists() and not asked.force:
         raise InputError(f"{out} exists. Give -o another name, or --force to write over it.")
     tables = find_tables([data])
+    require_place(out, list(tables.paths))
     columns, name = tables.columns, str(tables)
     found = guess(columns)
     labels = asked.labels or _ask_labels(found, columns, name)

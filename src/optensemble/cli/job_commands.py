@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from optensemble.cli.speaking import Json, Quiet, Speaker
+from optensemble.cli.speaking import WRONG_USE, Json, Quiet, Speaker
 
 JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB.toml")]
 
@@ -68,7 +68,7 @@ def check(job: JobFile, as_json: Json = False, quiet: Quiet = False) -> None:
         found = understand(prepare(read_job(job)))
     show_understood(speaker, found)
     if not found.enough:
-        raise typer.Exit(2)
+        raise typer.Exit(WRONG_USE)
 
 
 def fit(
@@ -88,9 +88,10 @@ def fit(
     from optensemble.jobs import fitting
     from optensemble.jobs.job import read_job
     from optensemble.jobs.output import require_place
+    from optensemble.jobs.sets import files_of
 
     speaker, described = Speaker(as_json, quiet), read_job(job)
-    require_place(out, [job])
+    require_place(out, [job, *files_of(described.feasible, described.folder)])
     with speaker.progress("fitting") as tell:
         task = fitting.prepare(described)
         require_place(out, list(task.tables.paths))

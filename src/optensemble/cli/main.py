@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import signal
 import sys
 import warnings
 from typing import Annotated, Any
@@ -12,11 +14,11 @@ import typer
 import optensemble
 from optensemble.cli.job_commands import check, fit, init
 from optensemble.cli.reproduce import reproduce
-from optensemble.cli.speaking import Interrupted
+from optensemble.cli.speaking import FAILED, INTERRUPTED, WRONG_USE, Interrupted
 from optensemble.cli.use_commands import audit, decide, explain, report
 from optensemble.exceptions import FeasibleSetError, InputError, OptEnsembleError
 
-FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+TERMINATED = 128 + signal.SIGTERM
 _NOTHING_WRITTEN = "Interrupted. Nothing was written."
 
 app = typer.Typer(
@@ -37,6 +39,10 @@ def main() -> None:
 
     0 done, 1 failed, 2 wrong use, 3 a promise refuted, 130 interrupted.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # leaving cleans up
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console without ± or − shows something else, and goes on
     warnings.showwarning = _warn  # type: ignore[assignment]  # where a warning comes from is nobody's business here
     try:
         code = app(standalone_mode=False)
@@ -47,6 +53,8 @@ def main() -> None:
     except BrokenPipeError:  # who reads has seen enough
         sys.stderr.close()
         sys.exit(FAILED)
+    except OSError as error:
+        _fail(f"cannot write the output: {error.strerror or error}.", FAILED)
     except Exception as error:
         # typer has moved click's exceptions: what makes them is that they know how to be shown
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):

@@ -24,6 +24,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but wa
 _WIDEST_PROSE = 60
 
 
+FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+
+
 class Interrupted(Exception):  # noqa: N818  (it is not an error)
     """A command was interrupted, and says what it leaves."""
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optensemble.cli.speaking import Json, Quiet, Speaker
+from optensemble.cli.speaking import WRONG_USE, Json, Quiet, Speaker
 
 if TYPE_CHECKING:
     from optensemble.jobs.judging import Later
     from optensemble.jobs.saved import Saved
     from optensemble.jobs.tables import Tables
 
-WRONG_USE, REFUTED = 2, 3
+REFUTED = 3
 
 EnsembleFile = Annotated[Path, typer.Argument(help="A fitted ensemble.", metavar="ENSEMBLE.oe")]
 Files = Annotated[list[str], typer.Argument(help="Tables: CSV, Parquet or Arrow; globs are fine.", metavar="TABLE...")]
@@ -53,6 +53,9 @@ def decide(
         decisions = deciding.decide(saved, found, out, share)
     if decisions.promise.unlike:
         warnings.warn(decisions.promise.note, UserWarning, stacklevel=2)
+    if decisions.unseen:
+        told = f"{decisions.unseen:,} of {decisions.rows:,} rows are of a group that no row fitted on was of"
+        warnings.warn(f"{told}: for them the promise rests on other groups", UserWarning, stacklevel=2)
     show_decisions(speaker, decisions, out)
 
 
@@ -79,7 +82,7 @@ def audit(
 
     speaker = Speaker(as_json, quiet)
     later = _judge(speaker, ensemble, tables, labels, time)
-    show_audit(speaker, later.audit)
+    show_audit(speaker, later.audit, list(later.saved.roles.coordinates))
     if later.audit.kept is False:
         raise typer.Exit(REFUTED)
     if later.audit.summary["seen"].iloc[0] > SEEN * len(later.rows):
@@ -108,7 +111,7 @@ def explain(
 
     speaker = Speaker(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
-    show_explanation(speaker, judging.explain(saved, found, row, id_value))
+    show_explanation(speaker, judging.explain(saved, found, row, id_value), id_value)
 
 
 def report(

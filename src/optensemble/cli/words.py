@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optensemble.cli.speaking import Speaker
 from optensemble.report import fit_tables, tables
 from optensemble.report.html import Cell, Column
-from optensemble.report.numbers import decimals, number_cell, percent_cell
+from optensemble.report.numbers import decimals, number_cell
 
 if TYPE_CHECKING:
     from optensemble.audit import Audit
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_LABELS = 12
 _MOST_TRIED = 8
+_MOST_CELLS = 5
 _LEADERBOARD = (0, 1, 2, 3, 7, 8)  # candidate, kind, realised with its interval, followed, decides
 
 
@@ -31,7 +33,7 @@ def show_understood(speaker: Speaker, found: Understood) -> None:
         {
             "job": str(found.task.job.path),
             "rows": len(found.task.rows),
-            "columns": found.columns,
+            "columns": found.pairs,
             "members": found.members,
             "cells": vars(found.cells),
             "plan": found.plan.parts,
@@ -43,12 +45,20 @@ def show_understood(speaker: Speaker, found: Understood) -> None:
 
 def _pairing(found: Understood) -> tables.Sheet:
     """Show which columns go with which label."""
-    kinds = {"lower": "number", "upper": "number"}
-    columns = [Column(name, kind=kinds.get(name, "text")) for name in found.columns.columns]
-    rows = [[_as_cell(value) for value in row] for row in found.columns.head(_MOST_LABELS).itertuples(index=False)]
-    more = len(found.columns) - len(rows)
+    members = list(found.pairs[0]["columns"])
+    columns = [Column("label", kind="text"), *(Column(name, kind="text") for name in members)]
+    columns += [Column("lower"), Column("upper")]
+    rows = [
+        [
+            Cell(pair["label"]),
+            *map(Cell, pair["columns"].values()),
+            *(Cell(f"{pair[end]:g}") for end in ("lower", "upper")),
+        ]
+        for pair in found.pairs[:_MOST_LABELS]
+    ]
+    more = len(found.pairs) - len(rows)
     rows += [[Cell(f"and {more} more"), *[Cell("")] * (len(columns) - 1)]] if more > 0 else []
-    return tables.Sheet("Which columns go together, and the bounds of each decision", columns, rows)
+    return tables.Sheet("Which columns go together, in the order of the decision, and its bounds", columns, rows)
 
 
 def _members(found: Understood) -> tables.Sheet:
@@ -56,14 +66,14 @@ def _members(found: Understood) -> tables.Sheet:
     goal = "payoff" if found.task.job.sense == "max" else "cost"
     texts = [Column("member", kind="text"), Column("kind", kind="text")]
     rows = [
-        [Cell(row["member"]), Cell(row["kind"]), percent_cell(row["explained"]), number_cell(row["realised"], digits)]
+        [Cell(row["member"]), Cell(row["kind"]), _explained(row["explained"]), number_cell(row["realised"], digits)]
         for row in found.members.to_dict("records")
     ]
     return tables.Sheet("Members on these rows", [*texts, Column("of the labels explained"), Column(goal)], rows)
 
 
-def _as_cell(value: Any) -> Cell:
-    return Cell(value) if isinstance(value, str) else Cell(f"{value:g}")
+def _explained(share: float) -> Cell:
+    return Cell("–" if isnan(share) else f"{100 * share:.0f} %".replace("-", "−"))
 
 
 def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
@@ -93,21 +103,33 @@ def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
 def show_decisions(speaker: Speaker, decisions: Decisions, out: Path) -> None:
     """Show what was decided in all."""
     followed = ", ".join(f"{name} on {count:,}" for name, count in decisions.followed.items())
+    rows = "row" if decisions.rows == 1 else "rows"
     speaker.say(
-        f"{decisions.rows:,} rows decided, following {followed}.",
+        f"{decisions.rows:,} {rows} decided, following {followed}.",
         f"Promised: {decisions.promise}.",
         f"Wrote {out}.",
     )
     promise = {name: value for name, value in vars(decisions.promise).items() if name != "advantage"}
-    speaker.tell({"decisions": str(out), "rows": decisions.rows, "followed": decisions.followed, "promise": promise})
+    speaker.tell(
+        {
+            "decisions": str(out),
+            "rows": decisions.rows,
+            "followed": decisions.followed,
+            "unseen": decisions.unseen,
+            "promise": promise,
+        }
+    )
 
 
-def show_audit(speaker: Speaker, audit: Audit) -> None:
+def show_audit(speaker: Speaker, audit: Audit, coordinates: list[str]) -> None:
     """Show what was promised and what came true."""
     speaker.say(audit.verdict, "")
     speaker.show(tables.by_choice(audit))
     speaker.show(tables.lift(audit))
-    speaker.say(*str(audit).splitlines()[1:2])
+    if audit.biased:
+        speaker.show(tables.cells(audit, coordinates, most=_MOST_CELLS))
+    else:
+        speaker.say(*str(audit).splitlines()[1:2])
     summary = audit.summary.to_dict("records")[0]
     speaker.tell(
         {
@@ -124,7 +146,7 @@ def show_audit(speaker: Speaker, audit: Audit) -> None:
     )
 
 
-def show_explanation(speaker: Speaker, explanation: Explanation) -> None:
+def show_explanation(speaker: Speaker, explanation: Explanation, id_value: str | None) -> None:
     """Show why a row is decided as it is."""
-    speaker.say(str(explanation))
-    speaker.tell(dict(vars(explanation)))
+    speaker.say(*([] if id_value is None else [f"id {id_value}"]), str(explanation))
+    speaker.tell({"id": id_value, **vars(explanation)})

@@ -35,7 +35,7 @@ _BLOCK = 1 << 22  # bytes of a CSV file
 
 def format_of(path: Path) -> str:
     """Return the kind of a file, by its name."""
-    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
+    ending = Path(path.name.lower().removesuffix(".gz")).suffix
     if ending not in _ENDINGS:
         known = ", ".join(_ENDINGS)
         raise InputError(f"{path}: no kind of file is known by the ending {ending!r}. Take one of {known}.")
@@ -45,16 +45,15 @@ def format_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which columns to read: numbers, texts that must stay as they are written, and others."""
+    """Which columns to read: numbers, and others, which must stay as they are written."""
 
     numbers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """All of them, each once."""
-        return list(dict.fromkeys([*self.numbers, *self.texts, *self.others]))
+        return list(dict.fromkeys([*self.numbers, *self.texts]))
 
 
 @contextmanager
@@ -64,10 +63,11 @@ def errors_named(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}. Check the path; it may have been moved or deleted.") from error
-    except pa.ArrowInvalid as error:
-        what = format_of(path)
-        raise FileError(f"{path} cannot be read as {what}: {_one_line(error)}. Write it again as {what}.") from error
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+        if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
+            raise FileError(f"{path} is not text in UTF-8. Save it as UTF-8.") from error
+        raise FileError(f"{path} is no whole {format_of(path)} file: {_one_line(error)}. Write it anew.") from error
+    except (pa.ArrowException, OSError, EOFError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or _one_line(error)
         raise FileError(f"cannot read {path}: {reason}. Check the file.") from error
 
@@ -91,9 +91,6 @@ def column_names(path: Path) -> list[str]:
                     names = reader.schema.names
             case _:
                 names = _header(path)[0]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"{path} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one.")
     return list(names)
 
 
@@ -112,7 +109,7 @@ def batches(path: Path, wanted: Wanted, size: int) -> Iterator[pa.RecordBatch]:
             with pq.ParquetFile(path, buffer_size=_PAGE, pre_buffer=False) as file:
                 yield from file.iter_batches(size, columns=wanted.names)
         case "Arrow":
-            with _arrow(path) as reader:
+            with _arrow(path, wanted.names) as reader:
                 for batch in _each(reader):
                     yield from _sliced(batch.select(wanted.names), size)
         case _:
@@ -126,12 +123,17 @@ def _sliced(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _arrow(path: Path) -> Iterator[Any]:
-    """Open an Arrow file, or a stream, which looks the same from outside."""
+def _arrow(path: Path, only: list[str] | None = None) -> Iterator[Any]:
+    """Open an Arrow file, or a stream, which looks the same from outside; all columns, or only some."""
     with pa.OSFile(str(path)) as file:
-        magic = file.read(6)
+        open_any = ipc.open_file if file.read(6) == b"ARROW1" else ipc.open_stream
         file.seek(0)
-        yield ipc.open_file(file) if magic == b"ARROW1" else ipc.open_stream(file)
+        reader = open_any(file)
+        if only is not None:
+            options = ipc.IpcReadOptions(included_fields=[reader.schema.get_field_index(name) for name in only])
+            file.seek(0)
+            reader = open_any(file, options=options)
+        yield reader
 
 
 def _each(reader: Any) -> Iterator[pa.RecordBatch]:
@@ -145,10 +147,11 @@ def _each(reader: Any) -> Iterator[pa.RecordBatch]:
 def _open_csv(path: Path, wanted: Wanted) -> Any:
     _, delimiter = _header(path)
     types = {**dict.fromkeys(wanted.texts, pa.string()), **dict.fromkeys(wanted.numbers, pa.float64())}
+    zipped = path.name.lower().endswith(".gz")
     return pc.open_csv(
-        pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None),
+        pa.input_stream(str(path), compression="gzip" if zipped else None),
         read_options=pc.ReadOptions(block_size=_BLOCK, use_threads=False),
-        parse_options=pc.ParseOptions(delimiter=delimiter),
+        parse_options=pc.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pc.ConvertOptions(include_columns=wanted.names, column_types=types),
     )
 
@@ -156,8 +159,22 @@ def _open_csv(path: Path, wanted: Wanted) -> Any:
 def _header(path: Path) -> tuple[list[str], str]:
     """Return the names in the first line of a CSV file, and what stands between them."""
     with path.open("rb") as file:
-        line = (gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file).readline()
+        line = (gzip.GzipFile(fileobj=file) if path.name.lower().endswith(".gz") else file).readline()
     header = line.decode("utf-8-sig").rstrip("\r\n")
     delimiter = max(",;\t|", key=header.count)
     names = next(csv.reader([header], delimiter=delimiter), [])
     return names, delimiter if len(names) > 1 else ","
+
+
+def line_of(path: Path, row: int) -> int:
+    """Return the line of a CSV file that a row begins in; lines count from 1, rows from 0 after the header."""
+    _, delimiter = _header(path)
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        reader, begins, seen = csv.reader(file, delimiter=delimiter), 1, -1
+        for cells in reader:
+            seen += bool(cells)  # blank lines are no rows
+            if seen == row + 1:
+                break
+            begins = reader.line_num + 1
+    return begins

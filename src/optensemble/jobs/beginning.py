@@ -14,9 +14,12 @@ from optensemble.jobs.patterns import natural
 from optensemble.jobs.sets import KINDS
 
 _LABELS = ("y", "label", "labels", "actual", "actuals", "target", "truth", "true", "realised", "realized", "outcome")
-_ACTIONS = ("plan", "action", "decision", "decided", "policy", "chosen", "taken")
-_TIMES = ("date", "time", "timestamp", "datetime", "day", "month", "week")
-_IDS = ("id", "key", "uuid")
+_ACTIONS = (
+    *("plan", "planner", "planned", "action", "actions", "decision", "decisions", "decided"),
+    *("policy", "chosen", "taken"),
+)
+_TIMES = ("date", "time", "timestamp", "datetime")
+_IDS = ("id", "key", "uuid", "row_id")
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def find_families(columns: Sequence[str]) -> tuple[Family, ...]:
     """
     found: dict[str, list[str]] = {}
     for column in columns:
-        parts = re.fullmatch(r"(.*?[^0-9A-Za-z]|.*?[A-Za-z](?=\d))([0-9A-Za-z]+)", column)
+        parts = re.fullmatch(r"(.*?(?:\W|_)|.*?[^\W\d](?=\d))([^\W_]+)", column)
         if parts and "*" not in column:
             found.setdefault(f"{parts[1]}*", []).append(parts[2])
     families = [Family(pattern, tuple(sorted(stars, key=natural))) for pattern, stars in found.items()]
@@ -90,13 +93,13 @@ def guess(columns: Sequence[str]) -> Guess:
         labels=None if labels is None else labels.pattern,
         models={family.name: family.pattern for family in others if family.name not in policies},
         policies=policies,
-        id=next((column for column in columns if column.lower() in _IDS or column.lower().endswith("_id")), None),
+        id=next((column for column in columns if column.lower() in _IDS), None),
         time=next((column for column in columns if column.lower() in _TIMES), None),
     )
 
 
 def _begins(name: str, words: Sequence[str]) -> bool:
-    return name.lower().split("_")[0] in words or any(name.lower().startswith(word) for word in words)
+    return re.split(r"[\W_\d]+", name.lower())[0] in words
 
 
 def job_text(begun: Begun) -> str:

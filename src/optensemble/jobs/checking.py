@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from optensemble._exact import row_dots
 from optensemble._types import Floats
-from optensemble._validation import as_actions
 from optensemble.events import Buckets
-from optensemble.jobs.fitting import Task
-from optensemble.planning import MIN_CELL, MINIMUM_ROWS, RowPlan, plan
+from optensemble.jobs.fitting import Task, least_rows
+from optensemble.planning import MIN_CELL, RowPlan, plan
 
 _BUCKETS = 10
 _TINY = 1e-12
+_MIDNIGHT = " 00:00:00"
 _SUSPICIOUS = 0.2
 """A model whose columns fit other labels better by so much, as a share of the variance, may have them in disorder."""
 
 
 _SHOWN = {
-    "promise of the mean": "with so many rows the mean payoff can be promised within about ± {}",
+    "promise of the mean": "so many independent rows let the mean payoff be promised within about ± {}",
     "two arms told apart": "two candidates are told apart if their mean payoffs differ by {}",
     "white box cells": "a bias of {} shows in level sets of a model where it promises most",
     "black box cells": "a bias of {} shows in level sets of any member",
@@ -42,22 +43,23 @@ class Cells:
 class Understood:
     """A job in plain words and numbers.
 
-    ``columns`` has a row for every label: the columns of each member that go with it, and the bounds of its coordinate.
+    ``pairs`` has, for every label, the column of each member that goes with it, and the bounds of its coordinate.
     ``members`` has a row for every member: what it is, how much of the labels' variance it explains, and what it earns
     on these rows.
     """
 
     task: Task
-    columns: pd.DataFrame
+    pairs: list[dict[str, Any]]
     members: pd.DataFrame
     cells: Cells
     plan: RowPlan
+    least: int
     doubts: tuple[str, ...]
 
     @property
     def enough(self) -> bool:
         """Whether a fit is possible at all."""
-        return len(self.task.rows) >= MINIMUM_ROWS
+        return len(self.task.rows) >= self.least
 
     def sentences(self) -> Iterator[str]:
         """Say it all, a sentence a line."""
@@ -65,7 +67,7 @@ class Understood:
         order = "" if task.roles.time is None else f", in the order of {task.roles.time}{self._span()}"
         yield f"{rows:,} rows in {task.tables}{order}"
         low, high = task.labels.to_numpy().min(), task.labels.to_numpy().max()
-        yield f"{len(task.roles.labels)} labels between {low:.4g} and {high:.4g}; {self._goal()}"
+        yield f"{len(task.roles.labels)} labels between {_short(low)} and {_short(high)}; {self._goal()}"
         yield f"decisions: {self._bounds()}"
         for what, each in (("groups", task.roles.groups), ("clusters", [task.roles.clusters or ""])):
             for name in filter(None, each):
@@ -91,7 +93,11 @@ class Understood:
 
     def _span(self) -> str:
         times = self.task.rows[str(self.task.roles.time)]
-        return f", {times.iloc[0]} to {times.iloc[-1]}"
+        first, last = (str(times.iloc[end]) for end in (0, -1))
+        days = first.endswith(_MIDNIGHT) and last.endswith(_MIDNIGHT)
+        return (
+            f", {first.removesuffix(_MIDNIGHT)} to {last.removesuffix(_MIDNIGHT)}" if days else f", {first} to {last}"
+        )
 
     def _goal(self) -> str:
         return "payoffs, to be large" if self.task.job.sense == "max" else "costs, to be small"
@@ -99,16 +105,24 @@ class Understood:
     def _bounds(self) -> str:
         omega = self.task.omega
         same = len(np.unique(omega.lower)) == 1 and len(np.unique(omega.upper)) == 1
-        each = f"each between {omega.lower[0]:g} and {omega.upper[0]:g}" if same else "each within bounds of its own"
+        each = (
+            f"each between {_short(omega.lower[0])} and {_short(omega.upper[0])}"
+            if same
+            else "each within bounds of its own"
+        )
         return f"{type(omega).__name__}, {omega.dimension} coordinates, {each}"
 
     def _verdict(self) -> str:
         rows = len(self.task.rows)
         if not self.enough:
-            return f"{rows:,} rows are too few to fit: at least {MINIMUM_ROWS} are needed"
+            return f"{rows:,} rows are too few to fit: at least {self.least} are needed"
         return (
             f"{rows:,} rows are enough to fit: what they cannot show is left out, and intervals are as wide as need be"
         )
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}".replace("-", "−")
 
 
 def understand(task: Task) -> Understood:
@@ -117,13 +131,12 @@ def understand(task: Task) -> Understood:
     labels, omega = task.labels.to_numpy(), task.omega
     predictions = {name: member.predict(task.rows) for name, member in task.models.items()}
     actions = {name: omega.argmax(sign * said) for name, said in predictions.items()}
-    for name, member in task.policies.items():
-        actions[name] = as_actions(member.decide(task.rows), name, len(labels), omega)
+    actions |= {name: member.decide(task.rows) for name, member in task.policies.items()}
     noise, payoff_noise = _noise(predictions, actions, labels)
     access = "mixed" if task.models and task.policies else "white" if task.models else "black"
     return Understood(
         task=task,
-        columns=_columns(task),
+        pairs=_pairs(task),
         members=_members(predictions, actions, labels),
         cells=_cells(actions, Buckets(omega.lower, omega.upper, _BUCKETS)),
         plan=plan(
@@ -134,14 +147,22 @@ def understand(task: Task) -> Understood:
             access=access,
             payoff_noise=payoff_noise,
         ),
+        least=least_rows(task),
         doubts=tuple(_doubts(predictions, labels)),
     )
 
 
-def _columns(task: Task) -> pd.DataFrame:
-    members = {name: list(member.names) for name, member in {**task.models, **task.policies}.items()}
-    bounds = {"lower": task.omega.lower, "upper": task.omega.upper}
-    return pd.DataFrame({"label": list(task.roles.labels), **members, **bounds})
+def _pairs(task: Task) -> list[dict[str, Any]]:
+    members, omega = {**task.models, **task.policies}, task.omega
+    return [
+        {
+            "label": label,
+            "columns": {name: member.names[j] for name, member in members.items()},
+            "lower": float(omega.lower[j]),
+            "upper": float(omega.upper[j]),
+        }
+        for j, label in enumerate(task.roles.labels)
+    ]
 
 
 def _members(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> pd.DataFrame:

@@ -17,22 +17,25 @@ from optensemble._policy import Answer
 from optensemble._promise import Promise
 from optensemble._types import Floats
 from optensemble.exceptions import InputError, OptEnsembleError
-from optensemble.jobs.fitting import as_groups, wanted
 from optensemble.jobs.ids import Ids
 from optensemble.jobs.output import new_table, require_place
-from optensemble.jobs.saved import Saved
+from optensemble.jobs.roles import FOLLOWED, HIGH, LOW, PROMISED
+from optensemble.jobs.rows import as_groups, require_allowed, wanted
+from optensemble.jobs.saved import Saved, count_unseen
 from optensemble.jobs.tables import BATCH, Tables, Wanted
-
-FOLLOWED, PROMISED, LOW, HIGH = "followed", "promised", "low", "high"
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """What was written: how many rows, the promise of their mean payoff, and on how many each one is followed."""
+    """What was written: how many rows, the promise of their mean payoff, and on how many each one is followed.
+
+    ``unseen`` rows are of a group that no row fitted on was of.
+    """
 
     rows: int
     promise: Promise
     followed: dict[str, int]
+    unseen: int
 
 
 def decide(
@@ -40,20 +43,22 @@ def decide(
 ) -> Decisions:
     """Decide for every row and write a row for each, in their order; the table is written whole or not at all."""
     require_place(out, [saved.path, *tables.paths])
-    roles, assessed, followed, rows = saved.roles.to_decide(), Assessments(), Counter[int](), 0
+    roles, assessed, followed, rows, unseen = saved.roles.to_decide(), Assessments(), Counter[int](), 0, 0
     needed = wanted(roles, saved.numbers)
     with ExitStack() as stack:
         table = stack.enter_context(new_table(out))
         ids = None if roles.id is None else stack.enter_context(Ids(roles.id, str(tables)))
         for part in tables.batches(needed, batch):
-            with _rows_named(tables, rows, len(part)):
-                answer = saved.policy.answer(as_groups(part, roles))
+            part = as_groups(part, roles)
+            with _rows_named(saved, tables, part, rows):
+                answer = saved.policy.answer(part)
             table.write(_columns(saved, part, answer))
             if ids is not None:
                 ids.add(part[roles.id])
             assessed += Assessments.of(answer.assessed)
             followed.update(dict(enumerate(np.bincount(answer.chosen).tolist())))
             rows += len(part)
+            unseen += count_unseen(saved.ensemble, part, roles)
             if tell is not None:
                 tell(rows)
         if not rows:
@@ -62,7 +67,7 @@ def decide(
             ids.require_distinct(lambda: _ids(tables, str(roles.id)))
     names = saved.ensemble.names_
     counts = {names[number]: count for number, count in followed.most_common() if count}
-    return Decisions(rows, saved.policy.promise_of(assessed), counts)
+    return Decisions(rows, saved.policy.promise_of(assessed), counts, unseen)
 
 
 def _columns(saved: Saved, part: pd.DataFrame, answer: Answer) -> dict[str, Any]:
@@ -72,11 +77,9 @@ def _columns(saved: Saved, part: pd.DataFrame, answer: Answer) -> dict[str, Any]
         columns[roles.id] = part[roles.id]
     columns |= {f"action_{name}": answer.actions[:, j] for j, name in enumerate(roles.coordinates)}
     names = np.array(saved.ensemble.names_, dtype=object)
-    columns |= {FOLLOWED: names[answer.chosen], PROMISED: answer.promised, LOW: _known(answer.low)}
-    columns[HIGH] = _known(answer.high)
-    expected = len(roles.coordinates) + 4 + (roles.id is not None)
-    if len(columns) < expected:
-        raise InputError(f"the id column is called {roles.id!r}, as a column of the decisions is. Rename it.")
+    record = getattr(saved.ensemble, "record_", None)  # without validation an ensemble's own assessment boasts
+    promised = answer.promised if record is None else record.correct(answer.assessed)
+    columns |= {FOLLOWED: names[answer.chosen], PROMISED: promised, LOW: _known(answer.low), HIGH: _known(answer.high)}
     return columns
 
 
@@ -90,10 +93,12 @@ def _ids(tables: Tables, name: str) -> Iterator[pd.Series[Any]]:
 
 
 @contextmanager
-def _rows_named(tables: Tables, start: int, count: int) -> Iterator[None]:
+def _rows_named(saved: Saved, tables: Tables, part: pd.DataFrame, start: int) -> Iterator[None]:
     """Say in an error which rows were looked at."""
     try:
         yield
     except OptEnsembleError as error:
-        where = f"{tables}, in the rows from {start:,} to {start + count - 1:,}"
+        for name, policy in saved.policies:
+            require_allowed(part, name, policy, saved.ensemble.feasible, str(tables), start)
+        where = f"{tables}, in the rows from {start:,} to {start + len(part) - 1:,}"
         raise type(error)(f"{where}, numbered anew from 0: {error}") from error

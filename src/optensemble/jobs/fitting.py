@@ -14,12 +14,12 @@ from optensemble.columns import Columns
 from optensemble.decision import DecisionEnsemble
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.jobs.ids import Ids
 from optensemble.jobs.job import BLACK_BOX, DECISION, WHITE_BOX, Job
 from optensemble.jobs.roles import Roles, find_members, find_roles
+from optensemble.jobs.rows import ordered, read_rows, require_allowed
 from optensemble.jobs.sets import make_set
-from optensemble.jobs.tables import Tables, Wanted, find_tables
-from optensemble.jobs.times import as_times, in_order
+from optensemble.jobs.tables import Tables, find_tables
+from optensemble.planning import MINIMUM_ROWS
 from optensemble.whitebox import WhiteBoxEnsemble
 
 Tell = Callable[[str, float], None]
@@ -57,38 +57,9 @@ def prepare(job: Job) -> Task:
     _require_members(job)
     used = [str(name) for each in members.values() for member in each.values() for name in member.names]
     rows = read_rows(tables, roles, [*used, *roles.labels])
-    return Task(job, tables, roles, members["models"], members["policies"], omega, rows)
-
-
-def read_rows(tables: Tables, roles: Roles, numbers: list[str]) -> pd.DataFrame:
-    """Read rows whole: numbers checked, ids distinct, groups as text, all in the order of time if there is one."""
-    rows = tables.read(wanted(roles, numbers))
-    if roles.id is not None:
-        with Ids(roles.id, str(tables)) as ids:
-            ids.add(rows[roles.id])
-            ids.require_distinct(lambda: iter([rows[roles.id]]))
-    if roles.time is None:
-        return as_groups(rows, roles)
-    rows[roles.time] = as_times(rows[roles.time], str(tables))
-    return as_groups(rows.iloc[in_order(rows[roles.time])].reset_index(drop=True), roles)
-
-
-def wanted(roles: Roles, numbers: list[str]) -> Wanted:
-    """Return which columns to read, and as what."""
-    texts = [roles.id, *roles.groups, roles.clusters]
-    times = () if roles.time is None else (roles.time,)
-    return Wanted(tuple(numbers), tuple(name for name in texts if name is not None), times)
-
-
-def as_groups(rows: pd.DataFrame, roles: Roles) -> pd.DataFrame:
-    """Make group labels text, so that 1 of one file is the 1 of another."""
-    names = [*roles.groups, *([roles.clusters] if roles.clusters is not None else [])]
-    return rows.assign(**{name: _as_text(rows[name]) for name in names})
-
-
-def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
-    whole = pd.api.types.is_float_dtype(column) and bool((column == column.round()).all())
-    return (column.astype("int64") if whole else column).astype(str).astype(object)
+    for policy, member in members["policies"].items():
+        require_allowed(rows, policy, member, omega, name)
+    return Task(job, tables, roles, members["models"], members["policies"], omega, ordered(rows, roles, name))
 
 
 def fit(task: Task, tell: Tell | None = None, n_jobs: int | None = None) -> Policy:
@@ -129,6 +100,18 @@ def _box(task: Task) -> Any:
         return WhiteBoxEnsemble(list(task.models.items()), task.omega, **options)
     init = next(iter(task.models.values()), "mean")
     return BlackBoxEnsemble(list(task.policies.items()), task.omega, init=init, **options)
+
+
+def least_rows(task: Task) -> int:
+    """Return how many rows a fit needs at least; refuse options that no fit would take."""
+    if task.job.kind == DECISION:
+        return MINIMUM_ROWS
+    box = _box(task)
+    try:
+        box._check_parameters()
+    except InputError as error:
+        raise InputError(f"{task.job.path}: [ensemble] {error}") from error
+    return MINIMUM_ROWS if box.validation is not None else 2
 
 
 def _require_members(job: Job) -> None:

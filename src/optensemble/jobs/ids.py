@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from optensemble.exceptions import InputError
+from optensemble.jobs.labels import as_texts
 
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 22
 """So many hashes are in memory at a time."""
 
 
@@ -39,9 +40,9 @@ class Ids:
         suspects = np.concatenate([np.empty(0, np.uint64), *self._repeated()])
         if not suspects.size:
             return
-        counts: dict[Any, int] = {}
+        counts: dict[str, int] = {}
         for ids in again():  # few have a hash in common by chance
-            for value in ids[np.isin(_hashes(ids), suspects)]:
+            for value in _texts(ids[np.isin(_hashes(ids), suspects)]):
                 counts[value] = counts.get(value, 0) + 1
         twice = [value for value, count in counts.items() if count > 1]
         if twice:
@@ -66,4 +67,11 @@ class Ids:
 
 
 def _hashes(ids: pd.Series[Any]) -> npt.NDArray[np.uint64]:
-    return pd.util.hash_array(ids.to_numpy(dtype=object) if ids.dtype.kind not in "iufM" else ids.to_numpy())
+    """Return hashes of ids as text: files of different kinds may hold the same id."""
+    return pd.util.hash_array(_texts(ids).to_numpy(dtype=object), categorize=False)
+
+
+def _texts(ids: pd.Series[Any]) -> pd.Series[Any]:
+    if pd.api.types.is_integer_dtype(ids) or pd.api.types.is_string_dtype(ids):
+        return ids.astype(str)  # the same, and faster
+    return as_texts(ids)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs.patterns import did_you_mean
+from optensemble.jobs.patterns import did_you_mean, is_pattern
 
 DECISION, WHITE_BOX, BLACK_BOX = "decision", "white_box", "black_box"
 KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
@@ -109,7 +109,7 @@ _EXAMPLES = {"fit": 'fit = "history.parquet"', "labels": 'labels = "y_*"'}
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}. `optensemble init` writes one to begin with.") from error
     except OSError as error:
@@ -152,29 +152,39 @@ def _ensemble(given: dict[str, Any], path: Path) -> dict[str, Any]:
         hint = did_you_mean(str(sense), ("max", "min"))
         raise InputError(f'{path}: [ensemble] sense must be "max" for payoffs or "min" for costs; got {sense!r}.{hint}')
     _known(given, OPTIONS[kind], f"{path}: [ensemble] of kind {kind!r}:")
+    seed = given.get("seed", 0)
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"{path}: [ensemble] seed must be a whole number, 0 or more; got {seed!r}.")
     return given
 
 
 def _names(value: Any, where: str, path: Path) -> Names:
     if isinstance(value, str) and value:
-        return value if "*" in value else (value,)
+        return value if is_pattern(value) else (value,)
     if isinstance(value, list) and value and all(isinstance(name, str) and name for name in value):
         twice = [name for name in value if value.count(name) > 1]
         if twice:
             raise InputError(f"{path}: {where} names {twice[0]!r} twice. Name every column once.")
         return tuple(value)
-    raise InputError(f'{path}: {where} must be a pattern such as "y_*" or a list of columns; got {value!r}.')
+    raise InputError(f'{path}: {where} must be a pattern such as "y_*" or a list of columns; got {_shown(value)}.')
 
 
 def _texts(value: Any, name: str, path: Path) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and each for each in given):
-        raise InputError(f"{path}: [data] {name} must be text, or a list of texts; got {value!r}.")
+        raise InputError(f"{path}: [data] {name} must be text, or a list of texts; got {_shown(value)}.")
+    twice = [each for each in given if given.count(each) > 1]
+    if twice:
+        raise InputError(f"{path}: [data] {name} names {twice[0]!r} twice. Name it once.")
     return tuple(given)
 
 
 def _column(data: dict[str, Any], name: str, path: Path) -> str | None:
     value = data.get(name)
     if value is not None and (not isinstance(value, str) or not value):
-        raise InputError(f"{path}: [data] {name} must be the name of one column; got {value!r}.")
+        raise InputError(f"{path}: [data] {name} must be the name of one column, in quotes; got {_shown(value)}.")
     return value
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, (str, int, float, list)) else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from optensemble._exact import row_dots
 from optensemble._types import Floats
 from optensemble.audit import Audit
 from optensemble.exceptions import InputError
-from optensemble.jobs.fitting import as_groups, read_rows, wanted
+from optensemble.jobs.labels import as_text, as_texts
+from optensemble.jobs.rows import as_groups, ordered, read_rows, wanted
 from optensemble.jobs.saved import Saved
 from optensemble.jobs.tables import Tables
 
@@ -38,10 +40,22 @@ def judge(saved: Saved, tables: Tables) -> Later:
         raise InputError(
             f"{saved.path} does not say which columns are labels. Give --labels, for example --labels 'y_*'."
         )
-    rows = read_rows(tables, roles, [*saved.numbers, *roles.labels])
+    missing = [name for name in roles.labels if name not in tables.columns]
+    if missing:
+        raise InputError(
+            f"{tables} has no column {missing[0]!r}: to say what came true, the labels are needed. Add them, or name "
+            "the columns that hold them by --labels."
+        )
+    rows = ordered(read_rows(tables, roles, [*saved.numbers, *roles.labels]), roles, str(tables))
+    clusters = roles.clusters
+    if clusters is not None and rows[clusters].nunique() == 1:
+        warnings.warn(
+            f"all rows are of one {clusters}: they are judged as if they were independent", UserWarning, stacklevel=2
+        )
+        clusters = None
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
     time_ordered = True if roles.time is not None else None
-    audit = saved.ensemble.audit(rows, labels, time_ordered=time_ordered, groups=roles.clusters)
+    audit = saved.ensemble.audit(rows, labels, time_ordered=time_ordered, groups=clusters)
     return Later(saved, tables, rows, labels, audit)
 
 
@@ -83,9 +97,17 @@ def _find(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -
         if row is not None and row < start + len(part):
             return row, as_groups(part[row - start : row - start + 1].reset_index(drop=True), roles)
         if id_value is not None:
-            at = np.flatnonzero(part[str(roles.id)].astype(str) == id_value)
+            at = np.flatnonzero(as_texts(part[str(roles.id)]).isin([id_value, _as_date(id_value)]))
             if at.size:
                 return start + int(at[0]), as_groups(part[at[0] : at[0] + 1].reset_index(drop=True), roles)
         start += len(part)
     what = f"no row {row}: it has {start:,}, counted from 0" if row is not None else f"no row of id {id_value!r}"
     raise InputError(f"{tables} has {what}. Check --row or --id.")
+
+
+def _as_date(text: str) -> str:
+    """Return how a date or time is written here, however it was written there."""
+    try:
+        return as_text(pd.Timestamp(text))
+    except ValueError:
+        return text

@@ -33,14 +33,29 @@ class Output:
     def __init__(self, file: Path, kind: str, stack: ExitStack) -> None:
         self._file, self._kind, self._stack = file, kind, stack
         self._writer: Any = None
+        self._schema: Any = None
 
     def write(self, columns: dict[str, Any]) -> None:
         """Add rows."""
         batch = pa.table({name: _array(values) for name, values in columns.items()})
         if self._writer is None:
             sink = self._stack.enter_context(pa.OSFile(str(self._file), "wb"))
+            self._schema = batch.schema
             self._writer = self._stack.enter_context(self._open(sink, batch.schema))
-        self._writer.write_table(batch.cast(self._writer.schema) if hasattr(self._writer, "schema") else batch)
+        self._writer.write_table(self._same(batch))
+
+    def _same(self, batch: pa.Table) -> pa.Table:
+        """Return a batch in the types of the first."""
+        if batch.schema == self._schema:
+            return batch
+        try:
+            return batch.cast(self._schema)
+        except pa.ArrowException as error:
+            pairs = zip(self._schema, batch.schema, strict=True)
+            old, new = next((old, new) for old, new in pairs if old.type != new.type)
+            raise InputError(
+                f"column {old.name!r} holds {old.type} in some rows and {new.type} in others. Give files of one kind."
+            ) from error
 
     def _open(self, sink: Any, schema: pa.Schema) -> Any:
         if self._kind == PARQUET:

@@ -43,7 +43,7 @@ def split(pattern: str, where: str) -> tuple[str, str]:
 
 
 def stars(pattern: str, columns: Sequence[str], where: str) -> list[str]:
-    """Return what the star stands for in the columns that match, in natural order."""
+    """Return what the star stands for in the columns that match: numbers in their order, words in the table's."""
     before, after = split(pattern, where)
     least = len(before) + len(after)
     found = [
@@ -54,7 +54,7 @@ def stars(pattern: str, columns: Sequence[str], where: str) -> list[str]:
     if not found:
         hint = did_you_mean(before, {_stem(column) for column in columns}).replace("'?", "*'?")
         raise InputError(f"{where}: no column matches {pattern!r}.{hint or f' There are {listed(columns)}.'}")
-    return sorted(found, key=natural)
+    return sorted(found, key=lambda star: (int(star), star)) if all(map(str.isdecimal, found)) else found
 
 
 def coordinates(labels: Sequence[str]) -> list[str]:
@@ -88,8 +88,6 @@ def align(pattern: str, wanted: Sequence[str], columns: Sequence[str], where: st
     """
     before, after = split(pattern, where)
     found = stars(pattern, columns, where)
-    if len(wanted) == 1 and len(found) == 1:
-        return [before + found[0] + after]
     missing = [star for star in wanted if star not in found]
     if missing:
         raise InputError(

@@ -11,6 +11,9 @@ from optensemble.exceptions import InputError
 from optensemble.jobs.job import Job, Names
 from optensemble.jobs.patterns import align, coordinates, is_pattern, require_columns, split, stars
 
+FOLLOWED, PROMISED, LOW, HIGH = WRITTEN = ("followed", "promised", "low", "high")
+"""Columns of decisions, beside the id and the actions."""
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -51,7 +54,22 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
         if getattr(roles, what) is not None:
             require_columns([getattr(roles, what)], columns, f"[data] {what} of {job.path}: {table}")
     require_columns(roles.groups, columns, f"[data] groups of {job.path}: {table}")
+    single = {"id": job.id, "time": job.time, "clusters": job.clusters}
+    for what, name in [*single.items(), *(("groups", name) for name in job.groups)]:
+        _require_no_label([name], labels, f"{job.path}: [data] {what}")
+    reserved = [f"action_{name}" for name in roles.coordinates] + list(WRITTEN)
+    if roles.id in reserved:
+        raise InputError(
+            f"{job.path}: the id column {roles.id!r} has the name of a column of the decisions. Rename it."
+        )
     return roles
+
+
+def _require_no_label(names: Sequence[Any], labels: Sequence[str], where: str) -> None:
+    """Refuse a label in another part: nobody knows it when decisions are due."""
+    for name in names:
+        if name in labels:
+            raise InputError(f"{where} is {name!r}, which is a label: it is not known when decisions are due.")
 
 
 def find_labels(
@@ -78,12 +96,18 @@ def find_members(job: Job, roles: Roles, columns: Sequence[str], table: str) -> 
 
 
 def _member(given: Names, roles: Roles, columns: Sequence[str], where: str, table: str) -> Columns:
-    if isinstance(given, str):
-        return Columns(align(given, roles.coordinates, columns, f"{where}, in {table}"))
-    require_columns(given, columns, f"{where}: {table}")
-    if len(given) != len(roles.labels):
+    names = _aligned(given, roles, columns, f"{where}, in {table}") if isinstance(given, str) else list(given)
+    require_columns(names, columns, f"{where}: {table}")
+    _require_no_label(names, roles.labels, where)
+    if len(names) != len(roles.labels):
         raise InputError(
-            f"{where} names {len(given)} columns, but there are {len(roles.labels)} labels. Give one for each, in "
+            f"{where} names {len(names)} columns, but there are {len(roles.labels)} labels. Give one for each, in "
             "their order."
         )
-    return Columns(given)
+    return Columns(names)
+
+
+def _aligned(pattern: str, roles: Roles, columns: Sequence[str], where: str) -> list[str]:
+    found = stars(pattern, columns, where)
+    alone = len(found) == 1 and len(roles.labels) == 1 and roles.coordinates == roles.labels
+    return align(pattern, found if alone else roles.coordinates, columns, where)  # alone, a label has no star to go by

@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from optensemble._policy import Policy
 from optensemble.columns import Columns
 from optensemble.exceptions import InputError
-from optensemble.jobs.job import Names
-from optensemble.jobs.roles import Roles, find_labels
+from optensemble.jobs.patterns import align, coordinates, is_pattern, require_columns
+from optensemble.jobs.roles import Roles
 from optensemble.jobs.tables import Tables
 from optensemble.persistence import load
 
@@ -30,6 +33,12 @@ class Saved:
         return policy
 
     @property
+    def policies(self) -> list[tuple[str, Any]]:
+        """The members of which only actions are known."""
+        pairs: list[tuple[str, Any]] = self.ensemble.members_
+        return pairs[getattr(self.ensemble, "n_models_", 0 if hasattr(self.ensemble, "init_") else len(pairs)) :]
+
+    @property
     def numbers(self) -> list[str]:
         """The columns of its members."""
         return [name for member in members(self.ensemble) for name in member.names]
@@ -42,7 +51,7 @@ def members(ensemble: Any) -> list[Any]:
 
 
 def open_saved(
-    path: Path, tables: Tables, *, labels: Names | None = None, id_column: str | None = None, time: str | None = None
+    path: Path, tables: Tables, *, labels: str | None = None, id_column: str | None = None, time: str | None = None
 ) -> Saved:
     """Load an ensemble to be used on a table; columns given here go before those it remembers."""
     try:
@@ -55,13 +64,34 @@ def open_saved(
         raise InputError(f"{path}: its members are numbered columns of an array, not of a table. Use it from Python.")
     roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _unnamed(ensemble)
     if labels is not None:
-        found, names = find_labels(labels, tables.columns, "--labels", str(tables))
-        roles = replace(roles, labels=found, coordinates=names)
+        roles = replace(roles, labels=_labels(labels, roles, tables))
     return Saved(path, ensemble, replace(roles, id=id_column or roles.id, time=time or roles.time))
+
+
+def _labels(given: str, roles: Roles, tables: Tables) -> tuple[str, ...]:
+    """Return label columns in the order of the ensemble's coordinates: by a pattern, or one by one with commas."""
+    if is_pattern(given):
+        return tuple(align(given, roles.coordinates, tables.columns, f"--labels, in {tables}"))
+    names = tuple(name.strip() for name in given.split(","))
+    require_columns(names, tables.columns, f"--labels: {tables}")
+    if len(names) != len(roles.coordinates):
+        needed = len(roles.coordinates)
+        raise InputError(f"--labels names {len(names)} columns; {needed} are needed, with commas between them.")
+    return names
 
 
 def _unnamed(ensemble: Any) -> Roles:
     """Return what is known of the columns of an ensemble that was fitted in Python."""
     groups = getattr(ensemble, "subgroups", None) or getattr(ensemble, "groups", None) or ()
-    names = tuple(str(j) for j in range(ensemble.feasible.dimension))
-    return Roles((), names, groups=(groups,) if isinstance(groups, str) else tuple(groups))
+    names = coordinates([str(name) for name in members(ensemble)[0].names])
+    return Roles((), tuple(names), groups=(groups,) if isinstance(groups, str) else tuple(groups))
+
+
+def count_unseen(ensemble: Any, rows: pd.DataFrame, roles: Roles) -> int:
+    """Return how many rows are of a group that no row fitted on was of."""
+    learned = getattr(ensemble, "_subgroups", None)
+    grouping = learned.grouping if learned is not None else getattr(ensemble, "grouping_", None)
+    if grouping is None:
+        return 0
+    known = zip(roles.groups, grouping.values, strict=True)
+    return int(np.any([~rows[name].isin(values) for name, values in known], axis=0).sum())

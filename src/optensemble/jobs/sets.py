@@ -15,8 +15,12 @@ from optensemble._types import Floats
 from optensemble.exceptions import FeasibleSetError, FileError, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.patterns import did_you_mean
+from optensemble.jobs.tables import is_number
 
-_VECTORS = ("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific", "integer", "fallback")
+_VECTORS = ("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific", "fallback")
+_SIZED = ("A_ub", "A_eq", "lower", "upper")
+"""Lists that tell how many coordinates there are."""
+
 _NEEDS_PYTHON = ("oracle", "cvxpy_set", "py_epo_set", "pyepo_set")
 
 
@@ -56,14 +60,14 @@ def _make(section: dict[str, Any], dimension: int | None, folder: Path, where: s
         if name not in known:
             hint = did_you_mean(name, known) or f" It takes {', '.join(known)}."
             raise InputError(f"{where}: {section['kind']} has no argument {name!r}.{hint}")
+    needed = [name for name, each in inspect.signature(kind).parameters.items() if each.default is each.empty]
+    missing = [name for name in needed if name not in arguments and name != "dimension"]
+    if missing:
+        raise InputError(f"{where}: {section['kind']} needs {missing[0]!r}. It takes {', '.join(known)}.")
     if "blocks" in arguments:
         arguments["blocks"] = _blocks(arguments["blocks"], folder, where)
-    # a set without a list among its arguments cannot know how many coordinates there are
-    if (
-        "dimension" in known
-        and dimension
-        and not any(isinstance(value, (list, np.ndarray)) for value in arguments.values())
-    ):
+    sized = any(isinstance(arguments.get(name), (list, np.ndarray)) for name in _SIZED)
+    if "dimension" in known and dimension and not sized:
         arguments.setdefault("dimension", dimension)
     try:
         return kind(**arguments)
@@ -71,6 +75,16 @@ def _make(section: dict[str, Any], dimension: int | None, folder: Path, where: s
         raise type(error)(f"{where}: {error}") from error
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: {section['kind']} cannot be made of these arguments ({error}).") from error
+
+
+def files_of(section: dict[str, Any], folder: Path) -> list[Path]:
+    """Return the files that a section names."""
+    named = [folder / value for value in section.values() if _is_file(value)]
+    return named + [path for block in section.get("blocks", []) for path in files_of(block, folder)]
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, str) and value.lower().endswith((".csv", ".tsv", ".txt"))
 
 
 def _kind(section: dict[str, Any], where: str) -> type[FeasibleSet]:
@@ -93,7 +107,7 @@ def _blocks(blocks: Any, folder: Path, where: str) -> list[FeasibleSet]:
 
 def _read(value: Any, name: str, folder: Path, where: str) -> Any:
     """Return an argument; the name of a CSV file stands for what is in it."""
-    if not isinstance(value, str) or not value.lower().endswith((".csv", ".tsv", ".txt")):
+    if not _is_file(value):
         return value
     path = folder / value
     try:
@@ -112,6 +126,8 @@ def _read(value: Any, name: str, folder: Path, where: str) -> Any:
     if name == "edges":
         return _nodes(rows)
     matrix = _matrix(rows, path, where)
+    if name == "integer":
+        return matrix.ravel().astype(int).tolist()
     return matrix.ravel() if name in _VECTORS and 1 in matrix.shape else matrix
 
 
@@ -119,12 +135,11 @@ def _matrix(rows: list[list[str]], path: Path, where: str) -> Floats:
     numbers = np.empty((len(rows), len(rows[0])))
     for line, row in enumerate(rows, start=1):
         for column, cell in enumerate(row):
-            try:
-                numbers[line - 1, column] = float(cell)
-            except ValueError as error:
+            if not is_number(cell):
                 raise InputError(
-                    f"{where}: {path} has {cell!r} in line {line}, which is no number. Give numbers without a header."
-                ) from error
+                    f"{where}: {path} has {cell!r} in row {line}, which is no number. Give numbers without a header."
+                )
+            numbers[line - 1, column] = float(cell)
     return numbers
 
 

@@ -12,15 +12,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as csv
 
 from optensemble._types import Floats
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs._formats import CSV, Wanted, batches, column_names, errors_named, format_of, row_total
+from optensemble.jobs._formats import CSV, Wanted, batches, column_names, errors_named, format_of, line_of, row_total
 from optensemble.jobs.patterns import require_columns
 
-__all__ = ["BATCH", "Tables", "Wanted", "find_tables"]
+__all__ = ["BATCH", "Tables", "Wanted", "find_tables", "is_number"]
 
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+_KEPT = (pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.is_string, pa.types.is_large_string)
 
 BATCH = 1 << 16
 """Rows that are looked at together."""
@@ -57,8 +59,13 @@ class Tables:
     def batches(self, wanted: Wanted, size: int = BATCH) -> Iterator[pd.DataFrame]:
         """Read the wanted columns, so many rows at a time."""
         for path in self.paths:
-            require_columns(wanted.names, column_names(path), str(path))
-            start = 0
+            names, start = column_names(path), 0
+            require_columns(wanted.names, names, str(path))
+            twice = [name for name in wanted.names if names.count(name) > 1]
+            if twice:
+                raise InputError(
+                    f"{path} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one."
+                )
             for batch in self._read(path, wanted, size):
                 if batch.num_rows:
                     yield _checked(batch, wanted, path, start)
@@ -78,11 +85,11 @@ def find_tables(given: Sequence[str], folder: Path = Path()) -> Tables:
     """Find files by name or by pattern (``*``), in the order given, those of a pattern by name."""
     paths: list[Path] = []
     for name in given:
-        here = folder / name
+        here = folder / Path(name).expanduser()
         if here.exists() or not glob.has_magic(name):
             found = [here]
         else:
-            found = [Path(each) for each in sorted(glob.glob(str(here), recursive=True))]
+            found = [folder / each for each in sorted(glob.glob(name, root_dir=folder, recursive=True))]
         if not found:
             raise FileError(f"no file matches {here}. Check the path.")
         paths += found
@@ -92,50 +99,47 @@ def find_tables(given: Sequence[str], folder: Path = Path()) -> Tables:
         format_of(path)
         if not path.exists():
             raise FileError(f"there is no file {path}. Check the path; it may have been moved or deleted.")
-    return Tables(tuple(dict.fromkeys(paths)))
+    return Tables(tuple({path.resolve(): path for path in paths}.values()))
 
 
-def where(path: Path, row: int) -> str:
-    """Say where a row is, so that it can be found: lines of a CSV file count from 1 and begin with the header."""
-    return f"line {row + 2}" if format_of(path) == CSV else f"row {row}, counted from 0,"
+def _where(path: Path, row: int) -> str:
+    """Say where a row is, so that it can be found."""
+    return f"line {line_of(path, row)}" if format_of(path) == CSV else f"row {row} (counted from 0)"
 
 
 def _checked(batch: pa.RecordBatch, wanted: Wanted, path: Path, start: int) -> pd.DataFrame:
-    columns: dict[str, Any] = {}
-    for name in wanted.names:
-        column = batch.column(name)
-        if name in wanted.numbers:
-            columns[name] = _numbers(column, name, path, start)
-        else:
-            _require_values(column, name, path, start)
-            columns[name] = _decoded(column).to_pandas()
-    return pd.DataFrame(columns)
+    numbers = set(wanted.numbers)
+    read = {name: _numbers if name in numbers else _values for name in wanted.names}
+    return pd.DataFrame({name: of(_decoded(batch.column(name)), name, path, start) for name, of in read.items()})
 
 
-def _numbers(column: pa.Array, name: str, path: Path, start: int) -> Floats:
-    column = _decoded(column)
-    kind = column.type
-    if not (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-    ):
+def _numbers(column: pa.Array, name: str, path: Path, start: int) -> Any:
+    if not any(is_kind(column.type) for is_kind in _NUMERIC):
         shown = "" if not len(column) else f", such as {str(column[0].as_py())[:40]!r}"
         raise InputError(
-            f"{path}: column {name!r} must hold numbers; it holds {kind}{shown}. Convert it, or take it out of the job."
+            f"{path}: column {name!r} must hold numbers; it holds {column.type}{shown}. Convert it, or take it out of "
+            "the job."
         )
     _require_values(column, name, path, start)
     numbers: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        found = f"column {name!r} has {_shown(numbers[row])} in {where(path, start + row)}"
-        raise InputError(f"{path}: {found}. Fill it in, or remove the row.")
+        found = f"column {name!r} has an infinite value ({numbers[row]}) in {_where(path, start + row)}"
+        raise InputError(f"{path}: {found}. Put a number there, or remove the row.")
     return numbers
 
 
-def _shown(value: float) -> str:
-    return "no value (NaN)" if np.isnan(value) else f"an infinite value ({value})"
+def _values(column: pa.Array, name: str, path: Path, start: int) -> Any:
+    """Return whole numbers, dates and times as they are, and all else as text."""
+    if not any(is_kind(column.type) for is_kind in _KEPT):
+        try:
+            column = column.cast(pa.string())
+        except pa.ArrowException as error:
+            raise InputError(
+                f"{path}: column {name!r} must hold text, whole numbers or dates; it holds {column.type}. Convert it."
+            ) from error
+    _require_values(column, name, path, start)
+    return column.to_pandas()
 
 
 def _decoded(column: pa.Array) -> pa.Array:
@@ -144,40 +148,41 @@ def _decoded(column: pa.Array) -> pa.Array:
 
 def _require_values(column: pa.Array, name: str, path: Path, start: int) -> None:
     """Refuse missing values, and text that is empty."""
-    decoded = _decoded(column)
-    missing = pc.is_null(decoded, nan_is_null=True)
-    if pa.types.is_string(decoded.type) or pa.types.is_large_string(decoded.type):
-        missing = pc.or_kleene(missing, pc.equal(decoded, ""))
-    rows = np.flatnonzero(missing.to_numpy(zero_copy_only=False) == True)  # noqa: E712  (null is not True)
+    missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        missing |= pc.equal(column.fill_null(""), "").to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(missing)
     if rows.size:
-        more = f" and {rows.size - 1} more rows nearby" if rows.size > 1 else ""
+        more = f" and {rows.size - 1} more rows soon after" if rows.size > 1 else ""
         raise InputError(
-            f"{path}: column {name!r} has no value in {where(path, start + int(rows[0]))}{more}. "
+            f"{path}: column {name!r} has no value in {_where(path, start + int(rows[0]))}{more}. "
             "Fill it in, or remove the row."
         )
 
 
 def _find_text(path: Path, wanted: Wanted) -> None:
     """Say which number of a CSV file is none: its columns are read again as text."""
-    start = 0
+    start, missing = 0, set(csv.ConvertOptions().null_values)
     for batch in batches(path, Wanted(texts=tuple(wanted.names)), BATCH):
         for name in wanted.numbers:
             for row, value in enumerate(batch.column(name).to_pylist()):
-                if value and not _is_number(value):
-                    comma = " Write decimals with a point." if _is_number(value.replace(",", ".")) else ""
+                if value not in missing and not is_number(value):
+                    comma = " Write decimals with a point." if is_number(value.replace(",", ".")) else ""
                     raise InputError(
-                        f"{path}: column {name!r} has {value[:40]!r} in {where(path, start + row)}, which is no number."
-                        f"{comma or ' Correct it, or remove the row.'}"
+                        f"{path}: column {name!r} has {value[:40]!r} in {_where(path, start + row)}, which is no "
+                        f"number.{comma or ' Correct it, or remove the row.'}"
                     )
         start += batch.num_rows
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Say whether text is a number, as files write numbers.
+
+    >>> is_number("1e3"), is_number("1_000"), is_number("one")
+    (True, False, False)
+    """
     try:
         float(text)
     except ValueError:
-        return text.strip().lower() in _MISSING
+        return False
     return "_" not in text
-
-
-_MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a")

@@ -9,20 +9,30 @@ import pandas as pd
 
 from optensemble._types import Indices
 from optensemble.exceptions import InputError
+from optensemble.jobs.tables import is_number
 
 
 def as_times(column: pd.Series[Any], table: str) -> pd.Series[Any]:
-    """Return dates and times as such, numbers as numbers; text must be as in ISO 8601."""
+    """Return dates and times as such, numbers as numbers; text must be a number, or as in ISO 8601."""
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_datetime64_any_dtype(column):
         return column
+    if all(isinstance(value, str) and is_number(value) for value in column):
+        return column.astype(np.float64)
     try:
-        return pd.to_datetime(column, format="ISO8601")
-    except (ValueError, TypeError) as error:
-        shown = next((str(value) for value in column if not _is_time(value)), str(column.iloc[0]))
-        raise InputError(
-            f"{table}: column {column.name!r} must hold times; got {shown[:40]!r}. Write dates as 2026-01-31, times as "
-            "2026-01-31T06:00, or give numbers; all with a time zone or all without."
-        ) from error
+        zones = {_has_zone(value) for value in column}
+        if len(zones) == 1:
+            return pd.to_datetime(column, format="ISO8601", utc=zones.pop())
+    except (ValueError, TypeError):
+        pass
+    shown = next((str(value) for value in column if not _is_time(value)), str(column.iloc[0]))
+    raise InputError(
+        f"{table}: column {column.name!r} must hold times; got {shown[:40]!r}. Write dates as 2026-01-31, times as "
+        "2026-01-31T06:00, or give numbers; all with a time zone or all without."
+    )
+
+
+def _has_zone(value: Any) -> bool:
+    return pd.Timestamp(value).tzinfo is not None
 
 
 def _is_time(value: Any) -> bool:

@@ -29,8 +29,9 @@ OUT_OF_FOLD = (
 )
 CELLS = (
     "A cell is a part of the rows: all where a certain one was followed, where an action lies within certain limits, "
-    "or of a subgroup that was named. Predictions may be wrong row by row, but within a cell they should be right on average; a bias is by how "
-    "much they are not (positive: labels came out higher). Violation is the bias times the share of rows in the cell."
+    "or of a subgroup that was named. Predictions may be wrong row by row, but within a cell they should be right on "
+    "average; a bias is by how much they are not (positive: labels came out higher). Violation is the bias times the "
+    "share of rows in the cell."
 )
 SWAPS = (
     "Each line is whom it followed, each column whom it might have followed there instead. Orange would have been "
@@ -55,8 +56,8 @@ GLOSSARY = {
         "independent. If an interval of a difference holds 0, chance alone may explain it."
     ),
     "Cell": (
-        "A part of the rows, by who was followed, by what was done or by subgroup, in which predictions should be right "
-        "on average."
+        "A part of the rows, by who was followed, by what was done or by subgroup, in which predictions should be "
+        "right on average."
     ),
     "Swap regret": (
         "What would have been gained by always following somebody else wherever a certain one was followed, each time "

@@ -1,0 +1,76 @@
+"""All points of a small set of whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._types import Floats
+from optensemble.feasible._constraints import Sparse
+
+MOST_PREFIXES = 1 << 16
+MOST_WORK = 1 << 23
+"""So many numbers are looked at in all: a fraction of a second."""
+
+_SLACK = 1e-9
+
+
+def list_points(rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> Floats | None:
+    """Return whole points in ascending lexicographic order, or None where there are too many to look at.
+
+    Coordinates are set one after the other, and a prefix is dropped once no choice of the others can bring it inside
+    the rows. No point inside is missed; which of those returned are inside, to the last bit, is for the set to say.
+    """
+    d, width = len(lower), upper - lower
+    columns, room = rows.tocsc(), _Room(rows, row_lower, row_upper, lower, upper)
+    prefixes, sums, work = np.empty((1, 0)), (rows @ lower)[None], 0.0
+    free = np.flatnonzero(width)
+    for j in free:
+        count = len(prefixes) * (width[j] + 1.0)
+        work += count * (prefixes.shape[1] + len(row_upper))
+        if count > MOST_PREFIXES or work > MOST_WORK:
+            return None
+        steps = np.arange(width[j] + 1.0)
+        column = columns[:, [j]].toarray().ravel()
+        sums = (sums[:, None] + np.multiply.outer(steps, column)).reshape(-1, len(column))
+        possible = room.after(column * width[j], sums)
+        last = np.tile(lower[j] + steps, len(prefixes))
+        prefixes = np.column_stack([np.repeat(prefixes, len(steps), axis=0), last])[possible]
+        sums = sums[possible]
+    if len(prefixes) * d > MOST_WORK:
+        return None
+    points = np.tile(lower, (len(prefixes), 1))
+    points[:, free] = prefixes
+    return points
+
+
+class _Room:
+    """What the coordinates that are not set yet can still add to each row, at least and at most."""
+
+    def __init__(self, rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> None:
+        swing = rows.multiply(upper - lower)
+        self.least, self.most = swing.minimum(0.0).sum(axis=1), swing.maximum(0.0).sum(axis=1)
+        slack = _SLACK * (1.0 + abs(rows) @ np.maximum(np.abs(lower), np.abs(upper)))
+        self.row_lower, self.row_upper = row_lower - slack, row_upper + slack
+
+    def after(self, swing: Floats, sums: Floats) -> npt.NDArray[np.bool_]:
+        """Take one coordinate's swing away; say which sums the rest can still bring inside."""
+        self.least, self.most = self.least - np.minimum(swing, 0.0), self.most - np.maximum(swing, 0.0)
+        inside = (sums <= self.row_upper - self.least) & (sums >= self.row_lower - self.most)
+        return np.asarray(inside.all(axis=1))
+
+
+def without_between(points: Floats) -> Floats:
+    """Drop points that lie between two others along one coordinate, in any order of dropping.
+
+    For no coefficients is such a point better than both, and where all three are tied one of the two comes before it.
+    """
+    for j in np.flatnonzero(np.ptp(points, axis=0) >= 2):
+        others = np.delete(points, j, axis=1)
+        others = others[:, np.ptp(others, axis=0) > 0]
+        order = np.lexsort((points[:, j], *others.T))
+        same_line = (others[order[1:]] == others[order[:-1]]).all(axis=1)
+        between = np.zeros(len(points), dtype=np.bool_)
+        between[order[1:-1]] = same_line[1:] & same_line[:-1]
+        points = points[~between]
+    return points

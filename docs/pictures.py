@@ -1,0 +1,254 @@
+"""The pictures of the concepts page: `python docs/pictures.py` draws them anew into docs/images, from seeded runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Polygon, Rectangle
+
+import optensemble as oe
+from optensemble import feasible
+from optensemble.report.drawing import COLOURS, INK, MUTED, inline_svg, new_figure, style
+
+Floats = npt.NDArray[np.float64]
+Model = Callable[[Floats], Floats]
+
+FOLDER = Path(__file__).parent / "images"
+GREEN, BLUE, ORANGE, PURPLE, RED = COLOURS
+WIDE, TALL = 7.4, 3.1
+
+
+class World(NamedTuple):
+    """Three vendors, each of whom sees a third of what moves four payoffs, and is too sure of it, or not enough."""
+
+    models: list[tuple[str, Model]]
+    omega: feasible.FeasibleSet
+    slopes: Floats
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return rows and labels."""
+        X = rng.normal(size=(n, len(self.slopes)))
+        return X, X @ self.slopes + rng.normal(scale=1.5, size=(n, self.omega.dimension))
+
+
+def make_world() -> World:
+    """Return the world that most pictures are of: weights that sum to 1, of limited variance."""
+    rng = np.random.default_rng(0)
+    slopes = rng.normal(size=(6, 4)) / 2
+    parts = np.array_split(np.arange(6), 3)
+    sure = [3.0, 1.5, 0.5]
+    models = [
+        (name, _partial(slopes, *known)) for name, known in zip("ABC", zip(parts, sure, strict=True), strict=True)
+    ]
+    covariance = np.eye(4) + 0.3
+    return World(models, feasible.RiskBudget(covariance, limit=0.85), slopes)
+
+
+def _partial(slopes: Floats, features: npt.NDArray[np.int64], sure: float) -> Model:
+    return lambda X: np.asarray(sure * X[:, features] @ slopes[features])
+
+
+# Decisions and sets
+
+
+def draw_decision() -> Figure:
+    """Two goods, three kinds of sets; what is forecast and what comes true pick different actions."""
+    sets: list[tuple[str, feasible.FeasibleSet]] = [
+        ("linear limits", feasible.Polytope(A_ub=[[1, 1], [2, 1]], b_ub=[1.2, 1.7])),
+        ("a risk limit", feasible.Oracle(_in_quarter_disc, dimension=2)),
+        ("a list of plans", feasible.Vertices([(0, 0), (0.9, 0.15), (0.55, 0.55), (0.15, 0.9), (0.5, 0.2)])),
+    ]
+    figure = new_figure(WIDE, TALL)
+    for axes, (title, omega) in zip(figure.subplots(1, 3, sharey=True), sets, strict=True):
+        _draw_set(axes, omega)
+        for name, colour, y in (("forecast", ORANGE, [0.35, 0.6]), ("true", GREEN, [0.62, 0.3])):
+            axes.annotate("", xy=y, xytext=(0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.6})
+            action = omega.argmax([y])[0]
+            axes.plot(*action, "o", color=colour, markersize=9, label=f"{name} payoffs, and the best action by them")
+        axes.set(title=title, xlabel="of the first good", xlim=(-0.03, 1.08), ylim=(-0.03, 1.08), aspect="equal")
+        axes.set_xticks([0, 0.5, 1])
+        axes.set_yticks([0, 0.5, 1])
+    figure.axes[0].set_ylabel("of the second good")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _in_quarter_disc(C: Floats) -> Floats:
+    positive = np.maximum(C, 0.0)
+    return np.asarray(0.95 * positive / np.maximum(np.linalg.norm(positive, axis=1, keepdims=True), 1e-12))
+
+
+def _draw_set(axes: Axes, omega: feasible.FeasibleSet) -> None:
+    angles = np.linspace(0, 2 * np.pi, 721)
+    corners = omega.argmax(np.column_stack([np.cos(angles), np.sin(angles)]))
+    if isinstance(omega, feasible.Vertices):
+        axes.plot(*omega.vertices.T, "o", color=MUTED, markersize=9, alpha=0.5)
+    else:
+        axes.add_patch(Polygon(corners, facecolor=MUTED, alpha=0.25, edgecolor="none"))
+
+
+# The winner's curse
+
+
+def draw_curse() -> Figure:
+    """Unbiased models; the more of them compete by self-assessment, the more is promised, and hardly more earned."""
+    rng, omega, most = np.random.default_rng(1), feasible.Simplex(4), 16
+    signal = rng.normal(size=(20_000, 4))
+    labels = signal + rng.normal(size=signal.shape)
+    predictions = signal + rng.normal(size=(most, *signal.shape))
+    actions = np.stack([omega.argmax(said) for said in predictions])
+    assessed, earned = (actions * predictions).sum(axis=2), (actions * labels).sum(axis=2)
+    counts = np.arange(1, most + 1)
+    winners = [assessed[:k].argmax(axis=0) for k in counts]
+    rows = np.arange(len(labels))
+    figure = new_figure(WIDE, TALL)
+    axes = figure.subplots()
+    axes.plot(counts, [assessed[w, rows].mean() for w in winners], "o--", color=ORANGE, label="promised")
+    axes.plot(counts, [earned[w, rows].mean() for w in winners], "o-", color=GREEN, label="earned")
+    average = [(omega.argmax(predictions[:k].mean(axis=0)) * labels).sum(axis=1).mean() for k in counts]
+    axes.plot(counts, average, color=MUTED, label="earned by the average of the models")
+    axes.set(xlabel="how many models compete", ylabel="mean payoff", ylim=(0, None))
+    axes.legend()
+    return figure
+
+
+# Debiasing
+
+
+def draw_cells() -> Figure:
+    """Show the bias of one coordinate on each of its level sets, before and after debiasing."""
+    world, rng = make_world(), np.random.default_rng(2)
+    X, Y = world.draw(4000, rng)
+    ensemble = oe.WhiteBoxEnsemble(world.models[:1], world.omega, validation=None).fit(X, Y)
+    figure = new_figure(WIDE, TALL)
+    panels = figure.subplots(1, 3, sharey=True)
+    rounds = [0, 1, ensemble.n_rounds_]
+    titles = ["as given", "after one round", f"after all {ensemble.n_rounds_} rounds"]
+    for axes, title, situation in zip(panels, titles, ensemble.retrace(X, rounds), strict=True):
+        bucket = np.minimum((situation.actions[0, :, 0] * 10 + 1e-9).astype(int), 9)
+        off = np.bincount(bucket, Y[:, 0] - situation.predictions[0, :, 0], minlength=10) / len(Y)
+        promised, earned = situation.taken(situation.assessed).mean(), (situation.actions[0] * Y).sum(axis=1).mean()
+        axes.axhspan(-ensemble.alpha, ensemble.alpha, color=GREEN, alpha=0.25, linewidth=0)
+        axes.bar(np.arange(10) / 10 + 0.05, off, width=0.08, color=BLUE)
+        axes.set(title=title, xlabel=f"weight on the first asset\npromised {promised:.2f}, earned {earned:.2f}")
+    panels[0].set_ylabel("true − predicted of the first asset:\nshare of rows × mean")
+    return figure
+
+
+# In sample and out of sample
+
+
+def draw_rows() -> Figure:
+    """Show what is promised and earned on fresh rows, by how many rows were fitted on."""
+    world = make_world()
+    fresh, truth = world.draw(20_000, np.random.default_rng(3))
+    sizes = [100, 200, 400, 800, 1600, 3200]
+    runs = [[_both(world, n, seed, fresh, truth) for n in sizes] for seed in range(3)]
+    found = np.mean(runs, axis=0)
+    average = np.mean([model(fresh) for _, model in world.models], axis=0)
+    levels = [("who knows all but the noise", INK, fresh @ world.slopes), ("the plain average", BLUE, average)]
+    figure = new_figure(WIDE, TALL)
+    for axes, title, (promised, earned) in zip(
+        figure.subplots(1, 2, sharey=True),
+        ["the paper's white box, as printed", "DecisionEnsemble"],
+        [(0, 1), (2, 3)],
+        strict=True,
+    ):
+        axes.plot(sizes, found[:, promised], "o--", color=ORANGE, label="promised of fresh rows")
+        axes.plot(sizes, found[:, earned], "o-", color=GREEN, label="earned on fresh rows")
+        for name, colour, forecast in levels:
+            earned_by = (world.omega.argmax(forecast) * truth).sum(axis=1).mean()
+            axes.axhline(earned_by, color=colour, linestyle=":", label=f"earned by {name}")
+        axes.set(title=title, xlabel="rows fitted on", xscale="log")
+        axes.set_xticks(sizes[::2], [f"{n:,}" for n in sizes[::2]])
+        axes.minorticks_off()
+    figure.axes[0].set_ylabel("mean payoff")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def _both(world: World, n: int, seed: int, fresh: Floats, truth: Floats) -> list[float]:
+    X, Y = world.draw(n, np.random.default_rng([4, seed]))
+    paper = oe.WhiteBoxEnsemble(world.models, world.omega, validation=None).fit(X, Y)
+    honest = oe.DecisionEnsemble(world.models, feasible=world.omega).fit(X, Y)
+    said, answer = paper.answer(fresh), honest.answer(fresh)
+    return [
+        *(said.promised.mean(), (said.actions * truth).sum(axis=1).mean()),
+        *(answer.promised.mean(), (answer.actions * truth).sum(axis=1).mean()),
+    ]
+
+
+# Cross-fitting
+
+
+def draw_folds() -> Figure:
+    """Five folds: who learns from which rows, and which rows judge it."""
+    figure = new_figure(WIDE, 2.5)
+    axes = figure.subplots()
+    for turn in range(5):
+        for fold in range(5):
+            held_out = turn == fold
+            box = Rectangle((fold, -turn), 0.94, -0.78, facecolor=ORANGE if held_out else BLUE, linewidth=0)
+            box.set_alpha(0.55 if held_out else 0.2)
+            axes.add_patch(box)
+            axes.text(fold + 0.47, -turn - 0.39, "judged" if held_out else "learned from", ha="center", va="center")
+        axes.text(-0.15, -turn - 0.39, f"turn {turn + 1}", ha="right", va="center")
+    axes.set(xlim=(-0.8, 5), ylim=(-4.9, 0.55))
+    for fold in range(5):
+        axes.text(fold + 0.47, 0.25, f"rows of fold {fold + 1}", ha="center", va="center", color=INK)
+    axes.set_axis_off()
+    return figure
+
+
+# Promise and audit
+
+
+def draw_promises() -> Figure:
+    """Forty fits, each on rows of its own: what was promised of new rows, and what came of it."""
+    world = make_world()
+    figure = new_figure(WIDE, TALL)
+    axes = figure.subplots()
+    for number in range(1, 41):
+        rng = np.random.default_rng([5, number])
+        ensemble = oe.DecisionEnsemble(world.models, feasible=world.omega).fit(*world.draw(400, rng))
+        X, Y = world.draw(200, rng)
+        promise, earned = ensemble.promise(X), float((ensemble.decide(X) * Y).sum(axis=1).mean())
+        kept = promise.low <= earned <= promise.high
+        axes.plot([number] * 2, [promise.low, promise.high], color=PURPLE, linewidth=4, alpha=0.35)
+        axes.plot(number, promise.mean, "_", color=PURPLE, markersize=8)
+        axes.plot(number, earned, "o" if kept else "X", color=GREEN if kept else RED, markersize=5 if kept else 8)
+    axes.plot([], [], color=PURPLE, linewidth=4, alpha=0.35, label="promised, 95 %")
+    axes.plot([], [], "o", color=GREEN, label="earned: kept")
+    axes.plot([], [], "X", color=RED, label="earned: not kept")
+    axes.set(xlabel="fits on 400 rows, each with 200 new rows", ylabel="mean payoff of the new rows")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    "decision": draw_decision,
+    "curse": draw_curse,
+    "cells": draw_cells,
+    "rows": draw_rows,
+    "folds": draw_folds,
+    "promises": draw_promises,
+}
+
+
+def main(folder: Path = FOLDER) -> None:
+    """Draw all pictures; the same versions give the same files."""
+    for name, draw in PICTURES.items():
+        with style():
+            drawing = inline_svg(draw(), name, name)
+        (folder / f"{name}.svg").write_text(f"{drawing}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

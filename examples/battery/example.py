@@ -1,0 +1,22 @@
+"""The same as the commands of the README, from Python."""
+
+import numpy as np
+import pandas as pd
+
+import optensemble as oe
+from optensemble import feasible
+
+history, new, later = (pd.read_parquet(f"{name}.parquet") for name in ("history", "new", "later"))
+hours = [f"{hour:02d}" for hour in range(24)]
+prices = [f"price_{hour}" for hour in hours]
+models = [(name, oe.Columns([f"{name}_{hour}" for hour in hours])) for name in ("demand", "weather", "yesterday")]
+A, b = np.loadtxt("limits_A.csv", delimiter=","), np.loadtxt("limits_b.csv")
+battery = feasible.Polytope(A_ub=A, b_ub=b, lower=-1, upper=1)
+
+ensemble = oe.DecisionEnsemble(models=models, feasible=battery, sense="max")
+ensemble.fit(history, history[prices], time_ordered=True)
+actions = ensemble.decide(new)
+print("first day: sells at", *[hour for hour, sold in zip(hours, actions[0], strict=True) if sold > 0])
+print("promised:", ensemble.promise(new))
+print("audit:", ensemble.audit(later, later[prices]).verdict)
+np.savetxt("actions.csv", actions, delimiter=",")

@@ -1,0 +1,21 @@
+"""The same as the commands of the README, from Python."""
+
+import numpy as np
+import pandas as pd
+
+import optensemble as oe
+from optensemble import feasible
+
+history, new, later = (pd.read_parquet(f"{name}.parquet") for name in ("history", "new", "later"))
+assets = ["bonds", "credit", "gold", "home", "property", "world"]
+returns = [f"return_{asset}" for asset in assets]
+models = [(name, oe.Columns([f"{name}_{asset}" for asset in assets])) for name in ("macro", "trend", "letter")]
+shares = feasible.RiskBudget(np.loadtxt("covariance.csv", delimiter=","), limit=2.5)
+
+ensemble = oe.DecisionEnsemble(models=models, feasible=shares, sense="max")
+ensemble.fit(history, history[returns], time_ordered=True)
+actions = ensemble.decide(new)
+print("first week:", dict(zip(assets, actions[0].round(2).tolist(), strict=True)))
+print("promised:", ensemble.promise(new))
+print("audit:", ensemble.audit(later, later[returns]).verdict)
+np.savetxt("actions.csv", actions, delimiter=",")

@@ -1,0 +1,273 @@
+"""Every example runs as its README says, prints what is shown there, and decides within its limits."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import optensemble as oe
+from optensemble._types import Floats
+
+FOLDER = Path(__file__).parent.parent / "examples"
+NAMES = ["battery", "portfolio", "routes", "staffing"]
+IDS = {"battery": "day", "routes": "trip", "staffing": "day"}
+LABELS = {"battery": "price", "portfolio": "return", "routes": "minutes", "staffing": "takings"}
+MODELS = {
+    "battery": ["demand", "weather", "yesterday"],
+    "portfolio": ["macro", "trend", "letter"],
+    "routes": ["timetable", "sensors"],
+    "staffing": ["bookings", "weather", "last_year"],
+}
+NOISE = 1e-7  # what a solver may be off by
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a README and what is shown of its output; nothing shown is nothing said."""
+
+    command: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Played:
+    """An example after all its commands were run in a copy of its folder."""
+
+    name: str
+    folder: Path
+    shown: list[Shown]
+    results: list[subprocess.CompletedProcess[str]]
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Read one of the tables of the folder, whatever its format."""
+        path = self.folder / f"{name}.parquet"
+        return pd.read_parquet(path) if path.exists() else pd.read_csv(path.with_suffix(".csv"))
+
+    @property
+    def coordinates(self) -> list[str]:
+        return [
+            name.removeprefix("action_") for name in map(str, self.table("decisions")) if name.startswith("action_")
+        ]
+
+    def columns(self, table: str, prefix: str) -> Floats:
+        """Return the columns of one kind, in the order of the actions."""
+        rows = self.table(table)
+        return rows[[f"{prefix}_{coordinate}" for coordinate in self.coordinates]].to_numpy(dtype=float)
+
+
+def shown_in(readme: str) -> list[Shown]:
+    found: list[Shown] = []
+    for block in re.findall(r"^```console\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL):
+        assert block.startswith("$ ")
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append(Shown(command, output))
+    return found
+
+
+def is_shown(shown: str, printed: str) -> bool:
+    """Compare line by line; three dots stand for anything, on a line of their own for any lines."""
+    lines = [" ".join(line.split()) for line in shown.splitlines() if line.strip()]
+    parts = ["(.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in lines]
+    found = [" ".join(line.split()) + "\n" for line in printed.splitlines() if line.strip()]
+    return re.fullmatch("".join(parts), "".join(found)) is not None
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    here = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "PYTHONUTF8": "1"}
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | here
+    words = shlex.split(command)
+    words[0] = shutil.which(words[0], path=here["PATH"]) or words[0]
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    name = str(request.param)
+    folder = tmp_path_factory.mktemp(name) / name
+    shutil.copytree(FOLDER / name, folder, ignore=shutil.ignore_patterns(*generated(), "__pycache__"))
+    shown = shown_in((folder / "README.md").read_text(encoding="utf-8"))
+    return Played(name, folder, shown, [run(each.command, folder) for each in shown])
+
+
+def generated() -> list[str]:
+    """Return the patterns of files that are not part of the examples."""
+    lines = (FOLDER / ".gitignore").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_three_dots_stand_for_anything_and_nothing_else_does() -> None:
+    printed = "first  line\n\nsecond: 12.5 EUR\nthird\n"
+    assert is_shown("first line\n...\nthird", printed)
+    assert is_shown("...\nsecond: ... EUR\n...", printed)
+    assert is_shown("first line\n...\nsecond: 12.5 EUR\nthird\n...", printed)
+    assert not is_shown("first line\nthird", printed)
+    assert not is_shown("first line\nsecond: 12.5 EUR", printed)
+    assert not is_shown("...\nsecond: 12x5 EUR\n...", printed)
+    assert not is_shown("...\nsecond: 12.6 EUR\n...", printed)
+
+
+def test_every_command_succeeds_without_a_word_of_warning(played: Played) -> None:
+    for result in played.results:
+        assert result.returncode == 0, f"{result.args}\n{result.stdout}\n{result.stderr}"
+        assert result.stderr == "", result.args
+
+
+def test_commands_print_what_the_readme_shows(played: Played) -> None:
+    assert sum(bool(each.output) for each in played.shown) >= 5
+    for each, result in zip(played.shown, played.results, strict=True):
+        if each.output:
+            assert is_shown(each.output, result.stdout), f"$ {each.command}\n{result.stdout}"
+
+
+def test_the_readme_goes_all_the_way_from_data_to_report(played: Played) -> None:
+    commands = [each.command for each in played.shown]
+    begin = ["python make_data.py", "optensemble check job.toml", "optensemble fit job.toml -o ensemble.oe"]
+    assert commands[:3] == begin
+    used = [command.split()[1] for command in commands if command.startswith("optensemble")]
+    assert used == ["check", "fit", "decide", "audit", "explain", "report"]
+    assert commands[-1] == "python example.py"
+
+
+def test_data_are_the_same_whenever_they_are_made(played: Played, tmp_path: Path) -> None:
+    result = run(f"python {shlex.quote(str(played.folder / 'make_data.py'))}", tmp_path)
+    assert result.returncode == 0, result.stderr
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert any(name.startswith("history") for name in made)
+    for name in made:
+        assert (tmp_path / name).read_bytes() == (played.folder / name).read_bytes()
+
+
+def test_what_is_written_is_not_taken_for_a_part_of_the_example(played: Played) -> None:
+    kept = {"README.md", "job.toml", "make_data.py", "example.py"}
+    written = {path.name for path in played.folder.iterdir() if path.name not in kept}
+    assert kept <= {path.name for path in played.folder.iterdir()}
+    assert all(any(fnmatch.fnmatch(name, pattern) for pattern in generated()) for name in written)
+
+
+def test_there_is_one_decision_for_every_row_and_ids_are_kept(played: Played) -> None:
+    decisions, new = played.table("decisions"), played.table("new")
+    assert len(decisions) == len(new) == 200
+    assert not any(name.startswith(LABELS[played.name]) for name in map(str, new))
+    if played.name in IDS:
+        ids = [pd.Series(rows[IDS[played.name]]).astype(str).tolist() for rows in (decisions, new)]
+        assert ids[0] == ids[1]
+
+
+def test_later_rows_are_the_new_ones_with_labels(played: Played) -> None:
+    new, later = played.table("new"), played.table("later")
+    pd.testing.assert_frame_equal(later[list(new)], new)
+    assert set(later) - set(new) == {f"{LABELS[played.name]}_{name}" for name in played.coordinates}
+
+
+def battery_is_kept(played: Played, actions: Floats) -> bool:
+    """No faster than 1 MW, never below empty nor above 3 MWh."""
+    stored = -np.cumsum(actions, axis=1)
+    inside = stored.min() >= -NOISE and stored.max() <= 3 + NOISE
+    return bool(inside and np.abs(actions).max() <= 1 + NOISE)
+
+
+def portfolio_is_kept(played: Played, actions: Floats) -> bool:
+    """Shares of one unit of money, of a variance of at most 2.5."""
+    covariance = np.loadtxt(played.folder / "covariance.csv", delimiter=",")
+    variance = np.array([row @ covariance @ row for row in actions])
+    whole = bool(np.allclose(actions.sum(axis=1), 1.0, atol=NOISE))
+    return whole and bool(actions.min() >= -NOISE) and bool(variance.max() <= 2.5 + NOISE)
+
+
+def routes_are_kept(played: Played, actions: Floats) -> bool:
+    """Begin in A1, end in D4, and leave every other crossing as often as they come to it; streets have no cycles."""
+    ends = [name.split("-") for name in played.coordinates]
+    crossings = sorted({crossing for street in ends for crossing in street})
+    leaves = np.array([[(tail == c) - (head == c) for tail, head in ends] for c in crossings], dtype=float)
+    wanted = np.array([(c == "A1") - (c == "D4") for c in crossings], dtype=float)
+    return bool(np.isin(actions, [0.0, 1.0]).all() and (actions @ leaves.T == wanted).all())
+
+
+def staffing_is_kept(played: Played, actions: Floats) -> bool:
+    """At most 4 kiosks, 2 in a region, 6 people."""
+    regions = [["pier", "beach", "ferry"], ["market", "castle", "station"], ["lake", "summit", "lift", "meadow"]]
+    large = ["pier", "market", "station", "lift"]
+    opens = pd.DataFrame(actions, columns=played.coordinates)
+    people = opens.sum(axis=1) + opens[large].sum(axis=1)
+    per_region = all(bool((opens[sites].sum(axis=1) <= 2).all()) for sites in regions)
+    limited = bool((opens.sum(axis=1) <= 4).all()) and bool((people <= 6).all())
+    return per_region and limited and bool(np.isin(actions, [0.0, 1.0]).all())
+
+
+KEPT: dict[str, Callable[[Played, Floats], bool]] = {
+    "battery": battery_is_kept,
+    "portfolio": portfolio_is_kept,
+    "routes": routes_are_kept,
+    "staffing": staffing_is_kept,
+}
+
+
+def test_every_decision_keeps_within_the_limits(played: Played) -> None:
+    actions = played.columns("decisions", "action")
+    assert KEPT[played.name](played, actions)
+    assert not KEPT[played.name](played, actions + 1.0)
+
+
+def test_python_decides_as_the_commands_do(played: Played) -> None:
+    actions = np.loadtxt(played.folder / "actions.csv", delimiter=",")
+    np.testing.assert_array_equal(actions, played.columns("decisions", "action"))
+
+
+def test_what_is_promised_lies_between_its_limits(played: Played) -> None:
+    decisions = played.table("decisions")
+    assert bool(((decisions["low"] < decisions["promised"]) & (decisions["promised"] < decisions["high"])).all())
+
+
+def test_it_earns_more_than_every_member_and_their_average(played: Played) -> None:
+    ensemble = oe.load(played.folder / "ensemble.oe")
+    sign, labels = (1.0 if ensemble.sense == "max" else -1.0), played.columns("later", LABELS[played.name])
+    said = {name: played.columns("later", name) for name in MODELS[played.name]}
+    said["average"] = np.mean(list(said.values()), axis=0)
+    rivals = {name: ensemble.feasible.argmax(sign * predictions) for name, predictions in said.items()}
+    if played.name == "routes":
+        rivals["dispatcher"] = played.columns("later", "drove")
+    earned = sign * (played.columns("decisions", "action") * labels).sum(axis=1)
+    for name, actions in rivals.items():
+        gain = earned - sign * (actions * labels).sum(axis=1)
+        assert gain.mean() > 2 * gain.std() / np.sqrt(len(gain)), name
+
+
+class Outside(HTMLParser):
+    """Collects what a page would load from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        wanted = {"src", "srcset"} | ({"href"} if tag in ("link", "image", "use") else set())
+        self.loads += [value for name, value in attrs if name in wanted and value and value[:5] != "data:"]
+
+
+def test_the_report_is_one_file_that_needs_no_other(played: Played) -> None:
+    text, page = (played.folder / "report.html").read_text(encoding="utf-8"), Outside()
+    page.feed(text)
+    assert text.lower().startswith("<!doctype html>")
+    assert [load for load in page.loads if not load.startswith("#")] == []
+    assert not re.search(r"url\((?!['\"]?(data:|#))|@import", text)
+    assert text.rstrip().endswith("</html>")
+
+
+def test_the_first_page_names_every_example() -> None:
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert sorted(path.parent.name for path in FOLDER.glob("*/job.toml")) == NAMES
+    assert all(f"]({name}/README.md)" in text for name in NAMES)

@@ -29,7 +29,6 @@ from sklearn.utils.validation import check_is_fitted
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._assessments import Assessments
 from optensemble._folds import folds
 from optensemble._forecasting import _map
 from optensemble._given import number_repeats
@@ -134,7 +133,6 @@ def test_every_public_method_asks_to_be_fitted_first() -> None:
     arguments: dict[str, tuple[Any, ...]] = {
         **dict.fromkeys(("answer", "decide", "predict", "self_assess", "choose", "promise", "explain"), (X,)),
         **dict.fromkeys(("score", "audit", "update"), (X, Y)),
-        "promise_of": (Assessments.of(np.ones(2)),),
         "extend": (),
         "save": ("nowhere.oe",),
     }

@@ -19,7 +19,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._assessments import Assessments
 from optensemble.exceptions import (
     EmptySetError,
     InfeasibleActionError,
@@ -629,7 +628,6 @@ PUBLIC = {
     "self_assess": (PROBLEM.X,),
     "choose": (PROBLEM.X,),
     "explain": (PROBLEM.X,),
-    "promise_of": (Assessments(),),
     "score": (PROBLEM.X, PROBLEM.Y),
     "save": ("nowhere.oe",),
     "retrace": (PROBLEM.X, [0]),

@@ -16,7 +16,7 @@ import lzma
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,20 +42,29 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def _bundle(document: dict[str, Any], arrays: Arrays) -> bytes:
-    packed = io.BytesIO()
-    np.savez_compressed(packed, allow_pickle=False, **cast("Any", arrays))
-    parts = {_DOCUMENT: json.dumps(document, ensure_ascii=False).encode(), _ARRAYS: packed.getvalue()}
+    packed = _zipped({f"{name}.npy": _as_npy(array) for name, array in arrays.items()}, zipfile.ZIP_DEFLATED)
+    parts = {_DOCUMENT: json.dumps(document, ensure_ascii=False).encode(), _ARRAYS: packed}
     manifest = {
         "format": _FORMAT,
         "schema_version": SCHEMA_VERSION,
         "sha256": {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()},
     }
+    return _zipped({_MANIFEST: json.dumps(manifest).encode(), **parts}, zipfile.ZIP_STORED)
+
+
+def _zipped(parts: dict[str, bytes], compression: int) -> bytes:
+    """Return a zip of the parts without the time it was made at: the same content is the same file."""
     whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w") as archive:
-        archive.writestr(_MANIFEST, json.dumps(manifest))
+    with zipfile.ZipFile(whole, "w", compression) as archive:
         for name, part in parts.items():
-            archive.writestr(name, part)
+            archive.writestr(zipfile.ZipInfo(name), part, compress_type=compression)
     return whole.getvalue()
+
+
+def _as_npy(array: npt.NDArray[Any]) -> bytes:
+    written = io.BytesIO()
+    np.lib.format.write_array(written, array, allow_pickle=False)
+    return written.getvalue()
 
 
 def write(path: Path, document: dict[str, Any], arrays: Arrays) -> None:

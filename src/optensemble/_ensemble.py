@@ -126,7 +126,7 @@ class Ensemble(Policy):
         """
         return self._promise(self._replayed(X))
 
-    def promise_of(self, assessed: Assessments) -> Promise:
+    def _promise_of(self, assessed: Assessments) -> Promise:
         """Promise the average payoff over rows of which only a summary of their assessments is at hand."""
         self._require_fitted()
         require_rows(assessed.count, 1)
@@ -290,7 +290,7 @@ class Ensemble(Policy):
         return self.record_.correct(assessed) if self.terms_.validated else assessed
 
     def _promise(self, situation: Situation) -> Promise:
-        return self.promise_of(Assessments.of(situation.taken(situation.assessed)))
+        return self._promise_of(Assessments.of(situation.taken(situation.assessed)))
 
     def _prepare(self, X: Any, Y: Any, time_ordered: bool, random_state: int | None) -> Self:
         """Check what can be checked beforehand, and return a copy to fit, so that a failure loses nothing."""

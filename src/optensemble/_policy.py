@@ -59,7 +59,7 @@ class Policy(BaseEstimator, ABC):
         """Return actions, promises, choices and predictions for the rows of X at once."""
 
     @abstractmethod
-    def promise_of(self, assessed: Assessments) -> Promise:
+    def _promise_of(self, assessed: Assessments) -> Promise:
         """Promise the average payoff over rows of which only a summary of their assessments is at hand."""
 
     @abstractmethod

@@ -289,7 +289,7 @@ class DecisionEnsemble(Policy):
             assessed=assessed,
         )
 
-    def promise_of(self, assessed: Assessments) -> Promise:
+    def _promise_of(self, assessed: Assessments) -> Promise:
         """Promise the average payoff over rows of which only a summary of their assessments is at hand."""
         self._require_fitted()
         require_rows(assessed.count, 1)

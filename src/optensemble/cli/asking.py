@@ -48,6 +48,12 @@ def ask(data: str, out: Path, asked: Asked) -> Begun:
     given = asked.model is not None or asked.policy is not None
     models = _pairs(asked.model, "--model") if given else _ask_members("Models", found.models, labels)
     policies = _pairs(asked.policy, "--policy") if given else _ask_members("Policies", found.policies, labels)
+    for flag, members in (("--model", models), ("--policy", policies)):
+        for member, pattern in members.items():
+            find_labels(pattern, columns, f"{flag} {member}", name)
+    both = [member for member in models if member in policies]
+    if both:
+        raise InputError(f"{both[0]!r} is a model and a policy. Give one of them another name.")
     if not models and not policies:
         raise InputError(f"no models were recognised in {name}. Say --model NAME=PATTERN; it has {listed(columns)}.")
     for column in (asked.id, asked.time, asked.groups):
@@ -82,7 +88,8 @@ def _ask_labels(found: Guess, columns: Sequence[str], name: str) -> str:
 
 
 def _ask_members(what: str, guessed: dict[str, str], labels: str) -> dict[str, str]:
-    known = {name: pattern for name, pattern in guessed.items() if pattern != labels}
+    before = labels.partition("*")[0]
+    known = {name: pattern for name, pattern in guessed.items() if not before.startswith(pattern.partition("*")[0])}
     if not _asks():
         return known
     default = " ".join(f"{name}={pattern}" for name, pattern in known.items()) or _NONE
@@ -98,6 +105,8 @@ def _pairs(given: list[str] | None, flag: str) -> dict[str, str]:
         name, equals, pattern = text.partition("=")
         if not (name and equals and pattern):
             raise InputError(f"{flag} must be NAME=PATTERN, such as ours='ours_*'; got {text!r}.")
+        if name in pairs:
+            raise InputError(f"{flag} names {name!r} twice. Give one of them another name.")
         pairs[name] = pattern
     return pairs
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from optensemble.cli.speaking import WRONG_USE, Json, Quiet, Speaker
+from optensemble.cli.speaking import Json, Quiet, Speaker
+from optensemble.exceptions import InputError
 
 JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB.toml")]
 
@@ -68,7 +69,7 @@ def check(job: JobFile, as_json: Json = False, quiet: Quiet = False) -> None:
         found = understand(prepare(read_job(job)))
     show_understood(speaker, found)
     if not found.enough:
-        raise typer.Exit(WRONG_USE)
+        raise InputError(found.verdict)
 
 
 def fit(

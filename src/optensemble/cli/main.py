@@ -54,7 +54,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(FAILED)
     except OSError as error:
-        _fail(f"cannot write the output: {error.strerror or error}.", FAILED)
+        _fail(f"cannot write the output: {error.strerror or error}. Make room, and try again.", FAILED)
     except Exception as error:
         # typer has moved click's exceptions: what makes them is that they know how to be shown
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):

@@ -79,10 +79,8 @@ def _one_line(error: BaseException) -> str:
 def column_names(path: Path) -> list[str]:
     """Return the names of a file's columns."""
     with errors_named(path):
-        if path.is_dir():
-            raise FileError(f"{path} is a folder. Name the files in it, for example {path}/*.parquet.")
         if not path.stat().st_size:
-            raise FileError(f"{path} is empty: it has not even names of columns.")
+            raise FileError(f"{path} is empty: it has not even names of columns. Give a table with rows.")
         match format_of(path):
             case "Parquet":
                 names = pq.read_schema(path).names

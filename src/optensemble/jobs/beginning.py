@@ -145,7 +145,7 @@ def write_job(path: Path, text: str) -> None:
 
 
 def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # which JSON does not escape
 
 
 def _key(name: str) -> str:

@@ -12,11 +12,13 @@ import pandas as pd
 from optensemble._exact import row_dots
 from optensemble._types import Floats
 from optensemble.events import Buckets
+from optensemble.feasible import FeasibleSet
 from optensemble.jobs.fitting import Task, least_rows
 from optensemble.planning import MIN_CELL, RowPlan, plan
 
 _BUCKETS = 10
 _TINY = 1e-12
+_OUT_OF_SCALE = 10
 _MIDNIGHT = " 00:00:00"
 _SUSPICIOUS = 0.2
 """A model whose columns fit other labels better by so much, as a share of the variance, may have them in disorder."""
@@ -81,14 +83,15 @@ class Understood:
         yield f"cells: the members' actions make {cells.filled:,} level sets, {size}"
         yield from self._seen()
         yield from self.doubts
-        yield self._verdict()
+        if self.enough:
+            yield self.verdict
 
     def _seen(self) -> Iterator[str]:
         """Say what so many rows can show."""
-        for part, enough, needed, detects in self.plan.parts[["part", "enough", "needed", "detects"]].itertuples(
-            index=False
-        ):
-            few = "" if enough else f"; to fill these with {MIN_CELL} rows each takes {needed:,} rows"
+        parts = self.plan.parts[["part", "enough", "needed", "detects"]]
+        for part, enough, needed, detects in parts.itertuples(index=False):
+            short = "cells" in part and not enough
+            few = f"; to fill these with {MIN_CELL} rows each takes {needed:,} rows" if short else ""
             yield f"{_SHOWN[part].format(f'{detects:.3g}')}{few}"
 
     def _span(self) -> str:
@@ -112,10 +115,12 @@ class Understood:
         )
         return f"{type(omega).__name__}, {omega.dimension} coordinates, {each}"
 
-    def _verdict(self) -> str:
+    @property
+    def verdict(self) -> str:
+        """Whether there are enough rows, in a sentence."""
         rows = len(self.task.rows)
         if not self.enough:
-            return f"{rows:,} rows are too few to fit: at least {self.least} are needed"
+            return f"{self.task.tables} has {rows:,} rows; a fit needs at least {self.least}. Give more rows."
         return (
             f"{rows:,} rows are enough to fit: what they cannot show is left out, and intervals are as wide as need be"
         )
@@ -148,7 +153,7 @@ def understand(task: Task) -> Understood:
             payoff_noise=payoff_noise,
         ),
         least=least_rows(task),
-        doubts=tuple(_doubts(predictions, labels)),
+        doubts=(*_doubts(predictions, labels), *_looseness(omega)),
     )
 
 
@@ -199,8 +204,18 @@ def _doubts(predictions: dict[str, Floats], labels: Floats) -> Iterator[str]:
             own, best = np.diag(table), table.max(axis=1)
             if (best - own > _SUSPICIOUS).mean() > 0.5:
                 yield f"model {name}: most of its columns go better with other labels than their own. Check their order"
-        if np.abs(said).max() > 100 * np.abs(labels).max() > 0:
-            yield f"model {name}: its predictions are more than 100 times as large as the labels. Check their units"
+        size, true = (float(np.sqrt(np.square(each).mean())) for each in (said, labels))
+        if size > _OUT_OF_SCALE * true or _OUT_OF_SCALE * size < true:
+            way = "large" if size > true else "small"
+            apart = f"more than {_OUT_OF_SCALE} times as {way} as the labels"
+            yield f"model {name}: its predictions are {apart}. Check their units"
+
+
+def _looseness(omega: FeasibleSet) -> Iterator[str]:
+    """Say when a set that is made for constraints has none."""
+    spec = omega.spec() or {}
+    if "A_ub" in spec and "covariance" not in spec and spec["A_ub"] is None and spec["A_eq"] is None:
+        yield "[feasible] has no constraint beside its bounds: every decision between them is allowed"
 
 
 def _correlations(said: Floats, labels: Floats) -> Floats:

@@ -20,8 +20,8 @@ from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.jobs.ids import Ids
 from optensemble.jobs.output import new_table, require_place
 from optensemble.jobs.roles import FOLLOWED, HIGH, LOW, PROMISED
-from optensemble.jobs.rows import as_groups, require_allowed, wanted
-from optensemble.jobs.saved import Saved, count_unseen
+from optensemble.jobs.rows import require_allowed, wanted
+from optensemble.jobs.saved import Saved
 from optensemble.jobs.tables import BATCH, Tables, Wanted
 
 
@@ -49,7 +49,7 @@ def decide(
         table = stack.enter_context(new_table(out))
         ids = None if roles.id is None else stack.enter_context(Ids(roles.id, str(tables)))
         for part in tables.batches(needed, batch):
-            part = as_groups(part, roles)
+            part, strange = saved.grouped(part, roles)
             with _rows_named(saved, tables, part, rows):
                 answer = saved.policy.answer(part)
             table.write(_columns(saved, part, answer))
@@ -58,7 +58,7 @@ def decide(
             assessed += Assessments.of(answer.assessed)
             followed.update(dict(enumerate(np.bincount(answer.chosen).tolist())))
             rows += len(part)
-            unseen += count_unseen(saved.ensemble, part, roles)
+            unseen += strange
             if tell is not None:
                 tell(rows)
         if not rows:
@@ -67,7 +67,7 @@ def decide(
             ids.require_distinct(lambda: _ids(tables, str(roles.id)))
     names = saved.ensemble.names_
     counts = {names[number]: count for number, count in followed.most_common() if count}
-    return Decisions(rows, saved.policy.promise_of(assessed), counts, unseen)
+    return Decisions(rows, saved.policy._promise_of(assessed), counts, unseen)
 
 
 def _columns(saved: Saved, part: pd.DataFrame, answer: Answer) -> dict[str, Any]:

@@ -59,12 +59,18 @@ def prepare(job: Job) -> Task:
     rows = read_rows(tables, roles, [*used, *roles.labels])
     for policy, member in members["policies"].items():
         require_allowed(rows, policy, member, omega, name)
-    return Task(job, tables, roles, members["models"], members["policies"], omega, ordered(rows, roles, name))
+    task = Task(job, tables, roles, members["models"], members["policies"], omega, ordered(rows, roles, name))
+    least_rows(task)
+    return task
 
 
 def fit(task: Task, tell: Tell | None = None, n_jobs: int | None = None) -> Policy:
     """Fit the ensemble that the job asks for; it remembers which columns play which part."""
-    job, time_ordered = task.job, task.roles.time is not None
+    job, time_ordered, least = task.job, task.roles.time is not None, least_rows(task)
+    if len(task.rows) < least:
+        raise InputError(
+            f"{task.tables} has {len(task.rows)} rows; at least {least} are needed to fit. Give more rows."
+        )
     seed = job.ensemble.get("seed")
     if job.kind == DECISION:
         ensemble: Any = DecisionEnsemble(

@@ -72,6 +72,4 @@ def _hashes(ids: pd.Series[Any]) -> npt.NDArray[np.uint64]:
 
 
 def _texts(ids: pd.Series[Any]) -> pd.Series[Any]:
-    if pd.api.types.is_integer_dtype(ids) or pd.api.types.is_string_dtype(ids):
-        return ids.astype(str)  # the same, and faster
-    return as_texts(ids)
+    return ids.astype(str) if pd.api.types.is_integer_dtype(ids) else as_texts(ids)  # the same, and faster

@@ -171,7 +171,8 @@ def _names(value: Any, where: str, path: Path) -> Names:
 
 def _texts(value: Any, name: str, path: Path) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value
-    if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and each for each in given):
+    texts = isinstance(given, (list, tuple)) and all(isinstance(each, str) and each for each in given)
+    if not texts or (name == "fit" and not given):
         raise InputError(f"{path}: [data] {name} must be text, or a list of texts; got {_shown(value)}.")
     twice = [each for each in given if given.count(each) > 1]
     if twice:

@@ -14,7 +14,7 @@ from optensemble._types import Floats
 from optensemble.audit import Audit
 from optensemble.exceptions import InputError
 from optensemble.jobs.labels import as_text, as_texts
-from optensemble.jobs.rows import as_groups, ordered, read_rows, wanted
+from optensemble.jobs.rows import ordered, read_rows, wanted
 from optensemble.jobs.saved import Saved
 from optensemble.jobs.tables import Tables
 
@@ -46,7 +46,8 @@ def judge(saved: Saved, tables: Tables) -> Later:
             f"{tables} has no column {missing[0]!r}: to say what came true, the labels are needed. Add them, or name "
             "the columns that hold them by --labels."
         )
-    rows = ordered(read_rows(tables, roles, [*saved.numbers, *roles.labels]), roles, str(tables))
+    rows, _ = saved.grouped(read_rows(tables, roles, [*saved.numbers, *roles.labels]), roles)
+    rows = ordered(rows, roles, str(tables))
     clusters = roles.clusters
     if clusters is not None and rows[clusters].nunique() == 1:
         warnings.warn(
@@ -83,6 +84,7 @@ def make_report(later: Later) -> str:
 def explain(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -> Explanation:
     """Explain one row, found by its number in the files or by its id."""
     number, found = _find(saved, tables, row, id_value)
+    found, _ = saved.grouped(found, saved.roles.to_decide())
     explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=list(saved.roles.coordinates))
     return replace(explanation, row=number)
 
@@ -95,11 +97,11 @@ def _find(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -
         raise InputError(f"{saved.path} knows no id column. Name it with --id-column, or give --row.")
     for part in tables.batches(wanted(roles, saved.numbers)):
         if row is not None and row < start + len(part):
-            return row, as_groups(part[row - start : row - start + 1].reset_index(drop=True), roles)
+            return row, part[row - start : row - start + 1].reset_index(drop=True)
         if id_value is not None:
-            at = np.flatnonzero(as_texts(part[str(roles.id)]).isin([id_value, _as_date(id_value)]))
+            at = np.flatnonzero(as_texts(part[str(roles.id)]).isin([as_text(id_value), _as_date(id_value)]))
             if at.size:
-                return start + int(at[0]), as_groups(part[at[0] : at[0] + 1].reset_index(drop=True), roles)
+                return start + int(at[0]), part[at[0] : at[0] + 1].reset_index(drop=True)
         start += len(part)
     what = f"no row {row}: it has {start:,}, counted from 0" if row is not None else f"no row of id {id_value!r}"
     raise InputError(f"{tables} has {what}. Check --row or --id.")

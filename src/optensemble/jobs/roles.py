@@ -57,19 +57,23 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     single = {"id": job.id, "time": job.time, "clusters": job.clusters}
     for what, name in [*single.items(), *(("groups", name) for name in job.groups)]:
         _require_no_label([name], labels, f"{job.path}: [data] {what}")
-    reserved = [f"action_{name}" for name in roles.coordinates] + list(WRITTEN)
-    if roles.id in reserved:
-        raise InputError(
-            f"{job.path}: the id column {roles.id!r} has the name of a column of the decisions. Rename it."
-        )
+    require_own_name(roles, f"{job.path}: ")
     return roles
+
+
+def require_own_name(roles: Roles, where: str = "") -> None:
+    """Refuse an id column that is called as another column of the decisions."""
+    if roles.id in (*WRITTEN, *(f"action_{name}" for name in roles.coordinates)):
+        raise InputError(f"{where}the id column {roles.id!r} has the name of a column of the decisions. Rename it.")
 
 
 def _require_no_label(names: Sequence[Any], labels: Sequence[str], where: str) -> None:
     """Refuse a label in another part: nobody knows it when decisions are due."""
     for name in names:
         if name in labels:
-            raise InputError(f"{where} is {name!r}, which is a label: it is not known when decisions are due.")
+            raise InputError(
+                f"{where} is {name!r}, which is a label: nobody knows it when decisions are due. Take it out of there."
+            )
 
 
 def find_labels(

@@ -12,8 +12,10 @@ import pandas as pd
 from optensemble._policy import Policy
 from optensemble.columns import Columns
 from optensemble.exceptions import InputError
+from optensemble.jobs.labels import as_text
 from optensemble.jobs.patterns import align, coordinates, is_pattern, require_columns
-from optensemble.jobs.roles import Roles
+from optensemble.jobs.roles import Roles, require_own_name
+from optensemble.jobs.rows import as_groups
 from optensemble.jobs.tables import Tables
 from optensemble.persistence import load
 
@@ -31,6 +33,24 @@ class Saved:
         """The ensemble as what it is."""
         policy: Policy = self.ensemble
         return policy
+
+    @property
+    def known_groups(self) -> dict[str, dict[str, Any]]:
+        """The values of every column of groups that were there at the fit, by their text."""
+        learned = getattr(self.ensemble, "_subgroups", None)
+        grouping = learned.grouping if learned is not None else getattr(self.ensemble, "grouping_", None)
+        if grouping is None:
+            return {}
+        pairs = zip(self.roles.groups, grouping.values, strict=True)
+        return {name: {as_text(value): value for value in values} for name, values in pairs}
+
+    def grouped(self, rows: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, int]:
+        """Return rows with groups as the ensemble knows them, and how many rows are of a group that it does not."""
+        rows, unseen = as_groups(rows, roles), np.zeros(len(rows), dtype=bool)
+        for name, known in self.known_groups.items():
+            unseen |= ~rows[name].isin(known)
+            rows = rows.assign(**{name: [known.get(text, text) for text in rows[name]]})
+        return rows, int(unseen.sum())
 
     @property
     def policies(self) -> list[tuple[str, Any]]:
@@ -65,7 +85,9 @@ def open_saved(
     roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _unnamed(ensemble)
     if labels is not None:
         roles = replace(roles, labels=_labels(labels, roles, tables))
-    return Saved(path, ensemble, replace(roles, id=id_column or roles.id, time=time or roles.time))
+    roles = replace(roles, id=id_column or roles.id, time=time or roles.time)
+    require_own_name(roles)
+    return Saved(path, ensemble, roles)
 
 
 def _labels(given: str, roles: Roles, tables: Tables) -> tuple[str, ...]:
@@ -76,7 +98,9 @@ def _labels(given: str, roles: Roles, tables: Tables) -> tuple[str, ...]:
     require_columns(names, tables.columns, f"--labels: {tables}")
     if len(names) != len(roles.coordinates):
         needed = len(roles.coordinates)
-        raise InputError(f"--labels names {len(names)} columns; {needed} are needed, with commas between them.")
+        raise InputError(
+            f"--labels names {len(names)} of the columns of {tables}; {needed} are needed. Put commas between them."
+        )
     return names
 
 
@@ -85,13 +109,3 @@ def _unnamed(ensemble: Any) -> Roles:
     groups = getattr(ensemble, "subgroups", None) or getattr(ensemble, "groups", None) or ()
     names = coordinates([str(name) for name in members(ensemble)[0].names])
     return Roles((), tuple(names), groups=(groups,) if isinstance(groups, str) else tuple(groups))
-
-
-def count_unseen(ensemble: Any, rows: pd.DataFrame, roles: Roles) -> int:
-    """Return how many rows are of a group that no row fitted on was of."""
-    learned = getattr(ensemble, "_subgroups", None)
-    grouping = learned.grouping if learned is not None else getattr(ensemble, "grouping_", None)
-    if grouping is None:
-        return 0
-    known = zip(roles.groups, grouping.values, strict=True)
-    return int(np.any([~rows[name].isin(values) for name, values in known], axis=0).sum())

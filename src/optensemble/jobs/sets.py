@@ -21,7 +21,7 @@ _VECTORS = ("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific",
 _SIZED = ("A_ub", "A_eq", "lower", "upper")
 """Lists that tell how many coordinates there are."""
 
-_NEEDS_PYTHON = ("oracle", "cvxpy_set", "py_epo_set", "pyepo_set")
+_NEEDS_PYTHON = ("oracle", "cvxpy_set", "py_eposet", "pyepo_set")
 
 
 def snake(name: str) -> str:
@@ -114,11 +114,14 @@ def _read(value: Any, name: str, folder: Path, where: str) -> Any:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise FileError(f"{where}: {name} names the file {path}, which cannot be read: {reason}.") from error
+        raise FileError(
+            f"{where}: {name} names the file {path}, which cannot be read: {reason}. Check the path: it goes from "
+            "where the job file is."
+        ) from error
     delimiter = next((mark for mark in ";\t" if mark in text), ",")
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines(), delimiter=delimiter) if row]
     if not rows:
-        raise InputError(f"{where}: {name} names the file {path}, which is empty.")
+        raise InputError(f"{where}: {name} names the file {path}, which is empty. Give numbers.")
     if len({len(row) for row in rows}) > 1:
         raise InputError(
             f"{where}: the rows of {path} have {sorted({len(row) for row in rows})} cells. Give a full table."
@@ -127,7 +130,7 @@ def _read(value: Any, name: str, folder: Path, where: str) -> Any:
         return _nodes(rows)
     matrix = _matrix(rows, path, where)
     if name == "integer":
-        return matrix.ravel().astype(int).tolist()
+        return matrix.ravel().astype(bool if np.isin(matrix, (0, 1)).all() else int).tolist()  # a mask, or numbers
     return matrix.ravel() if name in _VECTORS and 1 in matrix.shape else matrix
 
 

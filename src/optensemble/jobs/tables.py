@@ -97,6 +97,8 @@ def find_tables(given: Sequence[str], folder: Path = Path()) -> Tables:
         raise InputError("no file with rows was named. Name at least one.")
     for path in paths:
         format_of(path)
+        if path.is_dir():
+            raise FileError(f"{path} is a folder. Name the files in it, for example {path}/*.parquet.")
         if not path.exists():
             raise FileError(f"there is no file {path}. Check the path; it may have been moved or deleted.")
     return Tables(tuple({path.resolve(): path for path in paths}.values()))

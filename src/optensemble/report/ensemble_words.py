@@ -90,7 +90,7 @@ def opening(judged: Judged) -> str:
 
 def cautions(judged: Judged) -> list[str]:
     """Say what a reader should know before believing anything."""
-    promise = judged.ensemble.promise_of(Assessments.of(judged.answer.assessed))
+    promise = judged.ensemble._promise_of(Assessments.of(judged.answer.assessed))
     due = getattr(judged.ensemble, "refit_due_", "")
     return [_sentence(said) for said in (promise.note, f"it should be fitted again: {due}" if due else "") if said]
 

@@ -1,0 +1,139 @@
+"""What a notebook shows: the tables of the page, escaped, without a script, in the notebook's own colours."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+
+import optensemble as oe
+from optensemble import feasible
+from report.ensembles import CASES, LONG, NASTY, Case, page_of, paper, portfolio, simplex, white_box
+from report.reading import Node, read
+
+EACH = pytest.mark.parametrize("name", CASES)
+
+
+def headings(table: Node) -> list[str]:
+    return [head.text for head in table.the("thead").elements[-1].elements]
+
+
+def texts(table: Node) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows()]
+
+
+def tables(text: str) -> dict[tuple[str, ...], Node]:
+    return {tuple(headings(table)): table for table in read(text).every("table")}
+
+
+@EACH
+def test_an_audit_shows_its_verdict_and_the_tables_of_the_page(name: str) -> None:
+    judged = CASES[name]().judged
+    text = judged.audit._repr_html_()
+    assert read(text).the("strong").text == judged.audit.verdict
+    shown, page = tables(text), tables(page_of(name))
+    assert len(shown) >= 4
+    for heads, table in shown.items():
+        if heads[:2] in (("followed", "rows"), ("rival", "realised")):
+            assert texts(table) == texts(page[heads])
+    (worst,) = [table for heads, table in shown.items() if heads[:2] == ("cell: rows where", "coordinate")]
+    of_page = next(table for heads, table in page.items() if heads[:2] == ("cell: rows where", "coordinate"))
+    assert [row[2:] for row in texts(worst)] == [row[2:] for row in texts(of_page)][:10]
+    assert [row[1] for row in texts(worst)] == judged.audit.cells["coordinate"].head(10).astype(str).tolist()
+
+
+@EACH
+def test_a_fitted_ensemble_shows_what_came_of_the_fit(name: str) -> None:
+    ensemble: Any = CASES[name]().judged.ensemble
+    text = ensemble._repr_html_()
+    assert text == ensemble._repr_mimebundle_()["text/html"]
+    root = read(text)
+    assert root.the("strong").text == f"{type(ensemble).__name__}, fitted on {ensemble.n_rows_:,} rows"
+    said = [item.text for item in root.every("li")]
+    if hasattr(ensemble, "finding_"):
+        assert said[0].lower() == f"{ensemble.finding_}.".lower()
+        assert [line.lower() for line in said[1:]] == [f"{note}.".lower() for note in ensemble.notes_]
+    else:
+        assert ensemble.stopped_ in said[0]
+    shown, page = tables(text), tables(page_of(name))
+    whole = [heads for heads in shown if heads[0] != "rounds"]
+    assert {heads[0] for heads in whole} == {"lemma", *(["candidate"] if hasattr(ensemble, "finding_") else [])}
+    for heads in whole:
+        assert texts(shown[heads]) == texts(page[heads])
+
+
+def test_of_what_cross_validation_tried_the_start_and_the_choice_are_shown() -> None:
+    ensemble: Any = white_box().judged.ensemble
+    (table,) = [table for heads, table in tables(ensemble._repr_html_()).items() if heads[0] == "rounds"]
+    tried = ensemble.validation_
+    chosen = tried.loc[tried["chosen"], "rounds"].item()
+    assert [row[0] for row in texts(table)] == ["0", *([str(chosen)] if chosen else [])]
+    assert texts(table)[-1][-1] == "yes"
+
+
+def test_an_ensemble_that_is_not_fitted_shows_scikit_learn_s_diagram() -> None:
+    for ensemble in (
+        oe.DecisionEnsemble(models=[("a", np.asarray)], feasible=feasible.Simplex(2)),
+        oe.WhiteBoxEnsemble([("a", np.asarray)], feasible.Simplex(2)),
+        oe.BlackBoxEnsemble([("a", np.asarray)], feasible.Simplex(2)),
+    ):
+        text = ensemble._repr_html_()
+        assert "sk-" in text
+        assert type(ensemble).__name__ in text
+        assert "optensemble h4" not in text
+        assert "sk-" in ensemble._repr_mimebundle_()["text/html"]
+
+
+def test_scikit_learn_s_setting_for_text_is_respected() -> None:
+    ensemble: Any = portfolio().judged.ensemble
+    with sklearn.config_context(display="text"):
+        assert not hasattr(ensemble, "_repr_html_")
+        assert set(ensemble._repr_mimebundle_()) == {"text/plain"}
+    assert ensemble._repr_mimebundle_()["text/plain"] == repr(ensemble)
+
+
+def test_a_plan_shows_its_parts() -> None:
+    plan = oe.plan(k=3, d=4, rows=200, access="mixed")
+    text = plan._repr_html_()
+    (table,) = tables(text).values()
+    assert read(text).the("strong").text == str(plan).splitlines()[0]
+    assert [row[0] for row in texts(table)] == plan.parts["part"].tolist()
+    assert [int(row[3].replace(",", "")) for row in texts(table)] == plan.parts["needed"].tolist()
+    assert [row[4] == "yes" for row in texts(table)] == plan.parts["enough"].tolist()
+
+
+def test_names_are_escaped_and_there_is_no_script() -> None:
+    judged = simplex(3, 2, 60, n=200, names=[NASTY, LONG]).judged
+    for text in (judged.audit._repr_html_(), judged.ensemble._repr_html_()):
+        root = read(text)
+        assert not list(root.every("script"))
+        assert NASTY in root.text
+        assert not [name for node in root.every() for name in node.attributes if name.startswith("on")]
+
+
+@pytest.mark.parametrize("case", [portfolio, white_box, paper])
+def test_the_style_touches_nothing_else_and_sets_no_colour_of_text(case: Any) -> None:
+    found: Case = case()
+    for text in (found.judged.audit._repr_html_(), found.judged.ensemble._repr_html_()):
+        style = read(text).the("style").text
+        for rule in re.findall(r"([^{}]+)\{([^}]*)\}", style):
+            assert all(selector.strip().startswith(".optensemble") for selector in rule[0].split(","))
+            assert not re.search(r"(^|[;\s])(color|background)\s*:", rule[1])
+        assert "url(" not in style
+        assert "http" not in text
+
+
+def test_importing_the_package_draws_nothing_and_neither_does_a_notebook() -> None:
+    code = (
+        "import sys, optensemble as oe\n"
+        "assert not [name for name in sys.modules if name.startswith(('matplotlib', 'optensemble.report'))]\n"
+        "oe.plan(k=2, d=2)._repr_html_()\n"
+        "import optensemble.report.notebook\n"
+        "assert not [name for name in sys.modules if name.startswith('matplotlib')]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,7 @@ finally:
 
 def rows_of(experiment: Experiment, count: int, seed: int, labelled: bool) -> pa.Table:
     X, Y = experiment.draw(count, seed)
-    columns = {"id": np.arange(count) + count * seed}
+    columns: dict[str, Any] = {"id": np.arange(count) + count * seed}
     for number, (_, model) in enumerate(experiment.models):
         said = model(X)
         columns |= {f"m{number}_{j}": said[:, j] for j in range(said.shape[1])}

@@ -27,7 +27,16 @@ from compilation import compilation_table
 from rich.console import Console
 from rich.table import Table
 
-from optensemble.feasible import Assignment, FeasibleSet, Knapsack, Polytope, RiskBudget, ShortestPath, TopK
+from optensemble.feasible import (
+    Assignment,
+    FeasibleSet,
+    Knapsack,
+    MixedInteger,
+    Polytope,
+    RiskBudget,
+    ShortestPath,
+    TopK,
+)
 
 Floats = npt.NDArray[np.float64]
 Argmax = Callable[[Floats], Floats]
@@ -61,6 +70,7 @@ def all_cases() -> list[Callable[[], Case]]:
         lambda: knapsack_lp(2),
         lambda: knapsack_01(1, 1000),
         lambda: knapsack_01(2, 200),
+        sites,
         lambda: risk(50),
         lambda: risk(200),
         sectors,
@@ -159,6 +169,14 @@ def knapsack_01(resources: int, at_least: float) -> Case:
     omega = Knapsack(weights, capacity, integer=True)
     name = f"0/1 knapsack d=32, {resources} resource(s)"
     return Case(name, omega, "HiGHS MIP", solver, at_least, lambda rng, n, d: rng.uniform(1, 100, size=(n, d)))
+
+
+def sites() -> Case:
+    """Return which of ten sites to open: four in all, two in a region, and people for each."""
+    people = [2.0, 1, 1, 2, 1, 2, 1, 1, 2, 1]
+    A_ub = np.vstack([np.ones(10), np.repeat(np.eye(3), [3, 3, 4], axis=1), people])
+    limits: dict[str, Any] = {"A_ub": A_ub, "b_ub": [4, 2, 2, 2, 6]}
+    return Case("whole numbers d=10", MixedInteger(**limits), "HiGHS MIP", rivals.highs_mip(10, **limits), 1000)
 
 
 def random_covariance(d: int) -> Floats:

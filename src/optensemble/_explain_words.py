@@ -63,7 +63,9 @@ def as_text(explanation: Explanation) -> str:
 
 def _done(explanation: Explanation, coordinates: list[str]) -> str:
     """Say what is promised, and of what."""
-    return f"promised {_number(explanation.promised)} of {_does(explanation.action, coordinates, 'action[{}]')}"
+    assessed = float(explanation.steps.iloc[-1, 1:].to_numpy(dtype=np.float64) @ explanation.action)
+    by = f"its last prediction below says {_number(assessed)} of that, which its record corrects"
+    return f"promised {_number(explanation.promised)} of {_does(explanation.action, coordinates, 'action[{}]')}; {by}"
 
 
 def _does(action: Floats, coordinates: list[str], title: str = "{}") -> str:

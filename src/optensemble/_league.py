@@ -123,7 +123,7 @@ def make_leaderboard(
 def _why(number: int, candidate: Candidate, winner: int, gain: float, error: float) -> str:
     if number == winner:
         if number == ENSEMBLE:
-            return "plays in every row the arm of the highest calibrated value; nothing simple beats that"
+            return "plays in every row the arm of the best calibrated value; nothing simple beats that"
         return f"beats the ensemble out of fold by more than {candidate.margin:g} standard errors"
     if gain == 0:
         return "earns the same as the winner"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import typer
 
@@ -16,6 +18,8 @@ from optensemble.jobs.patterns import did_you_mean, listed, require_columns
 from optensemble.jobs.roles import find_labels
 from optensemble.jobs.sets import KINDS
 from optensemble.jobs.tables import find_tables
+
+T = TypeVar("T")
 
 _NONE = "-"
 
@@ -63,11 +67,9 @@ def ask(data: str, out: Path, asked: Asked) -> Begun:
         labels=labels,
         models=models,
         policies=policies,
-        kind=_choice(
-            asked.feasible, "feasible", "Which decisions are allowed (kind of feasible set)?", list(KINDS), "polytope"
-        ),
+        kind=_choice(asked.feasible, "feasible", "Which decisions are allowed?", list(KINDS), "polytope"),
         dimension=len(names),
-        sense=_choice(asked.sense, "sense", "Payoffs (max) or costs (min)?", ["max", "min"], "max"),
+        sense=_choice(asked.sense, "sense", "Payoffs to be large, or costs to be small?", ["max", "min"], found.sense),
         id=_column(asked.id, found.id, "Column of ids", columns),
         time=_column(asked.time, found.time, "Column of times", columns),
         groups=_column(asked.groups, None, "Column of subgroups", columns),
@@ -81,9 +83,15 @@ def _asks() -> bool:
 def _ask_labels(found: Guess, columns: Sequence[str], name: str) -> str:
     if _asks():
         typer.echo(f"{name} has the columns {listed(columns, 20)}.", err=True)
-        return str(typer.prompt("Columns of what came true (labels)", default=found.labels, err=True))
+
+        def known(answer: str) -> str:
+            find_labels(answer, columns, "labels", name)
+            return answer
+
+        return _ask("Columns of what came true (labels)", found.labels, known)
     if found.labels is None:
-        raise InputError(f"{name}: it cannot be guessed which columns are labels. Say --labels, for example 'y_*'.")
+        there = f"It has {listed(columns)}."
+        raise InputError(f"{name}: it cannot be guessed which columns are labels. Say --labels 'y_*' or so. {there}")
     return found.labels
 
 
@@ -93,10 +101,26 @@ def _ask_members(what: str, guessed: dict[str, str], labels: str) -> dict[str, s
     if not _asks():
         return known
     default = " ".join(f"{name}={pattern}" for name, pattern in known.items()) or _NONE
-    answer = str(
-        typer.prompt(f"{what}, as name=pattern with spaces between ({_NONE} for none)", default=default, err=True)
-    )
-    return _pairs([] if answer == _NONE else answer.split(), what)
+    question = f"{what}, as name=pattern with spaces between ({_NONE} for none)"
+    return _ask(question, default, lambda answer: _pairs(_split(answer), what))
+
+
+def _split(answer: str) -> list[str]:
+    """Cut an answer where the next name begins: patterns may have spaces.
+
+    >>> _split("sap=SAP * ours=ours_*")
+    ['sap=SAP *', 'ours=ours_*']
+    """
+    return [] if answer == _NONE else re.split(r"\s+(?=[^\s=]+=)", answer.strip())
+
+
+def _ask(question: str, default: str | None, take: Callable[[str], T]) -> T:
+    """Ask until the answer can be used."""
+    while True:
+        try:
+            return take(str(typer.prompt(question, default=default, err=True)))
+        except InputError as error:
+            typer.echo(str(error), err=True)
 
 
 def _pairs(given: list[str] | None, flag: str) -> dict[str, str]:
@@ -112,17 +136,23 @@ def _pairs(given: list[str] | None, flag: str) -> dict[str, str]:
 
 
 def _choice(given: str | None, flag: str, question: str, known: list[str], default: str) -> str:
-    if given is None:
-        given = str(typer.prompt(question, default=default, err=True)) if _asks() else default
-    if given not in known:
-        hint = did_you_mean(given, known) or f" Known are {', '.join(known)}."
-        raise InputError(f"--{flag} {given!r} is not known.{hint}")
-    return given
+    def take(answer: str) -> str:
+        if answer not in known:
+            hint = did_you_mean(answer, known) or f" Known are {', '.join(known)}."
+            raise InputError(f"--{flag} {answer!r} is not known.{hint}")
+        return answer
+
+    if given is None and _asks():
+        return _ask(f"{question} {', '.join(known)}", default, take)
+    return take(default if given is None else given)
 
 
 def _column(given: str | None, guessed: str | None, question: str, columns: Sequence[str]) -> str | None:
     if given is not None or not _asks():
         return given or guessed
-    answer = str(typer.prompt(f"{question} ({_NONE} for none)", default=guessed or _NONE, err=True))
-    require_columns([] if answer == _NONE else [answer], columns, "the table")
-    return None if answer == _NONE else answer
+
+    def take(answer: str) -> str | None:
+        require_columns([] if answer == _NONE else [answer], columns, "the table")
+        return None if answer == _NONE else answer
+
+    return _ask(f"{question} ({_NONE} for none)", guessed or _NONE, take)

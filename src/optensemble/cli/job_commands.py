@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from optensemble.cli.speaking import Json, Quiet, Speaker
-from optensemble.exceptions import InputError
+from optensemble.cli.speaking import WRONG_USE, Json, Quiet, Speaker, complain
 
 JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB.toml")]
 
@@ -23,7 +22,7 @@ def init(
     policy: Annotated[
         list[str] | None, typer.Option(help="A policy and its columns, NAME=PATTERN; may be given again.")
     ] = None,
-    feasible: Annotated[str | None, typer.Option(help="The kind of feasible set, such as polytope.")] = None,
+    feasible: Annotated[str | None, typer.Option(help="The kind of feasible set: polytope, simplex, ...")] = None,
     sense: Annotated[str | None, typer.Option(help="max for payoffs, min for costs.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The column of ids.")] = None,
     time: Annotated[str | None, typer.Option(help="The column of times.")] = None,
@@ -47,7 +46,12 @@ def init(
     write_job(out, job_text(begun))
     speaker = Speaker(as_json, quiet)
     speaker.tell({"job": str(out), **vars(begun)})
-    speaker.say(f"Wrote {out}. Fill in [feasible], then: optensemble check {out}")
+    members = {"models": begun.models, "policies": begun.policies}
+    found = [f"{what} {', '.join(each)}" for what, each in members.items() if each]
+    speaker.say(
+        f"labels {begun.labels}, {'; '.join(found)}; {'payoffs' if begun.sense == 'max' else 'costs'}",
+        f"Wrote {out}. Fill in [feasible], then: optensemble check {out}",
+    )
 
 
 def check(job: JobFile, as_json: Json = False, quiet: Quiet = False) -> None:
@@ -69,7 +73,8 @@ def check(job: JobFile, as_json: Json = False, quiet: Quiet = False) -> None:
         found = understand(prepare(read_job(job)))
     show_understood(speaker, found)
     if not found.enough:
-        raise InputError(found.verdict)
+        complain(found.verdict)
+        raise typer.Exit(WRONG_USE)
 
 
 def fit(

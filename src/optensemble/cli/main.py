@@ -14,7 +14,7 @@ import typer
 import optensemble
 from optensemble.cli.job_commands import check, fit, init
 from optensemble.cli.reproduce import reproduce
-from optensemble.cli.speaking import FAILED, INTERRUPTED, WRONG_USE, Interrupted
+from optensemble.cli.speaking import FAILED, INTERRUPTED, WRONG_USE, Interrupted, complain
 from optensemble.cli.use_commands import audit, decide, explain, report
 from optensemble.exceptions import FeasibleSetError, InputError, OptEnsembleError
 
@@ -68,10 +68,9 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    line = " ".join(message.split())
     if "--json" in sys.argv:
-        typer.echo(json.dumps({"error": line, "exit_code": code}, ensure_ascii=False))
-    typer.echo(f"optensemble: {line}", err=True)
+        typer.echo(json.dumps({"error": " ".join(message.split()), "exit_code": code}, ensure_ascii=False))
+    complain(message)
     sys.exit(code)
 
 
@@ -88,7 +87,7 @@ def _fail_use(error: Any) -> None:
 
 
 def _warn(message: Warning | str, *_: Any) -> None:
-    typer.echo(f"optensemble: warning: {' '.join(str(message).split())}", err=True)
+    complain(f"warning: {message}")
 
 
 def _version(asked: bool) -> None:

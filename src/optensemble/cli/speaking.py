@@ -31,6 +31,11 @@ class Interrupted(Exception):  # noqa: N818  (it is not an error)
     """A command was interrupted, and says what it leaves."""
 
 
+def complain(message: str) -> None:
+    """Tell an error, in one line."""
+    typer.echo(f"optensemble: {' '.join(message.split())}", err=True)
+
+
 class Speaker:
     """Says what a command found, in the way that was asked for."""
 

@@ -51,7 +51,7 @@ def decide(
         total = found.rows
         share = None if not total else (lambda rows: tell("rows", rows / total))
         decisions = deciding.decide(saved, found, out, share)
-    if decisions.promise.unlike:
+    if decisions.promise.unlike and not speaker.speaks:  # otherwise it is said with the promise
         warnings.warn(decisions.promise.note, UserWarning, stacklevel=2)
     if decisions.unseen:
         told = f"{decisions.unseen:,} of {decisions.rows:,} rows are of a group that no row fitted on was of"
@@ -111,7 +111,8 @@ def explain(
 
     speaker = Speaker(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
-    show_explanation(speaker, judging.explain(saved, found, row, id_value), id_value)
+    explanation = judging.explain(saved, found, row, id_value)
+    show_explanation(speaker, explanation, id_value, saved.roles.coordinates)
 
 
 def report(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,8 @@ def show_understood(speaker: Speaker, found: Understood) -> None:
     speaker.show(_pairing(found))
     speaker.show(_members(found))
     speaker.say(*found.sentences())
+    for doubt in found.doubts:
+        warnings.warn(doubt, UserWarning, stacklevel=2)
     speaker.tell(
         {
             "job": str(found.task.job.path),
@@ -52,7 +56,7 @@ def _pairing(found: Understood) -> tables.Sheet:
         [
             Cell(pair["label"]),
             *map(Cell, pair["columns"].values()),
-            *(Cell(f"{pair[end]:g}") for end in ("lower", "upper")),
+            *(Cell(f"{pair[end]:g}".replace("-", "−")) for end in ("lower", "upper")),
         ]
         for pair in found.pairs[:_MOST_LABELS]
     ]
@@ -127,6 +131,8 @@ def show_audit(speaker: Speaker, audit: Audit, coordinates: list[str]) -> None:
     speaker.show(tables.by_choice(audit))
     speaker.show(tables.lift(audit))
     if audit.biased:
+        are = "is" if audit.biased == 1 else "are"
+        speaker.say(f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate {are} biased beyond chance")
         speaker.show(tables.cells(audit, coordinates, most=_MOST_CELLS))
     else:
         speaker.say(*str(audit).splitlines()[1:2])
@@ -135,6 +141,7 @@ def show_audit(speaker: Speaker, audit: Audit, coordinates: list[str]) -> None:
         {
             "verdict": audit.verdict,
             "kept": audit.kept,
+            "coordinates": coordinates,
             "summary": summary,
             "by_choice": audit.by_choice,
             "lift": audit.lift,
@@ -146,7 +153,9 @@ def show_audit(speaker: Speaker, audit: Audit, coordinates: list[str]) -> None:
     )
 
 
-def show_explanation(speaker: Speaker, explanation: Explanation, id_value: str | None) -> None:
+def show_explanation(
+    speaker: Speaker, explanation: Explanation, id_value: str | None, coordinates: Sequence[str]
+) -> None:
     """Show why a row is decided as it is."""
     speaker.say(*([] if id_value is None else [f"id {id_value}"]), str(explanation))
-    speaker.tell({"id": id_value, **vars(explanation)})
+    speaker.tell({"id": id_value, "coordinates": coordinates, **vars(explanation)})

@@ -6,13 +6,32 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._types import Floats
+from optensemble.exceptions import EmptySetError
 from optensemble.feasible._constraints import Sparse
 
 MOST_PREFIXES = 1 << 16
 MOST_WORK = 1 << 23
-"""So many numbers are looked at in all: a fraction of a second."""
+"""Looking at this many prefixes at a time, and numbers in all, takes a fraction of a second."""
+
+MOST_NUMBERS = 1 << 18
+"""With more numbers in the list than this it leaves the cache, and HiGHS is not so much slower any more."""
 
 _SLACK = 1e-9
+"""What may be rounding, relative to the size of the terms."""
+
+
+def whole_bounds(lower: Floats, upper: Floats, integer: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Move the bounds of whole numbers to the whole numbers inside them."""
+    low = np.where(integer, np.ceil(lower - _SLACK), lower)
+    high = np.where(integer, np.floor(upper + _SLACK), upper)
+    empty = np.flatnonzero(low > high)
+    if empty.size:
+        j = empty[0]
+        raise EmptySetError(
+            f"no action is feasible: there is no whole number between the bounds {lower[j]:g} and {upper[j]:g} of "
+            f"coordinate {j}. Widen them, or leave the coordinate out of integer=."
+        )
+    return low + 0.0, high + 0.0
 
 
 def list_points(rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> Floats | None:
@@ -32,7 +51,7 @@ def list_points(rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Float
             return None
         steps = np.arange(width[j] + 1.0)
         column = columns[:, [j]].toarray().ravel()
-        sums = (sums[:, None] + np.multiply.outer(steps, column)).reshape(-1, len(column))
+        sums = (sums[:, None] + np.multiply.outer(steps, column)).reshape(int(count), len(column))
         possible = room.after(column * width[j], sums)
         last = np.tile(lower[j] + steps, len(prefixes))
         prefixes = np.column_stack([np.repeat(prefixes, len(steps), axis=0), last])[possible]
@@ -61,7 +80,7 @@ class _Room:
 
 
 def without_between(points: Floats) -> Floats:
-    """Drop points that lie between two others along one coordinate, in any order of dropping.
+    """Drop points that lie between two others along one coordinate, one coordinate after the other.
 
     For no coefficients is such a point better than both, and where all three are tied one of the two comes before it.
     """

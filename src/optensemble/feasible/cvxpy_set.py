@@ -81,7 +81,7 @@ class CvxpySet(FeasibleSet):
         self.inner = recognise(form, variable.size)
         self._lifted = self.inner is not None and self.inner.dimension > variable.size
         if self.inner is not None:
-            self.kernel = self.inner.kernel
+            self.kernel = None if self._lifted else self.inner.kernel
             self._set_bounds(self.inner.lower[: variable.size], self.inner.upper[: variable.size], variable.size)
         elif form.whole.any():
             raise InputError(

@@ -16,7 +16,9 @@ from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
 from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
 from optensemble.feasible._highs import build, in_background, set_cost, stop_by
+from optensemble.feasible._lattice import MOST_NUMBERS, list_points, whole_bounds, without_between
 from optensemble.feasible._scale import rounded
+from optensemble.feasible._vertex_kernel import vertex_kernel
 from optensemble.feasible.polytope import Polytope
 
 _OPTIONS = {
@@ -32,14 +34,26 @@ _OPTIONS = {
 _INSIDE = 1e-9
 """Actions further outside than this, relative to the extent, are not accepted."""
 
+_EMPTY = (
+    "no action satisfies all constraints together with the bounds and the whole numbers. Check the signs of A_ub and "
+    "b_ub, that upper= (1 unless given) leaves enough room, and that integer= names the right coordinates."
+)
+
 
 @final
 class MixedInteger(FeasibleSet):
     """``A_ub a <= b_ub``, ``A_eq a = b_eq``, ``lower <= a <= upper``, and some or all coordinates whole numbers.
 
-    Each row is a mixed-integer programme of its own, solved by HiGHS to a gap of 0, as many rows at once as numba has
-    threads. Whole numbers are exact; where rounding them would move an action outside, the other coordinates are
-    solved again as a linear programme. Coefficients are first rounded to 40 bits below the largest of their row, so
+    Where all coordinates are whole (or fixed) and the actions few, they are listed once, in ascending lexicographic
+    order, and every row takes the best of the list: values within 1e-12 of the best, relative to ``sum_j |v_j c_j|`` of
+    the action v that has it, are tied, and the lowest action wins. Actions between two others along one coordinate are
+    not listed: they are never better than both, and of exactly tied actions never the lowest. Few means at most 262,144
+    numbers in the list, found by looking at 65,536 choices for the first coordinates at a time, and 8 million numbers
+    in all.
+
+    Otherwise each row is a mixed-integer programme of its own, solved by HiGHS to a gap of 0, as many rows at once as
+    numba has threads. Whole numbers are exact; where rounding them would move an action outside, the other coordinates
+    are solved again as a linear programme. Coefficients are first rounded to 40 bits below the largest of their row, so
     that rows tied but for rounding get the same action: which one depends on the set and the row alone.
 
     Parameters
@@ -56,9 +70,10 @@ class MixedInteger(FeasibleSet):
     dimension
         The number of coordinates, if neither constraints nor bounds tell.
     node_limit
-        After how many nodes of the search tree a row has failed; by default it may take as long as it takes.
+        After how many nodes of HiGHS's search tree a row has failed; by default it may take as long as it takes.
     on_failure, fallback
-        What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
+        What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn. From a
+        list every row is solved.
 
     Examples
     --------
@@ -98,18 +113,36 @@ class MixedInteger(FeasibleSet):
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             relaxed = Polytope(*self._ub, *self._eq, low, high, d)
             low, high = relaxed.lower, relaxed.upper
-        self._set_bounds(*_whole_bounds(low, high, self.integer), d)
-        self._require_an_action()
+        self._set_bounds(*whole_bounds(low, high, self.integer), d)
+        self._points = self._list_points()
+        if self._points is None:
+            self._require_an_action()
+        else:
+            self.kernel = vertex_kernel(self._points)
         self._set_failure(on_failure, fallback)
+
+    @property
+    def points(self) -> Floats | None:
+        """The list that rows take the best of, in ascending lexicographic order, or None where HiGHS solves them."""
+        return None if self._points is None else self._points.copy()
+
+    def _list_points(self) -> Floats | None:
+        """List the actions, if all coordinates are whole or fixed, and the actions few enough."""
+        if not (self.integer | (self.lower == self.upper)).all():
+            return None
+        points = list_points(self._rows, self._row_lower, self._row_upper, self.lower, self.upper)
+        if points is None:
+            return None
+        points = points[self.violation(points) <= _INSIDE]  # HiGHS knows no extent either
+        if not len(points):
+            raise EmptySetError(_EMPTY)
+        points = without_between(points)
+        return points if points.size <= MOST_NUMBERS else None
 
     def _require_an_action(self) -> None:
         _, failures = self._solve(np.zeros((1, self.dimension)))
         if failures.get(0) in ("kInfeasible", "kUnboundedOrInfeasible"):
-            raise EmptySetError(
-                "no action satisfies all constraints together with the bounds and the whole numbers. Check the signs "
-                "of A_ub and b_ub, that upper= (1 unless given) leaves enough room, and that integer= names the right "
-                "coordinates."
-            )
+            raise EmptySetError(_EMPTY)
         if failures:
             raise SolverError(f"a first feasible action could not be found: {_explain(failures[0])}")
 
@@ -231,17 +264,3 @@ def _as_mask(integer: Any, dimension: int) -> npt.NDArray[np.bool_]:
         )
     mask[indices] = True
     return mask
-
-
-def _whole_bounds(lower: Floats, upper: Floats, integer: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Move the bounds of whole numbers to the whole numbers inside them."""
-    low = np.where(integer, np.ceil(lower - _INSIDE), lower)
-    high = np.where(integer, np.floor(upper + _INSIDE), upper)
-    empty = np.flatnonzero(low > high)
-    if empty.size:
-        j = empty[0]
-        raise EmptySetError(
-            f"no action is feasible: there is no whole number between the bounds {lower[j]:g} and {upper[j]:g} of "
-            f"coordinate {j}. Widen them, or leave the coordinate out of integer=."
-        )
-    return low + 0.0, high + 0.0

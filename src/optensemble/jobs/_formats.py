@@ -36,9 +36,11 @@ _BLOCK = 1 << 22  # bytes of a CSV file
 def format_of(path: Path) -> str:
     """Return the kind of a file, by its name."""
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    if ending == ".oe":
+        raise InputError(f"{path} is an ensemble, not a table. Name the ensemble first, then the tables.")
     if ending not in _ENDINGS:
         known = ", ".join(_ENDINGS)
-        raise InputError(f"{path}: no kind of file is known by the ending {ending!r}. Take one of {known}.")
+        raise InputError(f"{path}: no table is known by the ending {ending!r}. Save it as one of {known}.")
 
     return _ENDINGS[ending]
 

@@ -13,7 +13,21 @@ from optensemble._files import replace
 from optensemble.jobs.patterns import natural
 from optensemble.jobs.sets import KINDS
 
-_LABELS = ("y", "label", "labels", "actual", "actuals", "target", "truth", "true", "realised", "realized", "outcome")
+_COSTS = ("cost", "costs", "minutes", "hours", "delay", "loss", "distance", "runtime")
+_LABELS = (
+    *_COSTS,
+    "y",
+    "label",
+    "labels",
+    "actual",
+    "actuals",
+    "target",
+    "truth",
+    "true",
+    "realised",
+    "realized",
+    "outcome",
+)
 _ACTIONS = (
     *("plan", "planner", "planned", "action", "actions", "decision", "decisions", "decided"),
     *("policy", "chosen", "taken"),
@@ -45,6 +59,7 @@ class Guess:
     policies: dict[str, str] = field(default_factory=dict)
     id: str | None = None
     time: str | None = None
+    sense: str = "max"
 
 
 @dataclass(frozen=True)
@@ -95,6 +110,7 @@ def guess(columns: Sequence[str]) -> Guess:
         policies=policies,
         id=next((column for column in columns if column.lower() in _IDS), None),
         time=next((column for column in columns if column.lower() in _TIMES), None),
+        sense="min" if labels is not None and _begins(labels.name, _COSTS) else "max",
     )
 
 

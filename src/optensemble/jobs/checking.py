@@ -12,23 +12,19 @@ import pandas as pd
 from optensemble._exact import row_dots
 from optensemble._types import Floats
 from optensemble.events import Buckets
-from optensemble.feasible import FeasibleSet
+from optensemble.jobs.doubting import doubts
 from optensemble.jobs.fitting import Task, least_rows
 from optensemble.planning import MIN_CELL, RowPlan, plan
 
 _BUCKETS = 10
 _TINY = 1e-12
-_OUT_OF_SCALE = 10
 _MIDNIGHT = " 00:00:00"
-_SUSPICIOUS = 0.2
-"""A model whose columns fit other labels better by so much, as a share of the variance, may have them in disorder."""
-
 
 _SHOWN = {
-    "promise of the mean": "so many independent rows let the mean payoff be promised within about ± {}",
-    "two arms told apart": "two candidates are told apart if their mean payoffs differ by {}",
-    "white box cells": "a bias of {} shows in level sets of a model where it promises most",
-    "black box cells": "a bias of {} shows in level sets of any member",
+    "promise of the mean": "so many independent rows let the mean {goal} be promised within about ± {size}",
+    "two arms told apart": "two candidates are told apart if their mean {goal}s differ by {size}",
+    "white box cells": "a bias of {size} shows in level sets of a model where it promises most",
+    "black box cells": "a bias of {size} shows in level sets of any member",
 }
 
 
@@ -82,17 +78,17 @@ class Understood:
         size = f"half of them of {cells.median:,.0f} rows or more{thin}"
         yield f"cells: the members' actions make {cells.filled:,} level sets, {size}"
         yield from self._seen()
-        yield from self.doubts
         if self.enough:
             yield self.verdict
 
     def _seen(self) -> Iterator[str]:
         """Say what so many rows can show."""
+        goal = "payoff" if self.task.job.sense == "max" else "cost"
         parts = self.plan.parts[["part", "enough", "needed", "detects"]]
         for part, enough, needed, detects in parts.itertuples(index=False):
             short = "cells" in part and not enough
             few = f"; to fill these with {MIN_CELL} rows each takes {needed:,} rows" if short else ""
-            yield f"{_SHOWN[part].format(f'{detects:.3g}')}{few}"
+            yield _SHOWN[part].format(goal=goal, size=f"{detects:.3g}") + few
 
     def _span(self) -> str:
         times = self.task.rows[str(self.task.roles.time)]
@@ -153,7 +149,7 @@ def understand(task: Task) -> Understood:
             payoff_noise=payoff_noise,
         ),
         least=least_rows(task),
-        doubts=(*_doubts(predictions, labels), *_looseness(omega)),
+        doubts=tuple(doubts(predictions, actions, labels, omega)),
     )
 
 
@@ -194,33 +190,3 @@ def _cells(actions: dict[str, Floats], buckets: Buckets) -> Cells:
     counts = np.concatenate([np.bincount(level.astype(np.int64)) for level in levels])
     filled = counts[counts > 0]
     return Cells(len(filled), int((filled < MIN_CELL).sum()), float(np.median(filled)))
-
-
-def _doubts(predictions: dict[str, Floats], labels: Floats) -> Iterator[str]:
-    """Say which models look as if their columns were in another order than the labels, or in other units."""
-    for name, said in predictions.items():
-        if labels.shape[1] > 1:
-            table = _correlations(said, labels)
-            own, best = np.diag(table), table.max(axis=1)
-            if (best - own > _SUSPICIOUS).mean() > 0.5:
-                yield f"model {name}: most of its columns go better with other labels than their own. Check their order"
-        size, true = (float(np.sqrt(np.square(each).mean())) for each in (said, labels))
-        if size > _OUT_OF_SCALE * true or _OUT_OF_SCALE * size < true:
-            way = "large" if size > true else "small"
-            apart = f"more than {_OUT_OF_SCALE} times as {way} as the labels"
-            yield f"model {name}: its predictions are {apart}. Check their units"
-
-
-def _looseness(omega: FeasibleSet) -> Iterator[str]:
-    """Say when a set that is made for constraints has none."""
-    spec = omega.spec() or {}
-    if "A_ub" in spec and "covariance" not in spec and spec["A_ub"] is None and spec["A_eq"] is None:
-        yield "[feasible] has no constraint beside its bounds: every decision between them is allowed"
-
-
-def _correlations(said: Floats, labels: Floats) -> Floats:
-    """Return how predictions of each label go with every label."""
-    left, right = (each - each.mean(axis=0) for each in (said, labels))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        table = left.T @ right / np.outer(np.sqrt(np.square(left).sum(axis=0)), np.sqrt(np.square(right).sum(axis=0)))
-    return np.asarray(np.nan_to_num(table))

@@ -46,7 +46,7 @@ class Ids:
                 counts[value] = counts.get(value, 0) + 1
         twice = [value for value, count in counts.items() if count > 1]
         if twice:
-            more = f", and {len(twice) - 1:,} more ids are there more than once" if len(twice) > 1 else ""
+            more = f", and so are others ({len(twice) - 1:,})" if len(twice) > 1 else ""
             raise InputError(
                 f"{self._table}: column {self._name!r} must have an id of its own for every row; {twice[0]!r} is there "
                 f"{counts[twice[0]]} times{more}. Remove the copies, or name another column as id."

@@ -108,6 +108,8 @@ _EXAMPLES = {"fit": 'fit = "history.parquet"', "labels": 'labels = "y_*"'}
 
 
 def _parse(path: Path) -> dict[str, Any]:
+    if path.suffix.lower() in (".csv", ".parquet", ".arrow", ".feather", ".tsv"):
+        raise InputError(f"{path} is a table. `optensemble init {path}` writes a job file for it: name that.")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:

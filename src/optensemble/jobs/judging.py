@@ -56,7 +56,10 @@ def judge(saved: Saved, tables: Tables) -> Later:
         clusters = None
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
     time_ordered = True if roles.time is not None else None
-    audit = saved.ensemble.audit(rows, labels, time_ordered=time_ordered, groups=clusters)
+    try:
+        audit = saved.ensemble.audit(rows, labels, time_ordered=time_ordered, groups=clusters)
+    except InputError as error:
+        raise InputError(f"{tables}: {error}") from error
     return Later(saved, tables, rows, labels, audit)
 
 
@@ -92,7 +95,8 @@ def explain(saved: Saved, tables: Tables, row: int | None, id_value: str | None)
 def _find(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -> tuple[int, pd.DataFrame]:
     roles, start = saved.roles.to_decide(), 0
     if (row is None) == (id_value is None):
-        raise InputError("say which row to explain: --row with its number, counted from 0, or --id with its id.")
+        both = "not both" if row is not None else "counted from 0"
+        raise InputError(f"say which row to explain: --row with its number, or --id with its id, {both}.")
     if id_value is not None and roles.id is None:
         raise InputError(f"{saved.path} knows no id column. Name it with --id-column, or give --row.")
     for part in tables.batches(wanted(roles, saved.numbers)):

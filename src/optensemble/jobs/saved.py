@@ -74,6 +74,8 @@ def open_saved(
     path: Path, tables: Tables, *, labels: str | None = None, id_column: str | None = None, time: str | None = None
 ) -> Saved:
     """Load an ensemble to be used on a table; columns given here go before those it remembers."""
+    if path.suffix == ".toml":
+        raise InputError(f"{path} is a job file. `optensemble fit {path}` makes an ensemble of it: name that.")
     try:
         ensemble = load(path)
     except InputError as error:

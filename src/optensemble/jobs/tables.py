@@ -172,7 +172,7 @@ def _find_text(path: Path, wanted: Wanted) -> None:
                     comma = " Write decimals with a point." if is_number(value.replace(",", ".")) else ""
                     raise InputError(
                         f"{path}: column {name!r} has {value[:40]!r} in {_where(path, start + row)}, which is no "
-                        f"number.{comma or ' Correct it, or remove the row.'}"
+                        f"number.{comma or ' Correct it, remove the row, or take the column out of the job.'}"
                     )
         start += batch.num_rows
 

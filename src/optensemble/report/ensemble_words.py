@@ -107,17 +107,20 @@ def facts(judged: Judged) -> list[tuple[str, str, str]]:
     return [
         ("Promised cost" if cost else "Promised", promise, f"95 %: {low} to {high}" if limited else "without limits"),
         ("Cost" if cost else "Earned", f"{realised}{doubt}", f"on average over {row['rows']:,} rows"),
-        *_beside_best(judged.audit),
+        *_beside_best(judged),
         _bias(judged.audit),
     ]
 
 
-def _beside_best(audit: Audit) -> list[tuple[str, str, str]]:
-    if audit.lift.empty:
+def _beside_best(judged: Judged) -> list[tuple[str, str, str]]:
+    """Compare with the best of those that were given: what there would be without an ensemble."""
+    names: list[str] = [name for name, _ in getattr(judged.ensemble, "members_", [])]
+    given = judged.audit.lift[judged.audit.lift["rival"].isin(names)]
+    if given.empty:
         return []
-    best: Any = audit.lift.sort_values("gain", kind="stable").iloc[0]
+    best: Any = given.sort_values("gain", kind="stable").iloc[0]
     digits = decimals([best["gain"]], [(best["high"] - best["low"]) / 2])
-    said = f"{best['rival']}, the best of {_count(len(audit.lift), 'rival')} in hindsight"
+    said = f"{best['rival']}, the best of {_count(len(given), 'member')} in hindsight"
     if best["gain"] == best["low"] == best["high"] == 0:
         return [("Gain", "0", f"it comes to the same as {said}")]
     said = f"over {said} (95 %: {interval(best['low'], best['high'], digits, '+')})"

@@ -54,7 +54,7 @@ def percent(share: float) -> str:
     space = "\N{NO-BREAK SPACE}"
     if 0 < share < 0.0005 or 0.9995 < share < 1:
         return f"below{space}0.1{space}%" if share < 0.5 else f"above{space}99.9{space}%"
-    return f"{100 * share:.{0 if 0.005 <= share < 0.995 or share in (0, 1) else 1}f}{space}%"
+    return f"{100 * share:.{0 if 0.01 <= share < 0.99 or share in (0, 1) else 1}f}{space}%"
 
 
 def number_cell(value: float, digits: int, sign: str = "") -> Cell:

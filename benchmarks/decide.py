@@ -54,6 +54,7 @@ finally:
 
 
 def rows_of(experiment: Experiment, count: int, seed: int, labelled: bool) -> pa.Table:
+    """Draw rows, and have every member predict."""
     X, Y = experiment.draw(count, seed)
     columns: dict[str, Any] = {"id": np.arange(count) + count * seed}
     for number, (_, model) in enumerate(experiment.models):
@@ -80,6 +81,7 @@ def run(folder: Path, *arguments: str) -> tuple[float, float]:
 
 
 def main() -> None:
+    """Fit once, then decide for tables of three lengths."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
     experiment = make_experiment("C")
     with tempfile.TemporaryDirectory() as name:
@@ -94,7 +96,8 @@ def main() -> None:
             written = pq.read_metadata(folder / "decisions.parquet").num_rows
             assert written == count, f"{written} rows of {count} were written"
             peaks.append(peak)
-            print(f"{count:>9,} rows: {seconds:6.2f} s, {count / seconds:>9,.0f} rows/s, peak {peak:,.0f} MiB", flush=True)
+            speed = f"{seconds:6.2f} s, {count / seconds:>9,.0f} rows/s"
+            print(f"{count:>9,} rows: {speed}, peak {peak:,.0f} MiB", flush=True)
     grown = peaks[-1] / peaks[-2]
     print(f"peak memory of {rows:,} rows over that of {rows // 4:,}: {grown:.3f} (at most {SLACK})")
     if grown > SLACK:

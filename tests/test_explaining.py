@@ -253,7 +253,8 @@ def retell_decision(ensemble: oe.DecisionEnsemble, X: Floats, explanation: Expla
         order += [f"{name} promises most" for name in claims] + ["nobody"]
         whole = {**members, "": forecast.argmax()}
         inside = {
-            (f"action[{j}] of {m} " if m else f"own action[{j}] ") + f"{between(feasible.Simplex(3), j, 9 * (best == j))}"
+            (f"action[{j}] of {m} " if m else f"own action[{j}] ")
+            + f"{between(feasible.Simplex(3), j, 9 * (best == j))}"
             for m, best in whole.items()
             for j in range(d)
         } | {f"{max(claims, key=claims.__getitem__)} promises most"}

@@ -33,7 +33,9 @@ MIXED = MixedInteger(  # three open/closed sites, what each ships, and a demand 
     upper=[1, 1, 1, 5, 4, 3],
     integer=[0, 1, 2],
 )
-SETS = {"pack": PACK, "grid": GRID, "mixed": MIXED}
+A_MANY = np.random.default_rng(0).integers(1, 9, size=(3, 20))
+MANY = MixedInteger(A_ub=A_MANY, b_ub=A_MANY.sum(axis=1) // 3)  # too many actions to list
+SETS = {"pack": PACK, "grid": GRID, "mixed": MIXED, "many": MANY}
 
 
 def points(omega: MixedInteger) -> Floats:
@@ -53,12 +55,13 @@ def scaled(C: Floats) -> Floats:
 def test_every_point_is_tried_by_hand(name: str) -> None:
     omega = SETS[name]
     C = np.concatenate([hard_rows(omega.dimension, n=40, seed=seed) for seed in (1, 2)])
-    actions = omega.argmax(C)
-    values = scaled(C) @ points(omega).T
-    np.testing.assert_allclose((scaled(C) * actions).sum(axis=1), values.max(axis=1), rtol=0, atol=1e-10)
-    assert omega.violation(actions).max() == 0
-    np.testing.assert_array_equal(actions, np.rint(actions))
-    assert not np.signbit(actions[actions == 0]).any()
+    best = (scaled(C) @ points(omega).T).max(axis=1)
+    for argmax in (omega.argmax, omega._argmax):  # from the list, and by HiGHS
+        actions = argmax(C)
+        np.testing.assert_allclose((scaled(C) * actions).sum(axis=1), best, rtol=0, atol=1e-10)
+        assert omega.violation(actions).max() == 0
+        np.testing.assert_array_equal(actions, np.rint(actions))
+        assert not np.signbit(actions[actions == 0]).any()
 
 
 def test_continuous_coordinates_are_solved_for_every_choice_of_sites() -> None:
@@ -101,6 +104,7 @@ def test_random_sets_agree_with_scipy() -> None:
 @pytest.mark.parametrize("name", sorted(SETS))
 def test_a_row_depends_on_nothing_else(name: str) -> None:
     omega = SETS[name]
+    assert (omega.kernel is None) == (name in ("mixed", "many"))
     C = hard_rows(omega.dimension, n=20, seed=5)[::5]
     actions = omega.argmax(C)
     np.testing.assert_array_equal(omega.argmax(C[::-1])[::-1], actions)
@@ -116,7 +120,7 @@ def test_a_row_depends_on_nothing_else(name: str) -> None:
         numba.set_num_threads(before)
 
 
-@pytest.mark.parametrize("name", ["grid", "mixed", "tied"])
+@pytest.mark.parametrize("name", ["grid", "mixed", "many", "tied"])
 def test_noise_does_not_break_ties(name: str) -> None:
     rng = np.random.default_rng(6)
     weights = rng.integers(1, 6, size=(3, 15))
@@ -159,6 +163,8 @@ def test_bounds_are_found_and_made_whole() -> None:
 def test_sets_that_cannot_be_say_why() -> None:
     with pytest.raises(EmptySetError, match="and the whole numbers"):
         MixedInteger(A_eq=[[2, 2]], b_eq=[1])
+    with pytest.raises(EmptySetError, match="and the whole numbers"):
+        MixedInteger(A_eq=[[2, 2, 0]], b_eq=[1], integer=[0, 1])
     with pytest.raises(EmptySetError, match=r"no whole number between the bounds 0.2 and 0.8 of coordinate 1"):
         MixedInteger(lower=[0, 0.2], upper=[1, 0.8])
     with pytest.raises(UnboundedSetError, match="coordinate 1"):
@@ -173,8 +179,8 @@ def test_sets_that_cannot_be_say_why() -> None:
 
 
 def test_failures_are_named_or_take_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
-    omega = MixedInteger(A_ub=[[1, 1]], b_ub=[1], on_failure="fallback", fallback=[0, 1])
-    strict = MixedInteger(A_ub=[[1, 1]], b_ub=[1])
+    rows: dict[str, Any] = {"A_ub": [[1, 1]], "b_ub": [1], "integer": [0]}
+    omega, strict = MixedInteger(**rows, on_failure="fallback", fallback=[0, 1]), MixedInteger(**rows)
     spec = omega.spec()
     assert spec["on_failure"] == "fallback"
     np.testing.assert_array_equal(spec["fallback"], [0, 1])
@@ -187,7 +193,7 @@ def test_failures_are_named_or_take_the_fallback(monkeypatch: pytest.MonkeyPatch
         np.testing.assert_array_equal(omega.argmax(C)[1:], [[0, 1], [0, 0]])
     monkeypatch.setattr(mixed_integer, "_run", lambda solver, c: "kSolveError")
     with pytest.raises(SolverError, match="a first feasible action could not be found"):
-        MixedInteger(dimension=2)
+        MixedInteger(**rows)
 
 
 def test_inexact_whole_numbers_are_rounded_and_the_rest_solved_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +217,7 @@ def test_a_users_own_highs_with_other_threads_is_no_obstacle() -> None:
     theirs.setOptionValue("threads", 2)
     theirs.addVar(0.0, 1.0)
     theirs.run()
-    np.testing.assert_array_equal(PACK.argmax([[1.0] + [0.0] * 6])[0, 0], 1)
+    np.testing.assert_array_equal(MANY.argmax(np.eye(20)[:1])[0, 0], 1)
 
 
 def test_a_row_beyond_the_limit_of_nodes_has_failed() -> None:

@@ -140,12 +140,14 @@ def test_the_cards_show_what_was_promised_and_what_came_of_it(name: str) -> None
 
 
 @EACH
-def test_the_card_of_the_gain_is_over_the_best_rival_in_hindsight(name: str) -> None:
+def test_the_card_of_the_gain_is_over_the_best_member_in_hindsight(name: str) -> None:
     judged = CASES[name]().judged
+    ensemble: Any = judged.ensemble
     card = next(card for card in root_of(name).every("section", class_="card") if card.the("h2").text == "Gain")
     sign = 1 if judged.sense == "max" else -1
-    best = judged.audit.lift["rival"][int((sign * judged.audit.lift["realised"]).to_numpy().argmax())]
-    payoff = judged.audit.lift.set_index("rival")["realised"][best]
+    realised = judged.audit.lift.set_index("rival")["realised"].loc[[member for member, _ in ensemble.members_]]
+    best = realised.index[int((sign * realised).to_numpy().argmax())]
+    payoff = realised[best]
     assert rounds_to(card.the("p", class_="big").text, sign * (judged.realised.mean() - payoff))
     assert best in card.the("p", class_="soft").text
 

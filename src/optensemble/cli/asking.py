@@ -115,10 +115,15 @@ def _split(answer: str) -> list[str]:
 
 
 def _ask(question: str, default: str | None, take: Callable[[str], T]) -> T:
-    """Ask until the answer can be used."""
+    """Ask until the answer can be used; stdout is left to machines."""
+    shown = question if default is None else f"{question} [{default}]"
     while True:
+        typer.echo(f"{shown}: ", err=True, nl=False)
+        line = sys.stdin.readline()
+        if not line:
+            raise typer.Abort
         try:
-            return take(str(typer.prompt(question, default=default, err=True)))
+            return take(line.strip() or default or "")
         except InputError as error:
             typer.echo(str(error), err=True)
 

@@ -60,41 +60,35 @@ def prepare(job: Job) -> Task:
     for policy, member in members["policies"].items():
         require_allowed(rows, policy, member, omega, name)
     task = Task(job, tables, roles, members["models"], members["policies"], omega, ordered(rows, roles, name))
-    least_rows(task)
+    _require_options(task)
     return task
 
 
 def fit(task: Task, tell: Tell | None = None, n_jobs: int | None = None) -> Policy:
     """Fit the ensemble that the job asks for; it remembers which columns play which part."""
-    job, time_ordered, least = task.job, task.roles.time is not None, least_rows(task)
-    if len(task.rows) < least:
-        raise InputError(
-            f"{task.tables} has {len(task.rows)} rows; at least {least} are needed to fit. Give more rows."
-        )
-    seed = job.ensemble.get("seed")
-    if job.kind == DECISION:
-        ensemble: Any = DecisionEnsemble(
-            models=list(task.models.items()) or None,
-            policies=list(task.policies.items()) or None,
-            feasible=task.omega,
-            sense=job.sense,
-            subgroups=list(task.roles.groups) or None,
-        )
-        ensemble.fit(
-            task.rows,
-            task.labels.to_numpy(),
-            time_ordered=time_ordered,
-            groups=task.roles.clusters,
-            random_state=seed,
-            n_jobs=n_jobs,
-            progress=tell,
-        )
+    rows, least = len(task.rows), least_rows(task)
+    if rows < least:
+        raise InputError(f"{task.tables} has {rows} rows; at least {least} are needed to fit. Give more rows.")
+    X, Y, seed = task.rows, task.labels.to_numpy(), task.job.ensemble.get("seed")
+    terms = {"time_ordered": task.roles.time is not None, "random_state": seed}
+    ensemble: Any
+    if task.job.kind == DECISION:
+        ensemble = _decision(task).fit(X, Y, groups=task.roles.clusters, n_jobs=n_jobs, progress=tell, **terms)
     else:
-        ensemble = _box(task)
-        ensemble.fit(task.rows, task.labels.to_numpy(), time_ordered=time_ordered, random_state=seed)
-        ensemble.promise(task.rows[:1])  # without validation only this makes the record that goes into the file
+        ensemble = _box(task).fit(X, Y, **terms)
+        ensemble.promise(X[:1])  # without validation only this makes the record that goes into the file
     ensemble.table_ = task.roles.as_plain()
     return ensemble  # type: ignore[no-any-return]
+
+
+def _decision(task: Task) -> Any:
+    return DecisionEnsemble(
+        models=list(task.models.items()) or None,
+        policies=list(task.policies.items()) or None,
+        feasible=task.omega,
+        sense=task.job.sense,
+        subgroups=list(task.roles.groups) or None,
+    )
 
 
 def _box(task: Task) -> Any:
@@ -109,15 +103,17 @@ def _box(task: Task) -> Any:
 
 
 def least_rows(task: Task) -> int:
-    """Return how many rows a fit needs at least; refuse options that no fit would take."""
-    if task.job.kind == DECISION:
-        return MINIMUM_ROWS
-    box = _box(task)
-    try:
-        box._check_parameters()
-    except InputError as error:
-        raise InputError(f"{task.job.path}: [ensemble] {error}") from error
-    return MINIMUM_ROWS if box.validation is not None else 2
+    """Return how many rows a fit needs at least."""
+    return 2 if task.job.kind != DECISION and _box(task).validation is None else MINIMUM_ROWS
+
+
+def _require_options(task: Task) -> None:
+    """Refuse options that no fit would take."""
+    if task.job.kind != DECISION:
+        try:
+            _box(task)._check_parameters()
+        except InputError as error:
+            raise InputError(f"{task.job.path}: [ensemble] {error}") from error
 
 
 def _require_members(job: Job) -> None:

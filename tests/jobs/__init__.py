@@ -1,0 +1,1 @@
+"""Tests of jobs: tables in, decisions out."""

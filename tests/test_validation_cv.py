@@ -485,7 +485,7 @@ def test_an_audit_looks_at_what_was_promised_and_earned(kind: Any, validation: s
 def cells_by_name(ensemble: Any, rows: Any, answer: Any, problem: Problem) -> dict[str, Any]:
     """The cells that decide, recomputed from public answers, by the names that an audit gives them."""
     white, names = isinstance(ensemble, oe.WhiteBoxEnsemble), np.array(ensemble.names_)
-    cells = {f"group {part}": rows % 2 == part for part in (0, 1)}
+    cells = {f"group={part}": rows % 2 == part for part in (0, 1)}
     followed = {f"{name} followed": names[answer.chosen] == name for name in names} if white else {}
     everywhere = {"own": np.ones(len(rows), dtype=bool)}
     for prefix, part in (followed or everywhere).items():

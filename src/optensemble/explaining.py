@@ -60,7 +60,7 @@ class Explanation:
     >>> ensemble = oe.WhiteBoxEnsemble(vendors, feasible.Simplex(2)).fit(X, X + 0.1 * noise)
     >>> print(ensemble.explain(X, 3, coordinates=["bread", "milk"]))
     row 3: east is followed: its calibrated value is 0... above west, the next
-    promised ... of action[bread] = 1
+    promised ... of action[bread] = 1; its last prediction below says ... of that, which its record corrects
     <BLANKLINE>
     Whom it may follow
     name  value  behind same  action_bread  action_milk

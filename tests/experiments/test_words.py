@@ -249,7 +249,7 @@ def test_the_command_makes_the_same_run_again(settings: Settings, names: str) ->
 
 def test_every_option_of_the_command_line_is_in_the_command() -> None:
     options = set(typer.main.get_group(cli.app).commands["reproduce"].make_context("reproduce", []).params)
-    assert set(asdict(Settings())) == options - {"experiments", "out", "resume"}
+    assert set(asdict(Settings())) == options - {"experiments", "out", "resume", "as_json", "quiet"}
 
 
 @pytest.mark.parametrize("where", [IN_SAMPLE, FRESH])

@@ -17,11 +17,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from playwright.sync_api import Browser
 
 import optensemble as oe
 from optensemble._types import Floats
 
 FOLDER = Path(__file__).parent.parent / "examples"
+SCREENSHOTS = FOLDER.parent / "build" / "screenshots"
 NAMES = ["battery", "portfolio", "routes", "staffing"]
 IDS = {"battery": "day", "routes": "trip", "staffing": "day"}
 LABELS = {"battery": "price", "portfolio": "return", "routes": "minutes", "staffing": "takings"}
@@ -271,3 +273,22 @@ def test_the_first_page_names_every_example() -> None:
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert sorted(path.parent.name for path in FOLDER.glob("*/job.toml")) == NAMES
     assert all(f"]({name}/README.md)" in text for name in NAMES)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_report_opens_in_a_browser_and_asks_for_nothing(played: Played, browser: Browser, width: int) -> None:
+    said: list[str] = []
+    asked: list[str] = []
+    page = browser.new_page(viewport={"width": width, "height": 900}, offline=True)
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    address = (played.folder / "report.html").as_uri()
+    page.goto(address)
+    assert (said, asked) == ([], [address])
+    assert page.locator("h1").inner_text().strip(" ✓✗") in ("The promise was kept", "The promise was not kept")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"example-{played.name}-{width}.png", full_page=True)
+    page.close()

@@ -27,7 +27,7 @@ def init(
     id_column: Annotated[str | None, typer.Option("--id", help="The column of ids.")] = None,
     time: Annotated[str | None, typer.Option(help="The column of times.")] = None,
     groups: Annotated[str | None, typer.Option(help="A column of subgroups to be consistent on.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Write over a file that is there.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -41,7 +41,9 @@ def reproduce(
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on where an interrupted run stopped; without it, a run replaces what is there."
+            "--resume",
+            metavar="",
+            help="Go on where an interrupted run stopped; without it, a run replaces what is there.",
         ),
     ] = False,
     as_json: Json = False,

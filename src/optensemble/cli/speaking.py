@@ -18,8 +18,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     from optensemble.report.tables import Sheet
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object, for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print nothing but warnings and errors.")]
 
 _WIDEST_PROSE = 60
 

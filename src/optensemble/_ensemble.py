@@ -191,27 +191,16 @@ class Ensemble(Policy):
         return audit(observed)
 
     def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
-        """Say why a row of X is decided as it is: who is followed, what else could be done, what moved the prediction.
-
-        Parameters
-        ----------
-        X
-            A batch of rows, of which one is explained.
-        row
-            Which, counted from 0.
-        coordinates
-            Names of the coordinates of an action, for tables and words; by default they are numbered.
-        """
+        """Say why a row of X is decided as it is; parameters as of :meth:`DecisionEnsemble.explain`."""
         self._require_fitted()
         terms, row = self.terms_, as_row(row, row_count(X))
         named = as_coordinates(coordinates, terms.feasible.dimension)
-        replies, grouping = self._ask([X]).take(np.array([row])), self.grouping_
         return explain_replay(
-            terms.situation(replies),
+            terms.situation(self._ask([X]).take(np.array([row]))),
             self.log_,
             terms.buckets,
             self.names_,
-            () if grouping is None else part_titles(terms.groups, grouping),
+            self._group_titles,
             row=row,
             coordinates=named,
             start="mean" if self._from_mean else "init",

@@ -147,5 +147,5 @@ def finding(candidates: Mapping[int, Candidate], winner: int, by_mean: Floats, s
     size, doubt = figures([float(gain.mean()), half])
     gained = f"{best.name} {f'earns {size} ± {doubt} more' if sign > 0 else f'costs {size} ± {doubt} less'}"
     if gain.mean() > half:
-        return f"{gained} than deciding by the mean label, out of fold"
+        return f"{gained} than deciding by the mean label of all rows, out of fold"
     return f"nothing beats deciding by the mean label: {gained}, out of fold"

@@ -94,7 +94,7 @@ def _judgement(pairs: dict[str, Pair], allowed: float, error: float) -> Judgemen
         gains=pd.DataFrame(gains),
         way_error=1.5,
         verdict=f"promised {promised:g}, earned {earned:g}: {'kept' if kept else 'not kept'}",
-        finding="ensemble earns 3 ± 1 more than deciding by the mean label, out of fold",
+        finding="ensemble earns 3 ± 1 more than deciding by the mean label of all rows, out of fold",
     )
 
 

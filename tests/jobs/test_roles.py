@@ -56,6 +56,17 @@ def test_members_follow_the_labels(tmp_path: Path) -> None:
     assert members_of(other)["policies"] == {"plan": Columns(["plan_2", "plan_0"])}
 
 
+def test_labels_do_not_take_what_a_longer_pattern_says_more_of(tmp_path: Path) -> None:
+    columns = ["y_1", "y_0", "y_hat_0", "y_hat_1", "y_hat_plan_0", "y_hat_plan_1"]
+    members: dict[str, Any] = {"models": {"a": "y_hat_*", "b": None}, "policies": {"plan": "y_hat_plan_*"}}
+    job = job_of(tmp_path, **members)
+    roles = find_roles(job, columns, "t.csv")
+    assert (roles.labels, roles.coordinates) == (("y_0", "y_1"), ("0", "1"))
+    found = find_members(job, roles, columns, "t.csv")
+    assert found["models"]["a"] == Columns(["y_hat_0", "y_hat_1"])
+    assert found["policies"]["plan"] == Columns(["y_hat_plan_0", "y_hat_plan_1"])
+
+
 def test_a_single_label_without_a_star_takes_the_only_column_of_a_pattern(tmp_path: Path) -> None:
     columns = ["demand", "forecast_x", "other_x", "other_y"]
     job = job_of(tmp_path, data={"labels": "demand"}, models={"a": "forecast_*", "b": None}, policies=None)

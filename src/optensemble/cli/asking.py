@@ -14,7 +14,7 @@ import typer
 from optensemble.exceptions import InputError
 from optensemble.jobs.beginning import Begun, Guess, guess, relative_to
 from optensemble.jobs.output import require_place
-from optensemble.jobs.patterns import did_you_mean, listed, require_columns
+from optensemble.jobs.patterns import did_you_mean, left_to, listed, require_columns
 from optensemble.jobs.roles import find_labels
 from optensemble.jobs.sets import KINDS
 from optensemble.jobs.tables import find_tables
@@ -48,10 +48,11 @@ def ask(data: str, out: Path, asked: Asked) -> Begun:
     columns, name = tables.columns, str(tables)
     found = guess(columns)
     labels = asked.labels or _ask_labels(found, columns, name)
-    names, _ = find_labels(labels, columns, "--labels", name)
+    find_labels(labels, columns, "--labels", name)
     given = asked.model is not None or asked.policy is not None
     models = _pairs(asked.model, "--model") if given else _ask_members("Models", found.models, labels)
     policies = _pairs(asked.policy, "--policy") if given else _ask_members("Policies", found.policies, labels)
+    own = left_to(labels, [*models.values(), *policies.values()], columns)
     for flag, members in (("--model", models), ("--policy", policies)):
         for member, pattern in members.items():
             find_labels(pattern, columns, f"{flag} {member}", name)
@@ -68,7 +69,7 @@ def ask(data: str, out: Path, asked: Asked) -> Begun:
         models=models,
         policies=policies,
         kind=_choice(asked.feasible, "feasible", "Which decisions are allowed?", list(KINDS), "polytope"),
-        dimension=len(names),
+        dimension=len(find_labels(labels, own, "--labels", name)[0]),
         sense=_choice(asked.sense, "sense", "Payoffs to be large, or costs to be small?", ["max", "min"], found.sense),
         id=_column(asked.id, found.id, "Column of ids", columns),
         time=_column(asked.time, found.time, "Column of times", columns),

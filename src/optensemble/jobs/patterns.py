@@ -42,15 +42,27 @@ def split(pattern: str, where: str) -> tuple[str, str]:
     return before, after
 
 
+def _star(pattern: str, column: str) -> str:
+    """Return what the star stands for in a column; nothing if it does not match."""
+    before, _, after = pattern.partition("*")
+    matches = column.startswith(before) and column.endswith(after)
+    return column[len(before) : len(column) - len(after)] if matches else ""
+
+
+def left_to(pattern: str, others: Iterable[str], columns: Sequence[str]) -> list[str]:
+    """Return the columns without those that a longer pattern says more of.
+
+    >>> left_to("price_*", ["price_vendor_*"], ["price_0", "price_vendor_0"])
+    ['price_0']
+    """
+    longer = [other for other in others if is_pattern(other) and len(other) > len(pattern)]
+    return [column for column in columns if not any(_star(other, column) for other in longer)]
+
+
 def stars(pattern: str, columns: Sequence[str], where: str) -> list[str]:
     """Return what the star stands for in the columns that match: numbers in their order, words in the table's."""
-    before, after = split(pattern, where)
-    least = len(before) + len(after)
-    found = [
-        column[len(before) : len(column) - len(after)]
-        for column in columns
-        if column.startswith(before) and column.endswith(after) and len(column) > least
-    ]
+    before, _ = split(pattern, where)
+    found = [star for column in columns if (star := _star(pattern, column))]
     if not found:
         hint = did_you_mean(before, {_stem(column) for column in columns}).replace("'?", "*'?")
         raise InputError(f"{where}: no column matches {pattern!r}.{hint or f' There are {listed(columns)}.'}")

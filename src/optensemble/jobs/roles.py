@@ -9,7 +9,7 @@ from typing import Any, Self
 from optensemble.columns import Columns
 from optensemble.exceptions import InputError
 from optensemble.jobs.job import Job, Names
-from optensemble.jobs.patterns import align, coordinates, is_pattern, require_columns, split, stars
+from optensemble.jobs.patterns import align, coordinates, is_pattern, left_to, require_columns, split, stars
 
 FOLLOWED, PROMISED, LOW, HIGH = WRITTEN = ("followed", "promised", "low", "high")
 """Columns of decisions, beside the id and the actions."""
@@ -48,7 +48,9 @@ class Roles:
 
 def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     """Find labels and single columns in a table."""
-    labels, names = find_labels(job.labels, columns, f"{job.path}: [data] labels", table)
+    members = [given for given in (*job.models.values(), *job.policies.values()) if isinstance(given, str)]
+    own = left_to(job.labels, members, columns) if isinstance(job.labels, str) else columns
+    labels, names = find_labels(job.labels, own, f"{job.path}: [data] labels", table)
     roles = Roles(labels, names, job.id, job.time, job.clusters, job.groups)
     for what in ("id", "time", "clusters"):
         if getattr(roles, what) is not None:

@@ -54,18 +54,22 @@ def reason(rivalry: Rivalry) -> str:
 
 def as_text(explanation: Explanation) -> str:
     """Return the sentence, the action and the tables, for a terminal."""
-    coordinates = [name.removeprefix("y_") for name in explanation.steps.columns[1:]]
-    lines = [f"row {explanation.row}: {explanation.reason}", _done(explanation, coordinates)]
+    lines = [f"row {explanation.row}: {explanation.reason}", _done(explanation)]
     for title, table in _tables(explanation).items():
         lines += ["", title, *([_text(table)] if len(table) else [])]
     return "\n".join(lines)
 
 
-def _done(explanation: Explanation, coordinates: list[str]) -> str:
+def _done(explanation: Explanation) -> str:
     """Say what is promised, and of what."""
     assessed = float(explanation.steps.iloc[-1, 1:].to_numpy(dtype=np.float64) @ explanation.action)
     by = f"its last prediction below says {_number(assessed)} of that, which its record corrects"
-    return f"promised {_number(explanation.promised)} of {_does(explanation.action, coordinates, 'action[{}]')}; {by}"
+    does = _does(explanation.action, _coordinates(explanation), "action[{}]")
+    return f"promised {_number(explanation.promised)} of {does}; {by}"
+
+
+def _coordinates(explanation: Explanation) -> list[str]:
+    return [name.removeprefix("y_") for name in explanation.steps.columns[1:]]
 
 
 def _does(action: Floats, coordinates: list[str], title: str = "{}") -> str:
@@ -85,11 +89,12 @@ def _tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
     count = len(explanation.action)
     shown = np.sort(np.argsort(-np.abs(explanation.action), kind="stable")[:_WIDE])
     some = f" (of {count} coordinates the {_WIDE} largest of the action)" if count > _WIDE else ""
-    coordinates = [name.removeprefix("y_") for name in explanation.steps.columns[1:]]
     same = explanation.alternatives["same"].map({True: "yes", False: "no"})
     others = explanation.alternatives.assign(same=same)
     if count > _WIDE:  # what others do instead may be anywhere
-        does = [_does(action, coordinates) for action in others.iloc[:, -count:].to_numpy(dtype=np.float64)]
+        does = [
+            _does(action, _coordinates(explanation)) for action in others.iloc[:, -count:].to_numpy(dtype=np.float64)
+        ]
         others = others.iloc[:, :-count].assign(does=does)
     patches = explanation.patches
     left = f", the {_SHOWN} largest of {len(patches)}" if len(patches) > _SHOWN else ""
@@ -120,13 +125,12 @@ def _text(table: pd.DataFrame) -> str:
 
 def as_html(explanation: Explanation) -> str:
     """Return the sentence and the head of every table."""
-    coordinates = [name.removeprefix("y_") for name in explanation.steps.columns[1:]]
     shown = [
         f"<h4>{escape(title)}</h4>\n{_html(table) if len(table) else ''}"
         for title, table in _tables(explanation).items()
     ]
     said = f"<p><strong>row {explanation.row}: {escape(explanation.reason)}</strong></p>"
-    return "\n".join([f"<div>{said}\n<p>{escape(_done(explanation, coordinates))}</p>", *shown, "</div>"])
+    return "\n".join([f"<div>{said}\n<p>{escape(_done(explanation))}</p>", *shown, "</div>"])
 
 
 def _html(table: pd.DataFrame) -> str:

@@ -13,7 +13,7 @@ from optensemble._exact import row_dots
 from optensemble._types import Floats
 from optensemble.events import Buckets
 from optensemble.jobs.doubting import doubts
-from optensemble.jobs.fitting import Task, least_rows
+from optensemble.jobs.fitting import Task, shortage
 from optensemble.planning import MIN_CELL, RowPlan, plan
 
 _BUCKETS = 10
@@ -51,13 +51,12 @@ class Understood:
     members: pd.DataFrame
     cells: Cells
     plan: RowPlan
-    least: int
     doubts: tuple[str, ...]
 
     @property
     def enough(self) -> bool:
         """Whether a fit is possible at all."""
-        return len(self.task.rows) >= self.least
+        return not shortage(self.task)
 
     def sentences(self) -> Iterator[str]:
         """Say it all, a sentence a line."""
@@ -114,12 +113,8 @@ class Understood:
     @property
     def verdict(self) -> str:
         """Whether there are enough rows, in a sentence."""
-        rows = len(self.task.rows)
-        if not self.enough:
-            return f"{self.task.tables} has {rows:,} rows; a fit needs at least {self.least}. Give more rows."
-        return (
-            f"{rows:,} rows are enough to fit: what they cannot show is left out, and intervals are as wide as need be"
-        )
+        plenty = "are enough to fit: what they cannot show is left out, and intervals are as wide as need be"
+        return shortage(self.task) or f"{len(self.task.rows):,} rows {plenty}"
 
 
 def _short(value: float) -> str:
@@ -148,7 +143,6 @@ def understand(task: Task) -> Understood:
             access=access,
             payoff_noise=payoff_noise,
         ),
-        least=least_rows(task),
         doubts=tuple(doubts(predictions, actions, labels, omega)),
     )
 

@@ -66,9 +66,8 @@ def prepare(job: Job) -> Task:
 
 def fit(task: Task, tell: Tell | None = None, n_jobs: int | None = None) -> Policy:
     """Fit the ensemble that the job asks for; it remembers which columns play which part."""
-    rows, least = len(task.rows), least_rows(task)
-    if rows < least:
-        raise InputError(f"{task.tables} has {rows} rows; at least {least} are needed to fit. Give more rows.")
+    if shortage(task):
+        raise InputError(shortage(task))
     X, Y, seed = task.rows, task.labels.to_numpy(), task.job.ensemble.get("seed")
     terms = {"time_ordered": task.roles.time is not None, "random_state": seed}
     ensemble: Any
@@ -102,9 +101,11 @@ def _box(task: Task) -> Any:
     return BlackBoxEnsemble(list(task.policies.items()), task.omega, init=init, **options)
 
 
-def least_rows(task: Task) -> int:
-    """Return how many rows a fit needs at least."""
-    return 2 if task.job.kind != DECISION and _box(task).validation is None else MINIMUM_ROWS
+def shortage(task: Task) -> str:
+    """Say that there are too few rows to fit; nothing if there are enough."""
+    rows = len(task.rows)
+    least = 2 if task.job.kind != DECISION and _box(task).validation is None else MINIMUM_ROWS
+    return f"{task.tables} has {rows:,} rows; a fit needs at least {least}. Give more rows." if rows < least else ""
 
 
 def _require_options(task: Task) -> None:

@@ -9,10 +9,6 @@ _BUCKET = r"in (?P<bucket>[\[(][^,]+, [^,]+[\])])"
 _PATTERNS: list[tuple[str, Callable[[dict[str, str]], str]]] = [
     (rf"own action\[(?P<j>\d+)\] {_BUCKET}", lambda part: f"own action on {part['j']} is {part['bucket']}"),
     (
-        rf"action of (?P<who>.*)\[(?P<j>\d+)\] {_BUCKET}",
-        lambda part: f"action of {part['who']} on {part['j']} is {part['bucket']}",
-    ),
-    (
         rf"action\[(?P<j>\d+)\] of (?P<who>.*) {_BUCKET}",
         lambda part: f"action of {part['who']} on {part['j']} is {part['bucket']}",
     ),
@@ -20,7 +16,6 @@ _PATTERNS: list[tuple[str, Callable[[dict[str, str]], str]]] = [
         rf"(?P<who>.*) followed, action\[(?P<j>\d+)\] {_BUCKET}",
         lambda part: f"{part['who']} is followed, and its action on {part['j']} is {part['bucket']}",
     ),
-    (r"followed (?P<who>.*)", lambda part: f"{part['who']} is followed"),
     (r"(?P<who>.*) followed", lambda part: f"{part['who']} is followed"),
 ]
 
@@ -30,7 +25,7 @@ def cell_words(name: str, coordinates: Sequence[str] | None = None) -> str:
 
     >>> cell_words("own action[1] in [0.2, 0.3)", ["north", "south"])
     'own action on south is 0.2 to below 0.3'
-    >>> cell_words("action of planner[0] in [0.9, 1]")
+    >>> cell_words("action[0] of planner in [0.9, 1]")
     'action of planner on coordinate 0 is 0.9 to 1'
     """
     for pattern, say in _PATTERNS:

@@ -479,7 +479,6 @@ def test_cells_are_named_by_their_coordinates_whatever_a_member_is_called(who: s
     assert cell_words(f"own action[{j}] in {bucket}", coordinates) == f"own action on {coordinates[j]} is {limits}"
     expected = f"action of {who} on {coordinates[j]} is {limits}"
     assert cell_words(f"action[{j}] of {who} in {bucket}", coordinates) == expected
-    assert cell_words(f"action[{j}] of {who} in {bucket}", coordinates) == expected
     followed = f"{who} is followed, and its action on {coordinates[j]} is {limits}"
     assert cell_words(f"{who} followed, action[{j}] in {bucket}", coordinates) == followed
     assert cell_words("region=north", coordinates) == "region=north"

@@ -86,7 +86,6 @@ class Ensemble(Policy):
     guarantees_: pd.DataFrame
     validation_: pd.DataFrame
     record_: Record
-    fingerprints_: npt.NDArray[np.uint64]
     _rows: list[tuple[Any, Floats]]
     _stages: list[Stage]
     _seed: int | None
@@ -94,13 +93,14 @@ class Ensemble(Policy):
 
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X, from one replay of the corrections."""
-        situation = self._replayed(X)
+        now = self._as_it_stands()
+        situation = now._replayed(X)
         assessed: Floats = situation.taken(situation.assessed)
         unknown = np.full_like(assessed, np.inf)
-        low, high = self.record_.limits(assessed) if hasattr(self, "record_") else (-unknown, unknown)
+        low, high = now.record_.limits(assessed) if hasattr(now, "record_") else (-unknown, unknown)
         return Answer(
             actions=situation.taken(situation.actions),
-            promised=self._promised(situation),
+            promised=now._promised(situation),
             low=low,
             high=high,
             chosen=situation.choice,
@@ -124,22 +124,28 @@ class Ensemble(Policy):
         this takes as long as some ten fits, and the rows fitted on must be as they were. Where there can be no
         record, below 100 rows or after loading a file without one, the interval is infinite and ``note`` says why.
         """
-        return self._promise(self._replayed(X))
+        now = self._as_it_stands()
+        situation = now._replayed(X)
+        promise = now._promise(situation)
+        self._keep("record_", now)
+        return promise
 
     def _promise_of(self, assessed: Assessments) -> Promise:
         """Promise the average payoff over rows of which only a summary of their assessments is at hand."""
-        self._require_fitted()
+        now = self._as_it_stands()
+        now._require_fitted()
         require_rows(assessed.count, 1)
-        missing = "" if hasattr(self, "record_") else self._cross_fit()
+        missing = "" if hasattr(now, "record_") else now._cross_fit()
         if not missing:
-            return self.record_.promise(assessed)
+            self._keep("record_", now)
+            return now.record_.promise(assessed)
         return Promise(
             mean=assessed.mean,
             low=-np.inf,
             high=np.inf,
             rows=assessed.count,
-            rely_on=-self.terms_.sign * np.inf,
-            time_ordered=self.time_ordered_,
+            rely_on=-now.terms_.sign * np.inf,
+            time_ordered=now.time_ordered_,
             note=f"{missing}: nothing is known of other rows. Judge it by audit(X, Y) on rows of known labels",
         )
 
@@ -162,58 +168,63 @@ class Ensemble(Policy):
         ensemble may follow, corrected.
         """
         require_choice(time_ordered, "time_ordered", [None, True, False])
-        self._require_fitted()
-        terms = self.terms_
+        now = self._as_it_stands()
+        now._require_fitted()
+        terms = now.terms_
         labels = as_labels(Y, row_count(X), terms.feasible.dimension, None)
-        replies = self._ask([X])
-        seen = count_seen(fingerprints(*replies.said, labels), self.fingerprints_)
+        replies = now._ask([X])
+        seen = count_seen(fingerprints(*replies.said, labels), now.fingerprints_)
         before = terms.situation(replies)
         given = before.actions[:-1] if before.given else before.actions
-        rivals = {name: row_dots(actions, labels) for (name, _), actions in zip(self.members_, given, strict=True)}
-        for name, actions in self._simple_policies(replies, given).items():
+        rivals = {name: row_dots(actions, labels) for (name, _), actions in zip(now.members_, given, strict=True)}
+        for name, actions in now._simple_policies(replies, given).items():
             rivals.setdefault(name, row_dots(actions, labels))
-        situation = self._replay(before)
+        situation = now._replay(before)
         observed = Observed(
-            promised=self._promised(situation),
+            promised=now._promised(situation),
             realised=row_dots(situation.taken(situation.actions), labels),
-            interval=self._promise(situation),
-            names=list(self.names_),
+            interval=now._promise(situation),
+            names=list(now.names_),
             chosen=situation.choice,
             arms=np.stack([row_dots(actions, labels) for actions in situation.actions]),
             rivals=rivals,
             residuals=labels - situation.behind(),
-            partitions=audited_partitions(situation, terms.buckets, self._group_titles, self.names_),
+            partitions=audited_partitions(situation, terms.buckets, now._group_titles, now.names_),
             sign=terms.sign,
-            time_ordered=self.time_ordered_ if time_ordered is None else bool(time_ordered),
+            time_ordered=now.time_ordered_ if time_ordered is None else bool(time_ordered),
             clusters=None if groups is None else number_labels(row_labels(groups, X, len(labels))),
             seen=seen,
         )
+        for learned in ("record_", "_forecaster"):
+            self._keep(learned, now)
         return audit(observed)
 
     def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
         """Say why a row of X is decided as it is; parameters as of :meth:`DecisionEnsemble.explain`."""
-        self._require_fitted()
-        terms, row = self.terms_, as_row(row, row_count(X))
+        now = self._as_it_stands()
+        now._require_fitted()
+        terms, row = now.terms_, as_row(row, row_count(X))
         named = as_coordinates(coordinates, terms.feasible.dimension)
         return explain_replay(
-            terms.situation(self._ask([X]).take(np.array([row]))),
-            self.log_,
+            terms.situation(now._ask([X]).take(np.array([row]))),
+            now.log_,
             terms.buckets,
-            self.names_,
-            self._group_titles,
+            now.names_,
+            now._group_titles,
             row=row,
             coordinates=named,
-            start="mean" if self._from_mean else "init",
-            believe=self._believed,
+            start="mean" if now._from_mean else "init",
+            believe=now._believed,
             believed="calibrated" if terms.validated else "corrected",
         )
 
     def score(self, X: Any, Y: Any) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
-        actions = self.decide(X)
+        now = self._as_it_stands()
+        actions = now.decide(X)
         require_rows(len(actions), 1)
-        labels = as_labels(Y, len(actions), self.terms_.feasible.dimension, None)
-        return self.terms_.sign * float(row_dots(actions, labels).mean())
+        labels = as_labels(Y, len(actions), now.terms_.feasible.dimension, None)
+        return now.terms_.sign * float(row_dots(actions, labels).mean())
 
     def retrace(self, X: Any, rounds: Iterable[int]) -> Iterator[Situation]:
         """Follow the corrections on the rows of X, which may be any, and show how things stand in between.
@@ -230,11 +241,12 @@ class Ensemble(Policy):
         An iterator over the situation at every look: predictions, actions, promises and choices. It is one object,
         which changes from look to look.
         """
-        self._require_fitted()
+        now = self._as_it_stands()
+        now._require_fitted()
         looks = [0, *rounds]
         if sorted(looks) != looks:
             raise InputError(f"rounds must be at least 0 and ascend; got {looks[1:]}.")
-        return walk(self._begin(X), self.log_, looks[1:])
+        return walk(now._begin(X), now.log_, looks[1:])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "log_")
@@ -371,11 +383,6 @@ class Ensemble(Policy):
         fitted._tabulate(situation, labels, fitted._conclude(situation, labels, stage, run))
         self._become(fitted)
         return run
-
-    def _become(self, fitted: Self) -> None:
-        for name in [name for name in vars(self) if name.endswith("_") and name not in vars(fitted)]:
-            delattr(self, name)  # learned by an earlier fit
-        self.__dict__.update(fitted.__dict__)
 
     def _conclude(self, situation: Situation, labels: Floats, stage: Stage, run: Run) -> Setting:
         """Learn how it went; what the guarantees are a function of is returned."""

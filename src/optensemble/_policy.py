@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
+import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from optensemble._types import Floats, Indices
@@ -15,6 +19,11 @@ from optensemble.exceptions import NotFittedError
 if TYPE_CHECKING:
     from optensemble._assessments import Assessments
     from optensemble._promise import Promise
+
+
+_LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_LOOKING_UP = threading.Lock()
+"""Locks are kept beside the ensembles, because a lock can be neither copied nor pickled."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +58,14 @@ class Answer:
 class Policy(BaseEstimator, ABC):
     """The common ground of all ensembles; not to be used itself.
 
+    Threads may share an ensemble. Whatever changes it holds its lock, works on a copy and puts that in its place by one
+    assignment; a question is answered by the ensemble as it stood when it was asked.
+
     ``table_`` says which columns of a table play which part, if it was fitted by a job file.
     """
 
     table_: dict[str, Any] | None = None
+    fingerprints_: npt.NDArray[np.uint64]
 
     @abstractmethod
     def answer(self, X: Any) -> Answer:
@@ -86,8 +99,10 @@ class Policy(BaseEstimator, ABC):
         """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
         from optensemble.persistence import save
 
-        self._require_fitted()
-        save(self, path)
+        now = self._as_it_stands()
+        now._require_fitted()
+        save(now, path)
+        self._keep("_forecaster", now)
 
     def _repr_html_inner(self) -> str:
         """Return what a notebook shows: what came of the fit, or scikit-learn's diagram while there was none."""
@@ -106,6 +121,31 @@ class Policy(BaseEstimator, ABC):
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
+
+    def _changing(self) -> Any:
+        """Return the lock that is held by what changes the ensemble: one change at a time."""
+        with _LOOKING_UP:
+            return _LOCKS.setdefault(self, threading.RLock())
+
+    def _as_it_stands(self) -> Self:
+        """Return a copy that no other thread changes; it shares everything that is not replaced as a whole."""
+        copy = object.__new__(type(self))
+        copy.__dict__ = vars(self).copy()
+        return copy
+
+    def _become(self, fitted: Self) -> None:
+        """Take over everything at once; what an earlier fit learned and this one did not is gone."""
+        unlearned = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        self.__dict__ = unlearned | vars(fitted)
+
+    def _keep(self, name: str, answered: Self) -> None:
+        """Keep what an answer had to learn, unless the ensemble has changed since, or is changing now."""
+        if hasattr(answered, name) and (lock := self._changing()).acquire(blocking=False):
+            try:
+                if self.fingerprints_ is answered.fingerprints_:  # every change of rows makes new ones
+                    setattr(self, name, getattr(answered, name))
+            finally:
+                lock.release()
 
     def __sklearn_clone__(self) -> Self:
         # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 from functools import cache
 from numbers import Integral
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -18,11 +18,36 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()  # looking for them takes longer than most solves
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep linear algebra on one thread, whose sums are always in the same order."""
-    with _libraries().limit(limits=1, user_api="blas"):
-        yield
+class _OneBlasThread:
+    """A limit that holds for the whole process: the first thread to come in sets it, the last to leave lifts it.
+
+    If every thread set and lifted it by itself, one that leaves would lift it for those still inside, and the last
+    would restore what it found when it came in: the limit.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _libraries().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
+def one_blas_thread() -> _OneBlasThread:
+    """Keep linear algebra on one thread, whose sums are always in the same order; for use in a ``with``."""
+    return _ONE_BLAS_THREAD
 
 
 def thread_count(n_jobs: int | None) -> int:

@@ -111,7 +111,7 @@ def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
     """Return what a policy decided as an (n, d) array of feasible actions."""
     actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension)
     outside = feasible.violation(actions)
-    rows = np.flatnonzero(outside > _POLICY_SLACK * feasible.extent)
+    rows = np.flatnonzero(~(outside <= _POLICY_SLACK * feasible.extent))
     if rows.size:
         raise InfeasibleActionError(
             f"policy {name!r} returned actions outside the feasible set in {describe_rows(rows)} of {n}, by up to "

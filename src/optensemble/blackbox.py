@@ -134,10 +134,11 @@ class BlackBoxEnsemble(Ensemble):
         callback: Callback | None = None,
     ) -> Self:
         """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
-        fitted = self._prepare(X, Y, time_ordered, random_state)
-        fitted._take_policies(as_members(self.policies, "policies"))
-        fitted._take_init()
-        self._announce(self._learn(fitted, fitted._ask_all(), callback))
+        with self._changing():
+            fitted = self._prepare(X, Y, time_ordered, random_state)
+            fitted._take_policies(as_members(self.policies, "policies"))
+            fitted._take_init()
+            self._announce(self._learn(fitted, fitted._ask_all(), callback))
         return self
 
     def extend(self, *, policies: Any = None, X: Any = None, Y: Any = None, callback: Callback | None = None) -> Self:
@@ -162,22 +163,23 @@ class BlackBoxEnsemble(Ensemble):
         -------
         The ensemble itself; ``history_``, ``guarantees_`` and the counts speak of this extension.
         """
-        self._require_fitted()
-        self._check_parameters()
-        if policies is None and X is None and Y is None:
-            raise InputError("extend got nothing to go on with. Give policies=, or X= and Y=, or all three.")
-        if (X is None) != (Y is None):
-            raise InputError("extend needs X and Y together; got only one of them.")
-        if X is None and not self._rows:
-            raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
-        fitted = self._extended(policies, X, Y)
-        if X is not None and not self._rows:
-            warnings.warn(
-                "the rows this ensemble was fitted on are not in its file: it goes on with the new rows alone.",
-                UserWarning,
-                stacklevel=2,
-            )
-        self._announce(self._learn(fitted, fitted._ask_all(), callback))
+        with self._changing():
+            self._require_fitted()
+            self._check_parameters()
+            if policies is None and X is None and Y is None:
+                raise InputError("extend got nothing to go on with. Give policies=, or X= and Y=, or all three.")
+            if (X is None) != (Y is None):
+                raise InputError("extend needs X and Y together; got only one of them.")
+            if X is None and not self._rows:
+                raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
+            fitted = self._extended(policies, X, Y)
+            if X is not None and not self._rows:
+                warnings.warn(
+                    "the rows this ensemble was fitted on are not in its file: it goes on with the new rows alone.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            self._announce(self._learn(fitted, fitted._ask_all(), callback))
         return self
 
     def _extended(self, policies: Any, X: Any, Y: Any) -> Self:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from optensemble._asking import ask_members
@@ -145,7 +144,6 @@ class DecisionEnsemble(Policy):
     n_rows_: int
     n_updated_: int
     refit_due_: str
-    fingerprints_: npt.NDArray[np.uint64]
     _set: FeasibleSet
     _sense: str
     _sign: float
@@ -201,7 +199,9 @@ class DecisionEnsemble(Policy):
             Called as ``progress(stage, share)`` as work goes on: asking members, cross-fitting, patching, choosing,
             verifying; the share of a stage ends with 1. What it raises ends the fit, and the ensemble is as it was.
         """
-        return self._fit_rows([(X, Y, groups)], time_ordered, random_state, n_jobs, progress)
+        with self._changing():
+            self._fit_rows([(X, Y, groups)], time_ordered, random_state, n_jobs, progress)
+        return self
 
     def extend(
         self,
@@ -220,29 +220,32 @@ class DecisionEnsemble(Policy):
         Rows are added to those so far (labels are kept, X is kept by reference). An ensemble that was loaded from a
         file has none of these: it is fitted on the new rows alone, with a warning.
         """
-        self._require_fitted()
-        if all(given is None for given in (models, policies, X, Y)) and not self._later:
-            raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
-        if (X is None) != (Y is None):
-            raise InputError("extend needs X and Y together; got only one of them.")
-        if X is None and not self._rows and not self._later:
-            raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
-        if not self._rows:
-            warnings.warn(
-                "the rows this ensemble was fitted on are not in its file: it is fitted on the new rows alone.",
-                UserWarning,
-                stacklevel=2,
-            )
-        wider = self.__sklearn_clone__()
-        old_models, old_policies = self.members_[: self.n_models_], self.members_[self.n_models_ :]
-        wider.models = [*old_models, *as_member_list(models, "models")]
-        wider.policies = [*old_policies, *as_member_list(policies, "policies")]
-        self._require_same_rows()
-        rows = [*self._rows, *self._later]
-        rows += [] if X is None else [(X, Y, self._same_groups(groups))]
-        seed = self._seed if random_state is None else random_state
-        wider._fit_rows(rows, self.time_ordered_, seed, n_jobs, progress)
-        self.__dict__.update(wider.__dict__)
+        with self._changing():
+            self._require_fitted()
+            if all(given is None for given in (models, policies, X, Y)) and not self._later:
+                raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
+            if (X is None) != (Y is None):
+                raise InputError("extend needs X and Y together; got only one of them.")
+            if X is None and not self._rows and not self._later:
+                raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
+            if not self._rows:
+                warnings.warn(
+                    "the rows this ensemble was fitted on are not in its file: it is fitted on the new rows alone.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            wider = self.__sklearn_clone__()
+            old_models, old_policies = self.members_[: self.n_models_], self.members_[self.n_models_ :]
+            wider.models = [*old_models, *as_member_list(models, "models")]
+            wider.policies = [*old_policies, *as_member_list(policies, "policies")]
+            self._require_same_rows()
+            rows = [*self._rows, *self._later]
+            rows += [] if X is None else [(X, Y, self._same_groups(groups))]
+            seed = self._seed if random_state is None else random_state
+            wider._fit_rows(rows, self.time_ordered_, seed, n_jobs, progress)
+            if self.table_ is not None:
+                wider.table_ = self.table_
+            self._become(wider)
         return self
 
     def update(self, X: Any, Y: Any, *, groups: Any = None) -> Self:
@@ -252,6 +255,17 @@ class DecisionEnsemble(Policy):
         those had groups (a column name or a callable need not be given again). When it is time to fit again,
         ``refit_due_`` says why, and a :class:`RefitWarning` does; ``extend()`` does it.
         """
+        with self._changing():
+            updated = self._as_it_stands()
+            updated._take_in(X, Y, groups)
+            self._become(updated)
+            if self.refit_due_:
+                advice = "Call extend() to fit again with them" if self._rows else "Fit again, on all rows"
+                warnings.warn(f"{self.refit_due_}. {advice}.", RefitWarning, stacklevel=2)
+        return self
+
+    def _take_in(self, X: Any, Y: Any, groups: Any) -> None:
+        """Add rows to the record, and say whether it is time to fit again."""
         view, decided, labels = self._decide_labelled(X, Y)
         found, groups = fingerprints(*view.said, labels), self._same_groups(groups)
         seen = count_seen(found, self.fingerprints_)
@@ -269,23 +283,23 @@ class DecisionEnsemble(Policy):
             self.fingerprints_ = np.concatenate([self.fingerprints_, found])
         self.n_updated_ += len(labels)
         self._later = [*self._later, (X, self._sign * labels, groups)]
-        self._look_at_age(promised, float(realised.mean()))
-        return self
+        self.refit_due_ = self._why_refit(promised, float(realised.mean()))
 
     # Answers
 
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
-        decided = self._decide(self._view(X))
-        assessed = self._sign * decided.assessed
-        low, high = self.record_.limits(assessed)
+        now = self._as_it_stands()
+        decided = now._decide(now._view(X))
+        assessed = now._sign * decided.assessed
+        low, high = now.record_.limits(assessed)
         return Answer(
             actions=np.array(decided.actions),
-            promised=self.record_.correct(assessed),
+            promised=now.record_.correct(assessed),
             low=low,
             high=high,
             chosen=decided.chosen,
-            predictions=self._sign * decided.forecast,
+            predictions=now._sign * decided.forecast,
             assessed=assessed,
         )
 
@@ -297,12 +311,13 @@ class DecisionEnsemble(Policy):
 
     def promise(self, X: Any) -> Promise:
         """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them."""
-        view = self._view(X)
+        now = self._as_it_stands()
+        view = now._view(X)
         require_rows(view.count, 1)
-        decided = self._decide(view)
-        promise = self.record_.promise(self._sign * decided.assessed)
-        assessed = self._sign * (decided.assessed - members_assessed(view, decided))
-        return replace(promise, advantage=self.advantage_.promise(assessed))
+        decided = now._decide(view)
+        promise = now.record_.promise(now._sign * decided.assessed)
+        assessed = now._sign * (decided.assessed - members_assessed(view, decided))
+        return replace(promise, advantage=now.advantage_.promise(assessed))
 
     def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
         """Say why a row of X is decided as it is: who is followed, what else could be done, what moved the prediction.
@@ -316,16 +331,17 @@ class DecisionEnsemble(Policy):
         coordinates
             Names of the coordinates of an action, for tables and words; by default they are numbered.
         """
-        self._require_fitted()
-        row, named = as_row(row, row_count(X)), as_coordinates(coordinates, self._set.dimension)
-        terms, why = (self._set, self._buckets, self.names_, self.record_), self.leaderboard_["why"]
-        always = why[self.leaderboard_["chosen"]].item()
+        now = self._as_it_stands()
+        now._require_fitted()
+        row, named = as_row(row, row_count(X)), as_coordinates(coordinates, now._set.dimension)
+        terms, why = (now._set, now._buckets, now.names_, now.record_), now.leaderboard_["why"]
+        always = why[now.leaderboard_["chosen"]].item()
         with one_blas_thread():
-            return explain_decision(self.decider_, self._view(X), *terms, row=row, coordinates=named, always=always)
+            return explain_decision(now.decider_, now._view(X), *terms, row=row, coordinates=named, always=always)
 
     def score(self, X: Any, Y: Any) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
-        _, decided, labels = self._decide_labelled(X, Y)
+        _, decided, labels = self._as_it_stands()._decide_labelled(X, Y)
         return float(row_dots(decided.actions, labels).mean())
 
     def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
@@ -335,29 +351,30 @@ class DecisionEnsemble(Policy):
         default the column or callable that was given there.
         """
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
-        groups = self._rule if groups is None else groups
-        view, decided, labels = self._decide_labelled(X, Y)
+        now = self._as_it_stands()
+        groups = now._rule if groups is None else groups
+        view, decided, labels = now._decide_labelled(X, Y)
         with one_blas_thread():
-            played = play(view, self.decider_.forecaster(view, self._set, self._buckets), self._set)
-        arms = [*view.actions, *(played[name] for name in self.decider_.forecasts)]
-        earned = [self._sign * row_dots(actions, labels) for actions in arms]
-        elaborate = [self._number(name) for name in (REFINED, PATCHED) if name in played]
+            played = play(view, now.decider_.forecaster(view, now._set, now._buckets), now._set)
+        arms = [*view.actions, *(played[name] for name in now.decider_.forecasts)]
+        earned = [now._sign * row_dots(actions, labels) for actions in arms]
+        elaborate = [now._number(name) for name in (REFINED, PATCHED) if name in played]
         simple = [number for number in range(len(arms)) if number not in elaborate]
         return audit(
             Observed(
-                promised=self.record_.correct(self._sign * decided.assessed),
-                realised=self._sign * row_dots(decided.actions, labels),
-                interval=self.record_.promise(self._sign * decided.assessed),
-                names=list(self.names_),
+                promised=now.record_.correct(now._sign * decided.assessed),
+                realised=now._sign * row_dots(decided.actions, labels),
+                interval=now.record_.promise(now._sign * decided.assessed),
+                names=list(now.names_),
                 chosen=decided.chosen,
                 arms=np.stack(earned),
-                rivals={self.names_[number]: earned[number] for number in simple},
-                residuals=self._sign * (labels - decided.forecast),
-                partitions=level_sets(view, decided, self._buckets, self.names_, [name for name, _ in self.members_]),
-                sign=self._sign,
-                time_ordered=self.time_ordered_ if time_ordered is None else bool(time_ordered),
+                rivals={now.names_[number]: earned[number] for number in simple},
+                residuals=now._sign * (labels - decided.forecast),
+                partitions=level_sets(view, decided, now._buckets, now.names_, [name for name, _ in now.members_]),
+                sign=now._sign,
+                time_ordered=now.time_ordered_ if time_ordered is None else bool(time_ordered),
                 clusters=None if groups is None else number_labels(row_labels(groups, X, view.count)),
-                seen=count_seen(fingerprints(*view.said, labels), self.fingerprints_),
+                seen=count_seen(fingerprints(*view.said, labels), now.fingerprints_),
             )
         )
 
@@ -370,7 +387,7 @@ class DecisionEnsemble(Policy):
         random_state: int | None,
         n_jobs: int | None,
         progress: Progress | None,
-    ) -> Self:
+    ) -> None:
         """Learn on a copy, so that a failure or an interrupt loses nothing."""
         tell = as_progress(progress)
         fitted, view, labels, sampling = self._prepare(rows, time_ordered, random_state, tell)
@@ -384,8 +401,7 @@ class DecisionEnsemble(Policy):
             learning = learn_decider(names, view, labels, fitted._set, learned, sampling, parts, tell)
             with Stage(tell, "verifying", 1):
                 fitted._conclude(view, labels, learned, learning, sampling, parts, titles)
-        self.__dict__.update(fitted.__dict__)
-        return self
+        self._become(fitted)
 
     def _prepare(
         self, rows: list[tuple[Any, Any, Any]], time_ordered: bool, random_state: int | None, progress: Progress
@@ -514,8 +530,8 @@ class DecisionEnsemble(Policy):
             if len(self.fingerprints_) and not np.array_equal(found, self.fingerprints_[: view.count]):
                 raise InputError("X was changed since the fit, or a member answers otherwise. Fit again on all rows.")
 
-    def _look_at_age(self, promised: Promise, realised: float) -> None:
-        """Say when to fit again, and go on saying why until that is done."""
+    def _why_refit(self, promised: Promise, realised: float) -> str:
+        """Say why to fit again, and go on saying so until that is done; nothing while there is no reason."""
         reasons = [self.refit_due_] if self.refit_due_ else []
         if abs(realised - promised.mean) > _BROKEN * (promised.high - promised.mean):
             shown = figures([realised, promised.low, promised.high, promised.high - promised.mean])
@@ -524,10 +540,7 @@ class DecisionEnsemble(Policy):
             )
         if self.time_ordered_ and self.n_updated_ >= _STALE * self.n_rows_ and _OLD not in self.refit_due_:
             reasons.append(f"{self.n_updated_:,} {_OLD} {self.n_rows_:,}")
-        self.refit_due_ = "; ".join(reasons)
-        if self.refit_due_:
-            advice = "Call extend() to fit again with them" if self._rows else "Fit again, on all rows"
-            warnings.warn(f"{self.refit_due_}. {advice}.", RefitWarning, stacklevel=3)
+        return "; ".join(reasons)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "decider_")

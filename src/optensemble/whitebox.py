@@ -180,18 +180,19 @@ class WhiteBoxEnsemble(Ensemble):
         The ensemble itself. An interrupt (Ctrl-C) is passed on. With ``validation="cv"`` the ensemble is then as it
         was before; with ``validation=None`` it is fitted as far as it came, all finished rounds kept.
         """
-        fitted = self._prepare(X, Y, time_ordered, random_state)
-        fitted.members_ = as_members(self.models, "models")
-        fitted.names_ = [name for name, _ in fitted.members_]
-        replies = fitted._ask_all()
-        for (name, model), predictions in zip(fitted.members_, replies.predictions, strict=True):
-            warn_if_trained_on(model, name, predictions, fitted._all_labels())
-        self._announce(self._learn(fitted, replies, callback))
+        with self._changing():
+            fitted = self._prepare(X, Y, time_ordered, random_state)
+            fitted.members_ = as_members(self.models, "models")
+            fitted.names_ = [name for name, _ in fitted.members_]
+            replies = fitted._ask_all()
+            for (name, model), predictions in zip(fitted.members_, replies.predictions, strict=True):
+                warn_if_trained_on(model, name, predictions, fitted._all_labels())
+            self._announce(self._learn(fitted, replies, callback))
         return self
 
     def predict_members(self, X: Any) -> Floats:
         """Return every model's corrected predictions, of shape (k, n, d)."""
-        return self._replayed(X).predictions
+        return self._as_it_stands()._replayed(X).predictions
 
     def _ask(self, batches: Sequence[Any]) -> Replies:
         d = self.terms_.feasible.dimension

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -46,6 +46,25 @@ class Unsolved(Exception):  # noqa: N818  (caught by argmax, which makes a Solve
         self.actions, self.reasons = actions, reasons
 
 
+S = TypeVar("S", bound="FeasibleSet")
+
+
+def checks_actions(violation: Callable[[S, Floats], Floats]) -> Callable[[S, npt.ArrayLike], Floats]:
+    """Have a set's ``violation`` see only finite actions of the right shape; any other action is infinitely far out."""
+
+    @wraps(violation)
+    def checked(self: S, actions: npt.ArrayLike) -> Floats:
+        batch = self._as_batch(actions, "the actions", finite=False)
+        finite = np.isfinite(batch).all(axis=1)
+        excess = np.full(len(batch), np.inf)
+        with np.errstate(over="ignore", invalid="ignore"):
+            excess[finite] = violation(self, batch if finite.all() else batch[finite])
+        excess[np.isnan(excess)] = np.inf  # infinity less infinity: the numbers were too large
+        return excess
+
+    return checked
+
+
 class FeasibleSet(ABC):
     """Ω: a fixed, bounded set of actions, with ``argmax`` of a linear objective over it.
 
@@ -55,7 +74,10 @@ class FeasibleSet(ABC):
     - row-independent and batch-invariant: a row's action is the same to the last bit alone, in a batch,
       in another order, on one thread or several, with a hint or without;
     - ties are broken deterministically, never by solver noise;
-    - actions are feasible to 1e-7.
+    - actions are feasible: their :meth:`violation` is 0 up to :attr:`tolerance`.
+
+    The same bits are promised on one kind of processor. Another kind (other vector instructions, another BLAS kernel)
+    rounds otherwise: actions agree there within :attr:`tolerance`, unless two of them are tied.
 
     A set only maximises, and knows nothing of labels, models or events. To write one, set the attributes
     below in ``__init__`` by :meth:`_set_bounds` and implement :meth:`_argmax`, :meth:`violation` and
@@ -109,14 +131,15 @@ class FeasibleSet(ABC):
         """Solve a checked batch of shape (n, dimension); raise :class:`Unsolved` if some rows cannot be solved."""
         raise NotImplementedError(f"{type(self).__name__} has neither a kernel nor an _argmax.")
 
-    def _as_batch(self, C: npt.ArrayLike, name: str) -> Floats:
+    def _as_batch(self, C: npt.ArrayLike, name: str, *, finite: bool = True) -> Floats:
         batch = as_floats(C, name, ndim=2, finite=False)
         if batch.shape[1] != self.dimension:
             raise InputError(
                 f"{name} must have {self.dimension} columns, one for each coordinate of the "
                 f"actions; got an array of shape {batch.shape}."
             )
-        refuse_nan(batch, name)
+        if finite:
+            refuse_nan(batch, name)
         return batch
 
     def _as_hint(self, hint: npt.ArrayLike, n: int) -> Floats:
@@ -167,7 +190,7 @@ class FeasibleSet(ABC):
             if len(action) != 1:
                 raise InputError(f"the fallback must be one action; got {len(action)}. All rows take the same.")
             excess = float(self.violation(action)[0])
-            if excess > FEASIBILITY * self.extent:
+            if not excess <= self.tolerance:
                 raise InfeasibleActionError(
                     f"the fallback action must lie inside the set; it is outside by {excess:.3g}. Give an action "
                     "that is always allowed, such as doing nothing."
@@ -180,7 +203,11 @@ class FeasibleSet(ABC):
 
     @abstractmethod
     def violation(self, actions: Floats) -> Floats:
-        """Return for each row how far it stands outside the set (0 inside, the largest excess otherwise)."""
+        """Return for each row how far it stands outside the set (0 inside, the largest excess otherwise).
+
+        Rounding may leave an action of the set's own outside by a little, but by no more than :attr:`tolerance`. An
+        action with NaN or infinity is outside by infinity.
+        """
 
     @abstractmethod
     def spec(self) -> dict[str, Any] | None:
@@ -201,6 +228,11 @@ class FeasibleSet(ABC):
     def extent(self) -> float:
         """The largest range of a coordinate, or the largest coordinate where all are fixed: what small means here."""
         return float((self.upper - self.lower).max() or np.abs(self.upper).max() or 1.0)
+
+    @property
+    def tolerance(self) -> float:
+        """How far outside, by :meth:`violation`, an action counts as inside: 1e-7 of the :attr:`extent`."""
+        return FEASIBILITY * self.extent
 
     @property
     def span(self) -> float:
@@ -326,4 +358,4 @@ def _as_bound(value: npt.ArrayLike, name: str, dimension: int) -> Floats:
         )
     if np.isnan(bound).any():
         raise InputError(f"{name} must not hold NaN. Use -inf or inf where only the constraints bound a coordinate.")
-    return np.broadcast_to(bound, (dimension,)).copy()
+    return np.broadcast_to(bound + 0.0, (dimension,)).copy()  # negative zero is zero

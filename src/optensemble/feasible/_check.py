@@ -66,10 +66,6 @@ class _Trial(NamedTuple):
     actions: Floats
 
     @property
-    def tolerance(self) -> float:
-        return FEASIBILITY * self.omega.extent
-
-    @property
     def size(self) -> Floats:
         """How large the terms of each row's value can be, once its largest coefficient is 1."""
         reach = np.maximum(np.abs(self.omega.lower), np.abs(self.omega.upper))
@@ -178,14 +174,18 @@ def _note(rule: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Fin
 
 
 def _bounds(trial: _Trial) -> str | None:
-    return trial.first(trial.omega._outside_box(trial.actions) > trial.tolerance, "left the box of lower and upper")
+    return trial.first(
+        trial.omega._outside_box(trial.actions) > trial.omega.tolerance, "left the box of lower and upper"
+    )
 
 
 def _feasible(trial: _Trial) -> str | None:
     excess = trial.omega.violation(trial.actions)
     if np.shape(excess) != (len(trial.actions),):
         return f"violation() returned shape {np.shape(excess)} for {len(trial.actions)} actions."
-    return trial.first(~(excess <= trial.tolerance), f"got an action outside the set by violation() > {FEASIBILITY:g}")
+    return trial.first(
+        ~(excess <= trial.omega.tolerance), f"got an action outside the set by violation() > {FEASIBILITY:g}"
+    )
 
 
 def _alone(trial: _Trial) -> str | None:
@@ -245,7 +245,7 @@ def _scale(trial: _Trial) -> str | None:
 
 def _optimal(trial: _Trial) -> str | None:
     scaled = _scaled(trial.C)
-    rivals = trial.actions[~(trial.omega.violation(trial.actions) > trial.tolerance)]
+    rivals = trial.actions[~(trial.omega.violation(trial.actions) > trial.omega.tolerance)]
     if not len(rivals):
         return None
     best = (scaled @ rivals.T).max(axis=1)
@@ -268,7 +268,9 @@ def _spec(trial: _Trial) -> str | None:
 def _noise(trial: _Trial) -> str | None:
     nudged = trial.C * (1.0 + 2e-16 * np.random.default_rng(0).choice([-1.0, 0.0, 1.0], size=trial.C.shape))
     moved = np.abs(trial.solve(nudged) - trial.actions).max(axis=1)
-    return trial.first(moved > trial.tolerance, "gets another action when the last digit of its coefficients changes")
+    return trial.first(
+        moved > trial.omega.tolerance, "gets another action when the last digit of its coefficients changes"
+    )
 
 
 def _reached(trial: _Trial) -> str | None:

@@ -77,7 +77,7 @@ def as_rows(matrix: Sparse | None, right: npt.ArrayLike | None, name: str, dimen
             f"b_{name} must have one entry for each of the {matrix.shape[0]} rows of A_{name}; got an array "
             f"of shape {vector.shape}.{per_row}"
         )
-    return matrix, vector.copy()
+    return matrix, vector + 0.0  # negative zero is zero
 
 
 def scaled(matrix: Sparse, right: Floats) -> tuple[Sparse, Floats]:

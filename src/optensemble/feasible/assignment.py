@@ -9,7 +9,7 @@ import numpy as np
 from optensemble._types import Floats
 from optensemble._validation import require_number
 from optensemble.feasible._assignment_kernel import assignment_kernel
-from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._base import FeasibleSet, checks_actions
 
 
 @final
@@ -48,6 +48,7 @@ class Assignment(FeasibleSet):
         self._set_bounds(0.0, 1.0, self.rows * self.columns)
         self.kernel = assignment_kernel(self.rows, self.columns)
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest distance to whole numbers in [0, 1] and to the right sums."""
         matrices = actions.reshape(-1, self.rows, self.columns)

@@ -10,7 +10,7 @@ from numba import njit
 from optensemble._kernel import make_kernel
 from optensemble._types import Floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, as_dimension, bound_length
+from optensemble.feasible._base import FeasibleSet, as_dimension, bound_length, checks_actions
 
 
 @final
@@ -42,6 +42,7 @@ class Box(FeasibleSet):
         self._set_bounds(lower, upper, found)
         self.kernel = make_kernel(best_corners, floats=[self.lower, self.upper])
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest excess over a bound."""
         return self._outside_box(actions)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from optensemble._types import Floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, Unsolved
+from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions
 from optensemble.feasible._conic import ConicProgram, explain
 from optensemble.feasible._cvxpy_form import read, recognise, require_form, standard_form
 from optensemble.feasible._scale import rounded
@@ -126,6 +126,7 @@ class CvxpySet(FeasibleSet):
     def _diagnosis(self, status: int) -> str:
         return super()._diagnosis(status) if self.inner is None else self.inner._diagnosis(status)
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row how far it stands outside.
 

@@ -11,7 +11,7 @@ from optensemble._kernel import make_kernel
 from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._density_kernel import FIT, fill_by_density
 from optensemble.feasible._knapsack_kernel import choose_items
 from optensemble.feasible.mixed_integer import MixedInteger
@@ -110,6 +110,7 @@ class Knapsack(FeasibleSet):
         costs = np.where(coefficients > 0, coefficients, -np.abs(coefficients).max(axis=1, keepdims=True))
         return MixedInteger(A_ub=self.weights, b_ub=self.capacity, node_limit=_NODES)._argmax(costs)
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest excess over a bound or a capacity, or the distance to whole items.
 
@@ -152,7 +153,7 @@ def _as_weights(value: npt.ArrayLike) -> Floats:
             f"the weights of a knapsack must not be negative; the least is {weights.min():g}. "
             "Use Polytope (fractions) or MixedInteger (whole items) for constraints of any sign."
         )
-    return np.atleast_2d(weights).copy()
+    return np.atleast_2d(weights) + 0.0  # negative zero is zero
 
 
 def _as_capacity(value: npt.ArrayLike, resources: int) -> Floats:
@@ -167,4 +168,4 @@ def _as_capacity(value: npt.ArrayLike, resources: int) -> Floats:
             f"the capacity of a knapsack must not be negative; got {capacity.min():g}. Not even taking nothing would "
             "fit. Use Polytope or MixedInteger for constraints of any sign."
         )
-    return np.broadcast_to(capacity, (resources,)).copy()
+    return np.broadcast_to(capacity + 0.0, (resources,)).copy()  # a weight is divided by it: negative zero is zero

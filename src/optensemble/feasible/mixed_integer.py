@@ -13,7 +13,7 @@ from scipy import sparse
 from optensemble._types import Floats, Indices
 from optensemble._validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
-from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
+from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
 from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
 from optensemble.feasible._highs import build, in_background, set_cost, stop_by
 from optensemble.feasible._lattice import MOST_NUMBERS, list_points, whole_bounds, without_between
@@ -197,6 +197,7 @@ class MixedInteger(FeasibleSet):
         stop_by(solver, stop)
         return solver
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its largest excess: over a bound, a row scaled to a size near 1, or a whole number."""
         values = actions @ self._rows.T

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from optensemble._types import Floats, Indices
 from optensemble._validation import as_floats, describe_rows
 from optensemble.exceptions import InfeasibleActionError, InputError
-from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Unsolved, as_dimension
+from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, checks_actions
 
 
 @final
@@ -96,13 +96,13 @@ class Oracle(FeasibleSet):
         """Say for each row that cannot be used what is wrong with it."""
         excess = self._outside_box(actions)
         reasons = {int(row): "contains= refuses the oracle's action." for row in np.flatnonzero(~self._inside(actions))}
-        for row in np.flatnonzero(excess > FEASIBILITY * self.extent):
+        for row in np.flatnonzero(~(excess <= self.tolerance)):
             reasons[int(row)] = f"the oracle left the bounds by {excess[row]:.3g}."
         return reasons | {int(row): "the oracle returned NaN or infinity." for row in missing}
 
     def _require_inside(self, actions: Floats) -> None:
         excess = self._outside_box(actions)
-        outside = np.flatnonzero(excess > FEASIBILITY * self.extent)
+        outside = np.flatnonzero(~(excess <= self.tolerance))
         if outside.size:
             raise InfeasibleActionError(
                 f"the oracle left the bounds in {describe_rows(outside)} of {len(actions)}, by up to "
@@ -126,6 +126,7 @@ class Oracle(FeasibleSet):
             )
         return mask
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its excess over the bounds, or infinity where ``contains`` refuses it."""
         return np.where(self._inside(actions), self._outside_box(actions), np.inf)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._types import Floats
-from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds
+from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
 from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
 from optensemble.feasible._enumeration import enumerate_vertices, snap
 from optensemble.feasible._highs import LinearProgram
@@ -96,6 +96,7 @@ class Polytope(FeasibleSet):
             raise Unsolved(actions, reasons)
         return actions
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its largest excess over a bound, or over a row scaled to a size near 1."""
         (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from optensemble._types import Floats
 from optensemble.exceptions import EmptySetError, InputError, OptEnsembleError
-from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._base import FeasibleSet, checks_actions
 
 
 @final
@@ -69,6 +69,7 @@ class Product(FeasibleSet):
             yield block, slice(start, start + block.dimension)
             start += block.dimension
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest violation of a block."""
         excess = [block.violation(np.ascontiguousarray(actions[:, columns])) for block, columns in self._parts()]

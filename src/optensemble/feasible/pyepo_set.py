@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from optensemble._types import Floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Unsolved, as_dimension
+from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, checks_actions
 from optensemble.feasible._scale import rounded
 
 _SIGNS = {1: -1.0, -1: 1.0, "MINIMIZE": -1.0, "MAXIMIZE": 1.0}
@@ -98,13 +98,14 @@ class PyEPOSet(FeasibleSet):
         if action.shape != (self.dimension,):
             raise InputError(f"the solution must have {self.dimension} entries; got shape {action.shape}.")
         excess = float(self._outside_box(action[None])[0])
-        if not excess <= FEASIBILITY * self.extent:
+        if not excess <= self.tolerance:
             raise InputError(
                 f"the solution must be finite and within the bounds; it leaves them by {excess:.3g}. Give the model's "
                 "true lower= and upper=."
             )
         return np.clip(action, self.lower, self.upper) + 0.0
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its excess over the bounds; the model's constraints are not known here."""
         return self._outside_box(actions)

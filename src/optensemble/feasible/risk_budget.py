@@ -14,7 +14,7 @@ from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import _cone, _supports
-from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, run_kernel, try_again
+from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
 from optensemble.feasible._critical_line import line_kernel
 from optensemble.feasible._highs import LinearProgram
 from optensemble.feasible._portfolio import Packed, guess_kernel, pack
@@ -99,7 +99,7 @@ class RiskBudget(FeasibleSet):
         self._factors, self.covariance = _read_risk(covariance, factors, specific)
         if limit is None:
             raise InputError("limit= is missing: give the largest variance allowed.")
-        self.limit = float(as_floats(limit, "limit", ndim=0))
+        self.limit = float(as_floats(limit, "limit", ndim=0)) + 0.0  # negative zero is zero
         self._set_bounds(0.0, upper, len(self.covariance))
         self._ub = _as_rows(A_ub, b_ub, "ub", self.dimension)
         self._eq = _as_rows(A_eq, b_eq, "eq", self.dimension)
@@ -200,6 +200,7 @@ class RiskBudget(FeasibleSet):
                 actions[row] = exact[row]
                 reasons.pop(int(row), None)
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest of its excess over a bound or constraint, error in the sum, and risk excess.
 
@@ -291,7 +292,7 @@ def _as_rows(A: npt.ArrayLike | None, b: npt.ArrayLike | None, name: str, d: int
             f"A_{name} must have {d} columns, one for each coordinate, and b_{name} one entry for each of its rows; "
             f"got arrays of shape {matrix.shape} and {right.shape}."
         )
-    return matrix, right
+    return matrix, right + 0.0  # negative zero is zero
 
 
 def _scaled(A: Floats, b: Floats) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from optensemble._kernel import Kernel, make_kernel
 from optensemble._types import Floats, Indices
 from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError
 from optensemble.feasible import _path_kernel, _path_search
-from optensemble.feasible._base import FEASIBILITY, FeasibleSet, Unsolved
+from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions
 
 _QUICK, _PATIENT = 20_000, 100_000_000
 """How many arcs a search may look at, roughly: among other rows of a batch, and a hard row by itself."""
@@ -142,12 +142,13 @@ class ShortestPath(FeasibleSet):
         """Return the nodes that the path of one action passes, from the source to the target."""
         actions = self._as_batch(np.atleast_2d(np.asarray(action)), "the action")
         arcs = np.empty(len(self._order), dtype=np.int64)
-        if len(actions) != 1 or self.violation(actions)[0] > FEASIBILITY:
+        if len(actions) != 1 or self.violation(actions)[0] > self.tolerance:
             raise InfeasibleActionError(f"the action must be the edges of one path of this set; got {action!r}.")
         count = _path_kernel.follow(actions[0] > 0.5, self._graph, arcs)
         heads = _path_kernel.unpack(self._graph).head[arcs[:count]]
         return [self.source, *(self.nodes[self._order[node]] for node in heads)]
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest difference to the path that its entries above one half make.
 

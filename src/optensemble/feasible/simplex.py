@@ -9,7 +9,7 @@ from numba import njit
 
 from optensemble._kernel import make_kernel
 from optensemble._types import Floats
-from optensemble.feasible._base import TIE, FeasibleSet, as_dimension
+from optensemble.feasible._base import TIE, FeasibleSet, as_dimension, checks_actions
 
 
 @final
@@ -33,6 +33,7 @@ class Simplex(FeasibleSet):
         self._set_bounds(0.0, 1.0, as_dimension(dimension))
         self.kernel = make_kernel(best_unit)
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the larger of its most negative weight and its distance to a sum of 1."""
         largest: Floats = np.maximum(self._outside_box(actions), np.abs(actions.sum(axis=1) - 1.0))

@@ -11,7 +11,7 @@ from optensemble._kernel import make_kernel
 from optensemble._types import Floats
 from optensemble._validation import require_choice, require_number
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import TIE, FeasibleSet, as_dimension
+from optensemble.feasible._base import TIE, FeasibleSet, as_dimension, checks_actions
 from optensemble.feasible._scale import magnitude
 
 _FEW = 8  # candidates, when halving stops to pay
@@ -53,6 +53,7 @@ class TopK(FeasibleSet):
         rows_at_once = max(1, min(8192, 4_000_000 // self.dimension))
         self.kernel = make_kernel(best_k, floats=[least], ints=[self.k], rows_at_once=rows_at_once)
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the larger of its distance to whole numbers in [0, 1] and to a right sum."""
         fraction = np.abs(actions - np.rint(actions)).max(axis=1)

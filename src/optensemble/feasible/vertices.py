@@ -11,7 +11,7 @@ from scipy.spatial import KDTree
 from optensemble._types import Floats
 from optensemble._validation import as_floats, describe_rows
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._vertex_kernel import vertex_kernel
 
 
@@ -68,6 +68,7 @@ class Vertices(FeasibleSet):
         self.vertices = vertices.copy()
         self.kernel = vertex_kernel(self.vertices)
 
+    @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the distance, in its largest coordinate, to the nearest vertex."""
         return np.asarray(KDTree(self.vertices).query(actions, p=np.inf)[0], dtype=np.float64)

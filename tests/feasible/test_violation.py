@@ -1,0 +1,93 @@
+"""What ``violation`` promises of every set: 0 inside up to the set's tolerance, never NaN, and no odd input taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sample_sets import every_set, hard_rows
+
+import optensemble as oe
+from optensemble.exceptions import InfeasibleActionError, InputError
+from optensemble.feasible import Box, FeasibleSet, Knapsack, MixedInteger, Polytope, RiskBudget, Simplex, TopK
+
+SETS = every_set()
+of_every_set = pytest.mark.parametrize("omega", SETS.values(), ids=SETS)
+
+
+@of_every_set
+def test_actions_of_the_sets_own_are_inside(omega: FeasibleSet) -> None:
+    actions = omega.argmax(hard_rows(omega.dimension, n=20))
+    assert omega.violation(actions).max() <= omega.tolerance
+    assert omega.tolerance == 1e-7 * omega.extent
+
+
+@of_every_set
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_infinitely_far_outside(omega: FeasibleSet, wrong: float) -> None:
+    actions = omega.argmax(hard_rows(omega.dimension, n=3))[:3].copy()
+    before = omega.violation(actions)
+    actions[1, -1] = wrong
+    excess = omega.violation(actions)
+    assert excess[1] == np.inf
+    np.testing.assert_allclose(excess[[0, 2]], before[[0, 2]], atol=omega.tolerance)
+    assert (omega.violation(np.full((2, omega.dimension), wrong)) == np.inf).all()
+
+
+@of_every_set
+def test_numbers_too_large_to_add_up_are_outside_too(omega: FeasibleSet) -> None:
+    huge = 1e308 * np.where(np.arange(omega.dimension) % 2, -1.0, 1.0)
+    assert omega.violation(huge[None])[0] > omega.tolerance
+
+
+@of_every_set
+def test_no_rows_have_no_violation(omega: FeasibleSet) -> None:
+    assert omega.violation(np.empty((0, omega.dimension))).shape == (0,)
+
+
+@of_every_set
+def test_it_takes_what_argmax_takes(omega: FeasibleSet) -> None:
+    action = omega.argmax(np.ones((1, omega.dimension)))
+    np.testing.assert_array_equal(omega.violation(action.tolist()), omega.violation(action))
+    wrong: list[Any] = [action[0], action[:, :-1], np.hstack([action, action]), "a", None, [["x"] * omega.dimension]]
+    for actions in wrong:
+        with pytest.raises(InputError, match="the actions must"):
+            omega.violation(actions)
+
+
+def test_a_policy_that_returns_nan_is_refused() -> None:
+    X = np.arange(150.0)[:, None]
+    policy = oe.BlackBoxEnsemble([("gap", lambda X: np.full((len(X), 2), np.nan))], Simplex(2))
+    with pytest.raises((InputError, InfeasibleActionError), match="policy 'gap'"):
+        policy.fit(X, np.hstack([X, -X]))
+
+
+# Negative zero is zero, wherever a bound or a capacity is given
+
+
+@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize("weights", [[1, 2, 3], [[1, 2, 3], [3, 2, 1]]])
+def test_a_knapsack_without_room_takes_nothing(integer: bool, weights: Any) -> None:
+    for none in (0.0, -0.0, np.negative(np.zeros(len(np.atleast_2d(weights))))):
+        omega = Knapsack(weights, none, integer)
+        np.testing.assert_array_equal(omega.argmax([[1.0, 2.0, 3.0], [-1.0, 0.0, 5.0]]), np.zeros((2, 3)))
+        assert not np.signbit(omega.capacity).any()
+    light = Knapsack([-0.0, 1.0, 2.0], 1.0, integer)
+    np.testing.assert_array_equal(light.argmax([[1.0, 1.0, 0.0]]), [[1.0, 1.0, 0.0]])
+
+
+def test_bounds_of_negative_zero() -> None:
+    sets: list[FeasibleSet] = [
+        Box(lower=-0.0, upper=[-0.0, 1.0]),
+        Polytope(A_ub=[[1.0, 1.0]], b_ub=[-0.0], lower=[-0.0, -0.0]),
+        Polytope(A_eq=[[1.0, 1.0]], b_eq=[-0.0], lower=-0.0),
+        MixedInteger(A_ub=[[1.0, 1.0]], b_ub=[-0.0], lower=-0.0),
+        RiskBudget(np.diag([0.0, 1.0]), -0.0),
+        TopK(2, 1),
+    ]
+    for omega in sets:
+        actions = omega.argmax([[-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
+        assert not np.signbit(omega.lower).any()
+        assert not np.signbit(omega.upper).any()
+        assert not np.signbit(actions).any(), omega

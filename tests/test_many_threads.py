@@ -38,7 +38,7 @@ def batches() -> list[slice]:
     return [slice(start, start + BATCH) for start in range(FITTED.stop, len(PROBLEM.X), BATCH)]
 
 
-def on_threads(work: Callable[[Any], None], items: list[Any], threads: int = 8) -> None:
+def on_threads(work: Callable[[Any], object], items: list[Any], threads: int = 8) -> None:
     """Start all threads at once, which makes them meet."""
     barrier = threading.Barrier(threads)
 

@@ -14,32 +14,51 @@ from optensemble.exceptions import InputError
 
 
 @cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for them takes longer than most solves
+def _libraries() -> list[Any]:
+    """Return the libraries of linear algebra; looking for them takes longer than most solves."""
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 class _OneBlasThread:
-    """A limit that holds for the whole process: the first thread to come in sets it, the last to leave lifts it.
+    """A limit for everyone inside: the first to come in sets it, the last to leave lifts it.
 
-    If every thread set and lifted it by itself, one that leaves would lift it for those still inside, and the last
-    would restore what it found when it came in: the limit.
+    Most libraries have one limit for the whole process. If every thread set and lifted it by itself, one that leaves
+    would lift it for those still inside, and the last would leave behind what it had found: the limit. A library on
+    OpenMP has a limit for each thread, which sets and lifts its own.
     """
 
     def __init__(self) -> None:
         self._lock, self._inside = threading.Lock(), 0
-        self._limit: Any = None
+        self._before: list[tuple[Any, int]] = []
+        self._own = threading.local()
 
     def __enter__(self) -> None:
         with self._lock:
+            found = [(library, library.num_threads) for library in _libraries()]
+            self._own.stack = [*getattr(self._own, "stack", []), found]
             if self._inside == 0:
-                self._limit = _libraries().limit(limits=1, user_api="blas")
+                self._before = found
             self._inside += 1
+            _set_threads([(library, 1) for library, _ in found])
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
-            if self._inside == 0:
-                self._limit.restore_original_limits()
+            own = [(library, before) for library, before in self._own.stack.pop() if _has_limit_of_its_own(library)]
+            shared = [] if self._inside else self._before
+            _set_threads([*shared, *own])
+
+
+def _has_limit_of_its_own(library: Any) -> bool:
+    """Say whether every thread that calls a library has a limit of its own."""
+    return getattr(library, "threading_layer", None) == "openmp"
+
+
+def _set_threads(limits: list[tuple[Any, int]]) -> None:
+    for library, threads in limits:
+        library.set_num_threads(threads)
+        # from 3.8 on threadpoolctl lets only the thread that set a limit change it, and whoever leaves last must
+        getattr(library, "clear_controlling_thread", bool)()
 
 
 _ONE_BLAS_THREAD = _OneBlasThread()

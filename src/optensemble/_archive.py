@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import lzma
+import math
+import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +28,32 @@ from optensemble.exceptions import FileError
 SCHEMA_VERSION = 1
 _FORMAT = "optensemble"
 _MANIFEST, _DOCUMENT, _ARRAYS = "manifest.json", "ensemble.json", "arrays.npz"
+
+_LARGEST_MANIFEST = 1 << 16
+_LARGEST_DIRECTORY = 1 << 24
+"""Bytes that list the arrays of a hundred thousand blocks; zipfile makes an object of some fifty bytes of it."""
+
+_EXPANDS = 24
+"""Bytes that Python needs for one of JSON, at most: an empty list is three there."""
+
+_NUMBER = 8
+"""Bytes of a number in an array; all are float64, int64 or uint64."""
+
+_END = struct.Struct("<4s4H2LH")
+"""How a zip archive without a comment ends; the sixth number is the length of its table of contents."""
+
 _NOT_WHOLE = (
     zipfile.BadZipFile,
     zlib.error,
-    lzma.LZMAError,
     EOFError,
     KeyError,
     TypeError,
     ValueError,
-    RuntimeError,  # and NotImplementedError: a flipped bit claims encryption or another compression
+    RuntimeError,  # and NotImplementedError, RecursionError: a flipped bit claims encryption; lists within lists
+    OverflowError,
+    MemoryError,
+    SyntaxError,  # in the header of an array
+    struct.error,
 )
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -72,39 +90,104 @@ def write(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
     replace(path, _bundle(document, arrays))
 
 
-def read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Check format, version and integrity, in this order, before anything is looked at."""
+def read(path: Path, limit: int) -> tuple[dict[str, Any], Arrays]:
+    """Check format, version, sizes and integrity, in this order, before anything is looked at.
+
+    No more than ``limit`` bytes are held at a time, but for what Python adds to them.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
-            parts = {name: archive.read(name) for name in (_MANIFEST, _DOCUMENT, _ARRAYS)}
-        manifest = json.loads(parts[_MANIFEST])
-        version, expected = manifest["schema_version"], dict(manifest["sha256"])
-        ours = manifest["format"] == _FORMAT
+        with path.open("rb") as file:
+            return _read(file, limit)
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}. Check the path.") from error
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}. Give a file that save() wrote.") from error
+    except FileError as error:
+        raise FileError(f"{path} {error}") from error
     except _NOT_WHOLE as error:
         raise FileError(
             f"{path} is not a whole optensemble file: truncated, altered, or something else ({error}). "
             "Take another copy, or save the ensemble again."
         ) from error
-    if not ours:
-        raise FileError(f"{path} is not an optensemble file. Check the path.")
-    if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
-        raise FileError(
-            f"{path} has schema version {version!r}, and this optensemble reads up to {SCHEMA_VERSION}. "
-            "Update optensemble to read it."
-        )
-    for name in (_DOCUMENT, _ARRAYS):
-        if hashlib.sha256(parts[name]).hexdigest() != expected.get(name):
+
+
+def _read(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
+    _require_size(file.seek(0, io.SEEK_END), limit, "is itself")
+    with _open(file) as archive:
+        manifest = json.loads(_part(archive, _MANIFEST, _LARGEST_MANIFEST))
+        version, expected = manifest["schema_version"], dict(manifest["sha256"])
+        if manifest["format"] != _FORMAT:
+            raise FileError("is not an optensemble file. Check the path.")
+        if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
             raise FileError(
-                f"{path} was altered after it was saved ({name} does not match its checksum). "
+                f"has schema version {version!r}, and this optensemble reads up to {SCHEMA_VERSION}. "
+                "Update optensemble to read it."
+            )
+        parts = {_DOCUMENT: _part(archive, _DOCUMENT, limit // _EXPANDS), _ARRAYS: _part(archive, _ARRAYS, limit)}
+    for name, part in parts.items():
+        if hashlib.sha256(part).hexdigest() != expected.get(name):
+            raise FileError(
+                f"was altered after it was saved ({name} does not match its checksum). "
                 "Take another copy, or save the ensemble again."
             )
     try:
-        with np.load(io.BytesIO(parts[_ARRAYS]), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        return json.loads(parts[_DOCUMENT]), arrays
+        return json.loads(parts[_DOCUMENT].decode()), _arrays(parts[_ARRAYS], limit)
     except _NOT_WHOLE as error:
-        raise FileError(f"{path} holds what optensemble never writes ({error}). Save the ensemble again.") from error
+        raise FileError(f"holds what optensemble never writes ({error}). Save the ensemble again.") from error
+
+
+def _open(file: IO[bytes]) -> zipfile.ZipFile:
+    """Open an archive, unless its table of contents, which zipfile reads as a whole, is larger than any of ours."""
+    file.seek(0, io.SEEK_END)
+    file.seek(-min(file.tell(), _END.size), io.SEEK_END)
+    end = file.read()
+    if len(end) < _END.size or not end.startswith(b"PK\5\6"):
+        raise zipfile.BadZipFile("it does not end as an archive does")
+    if _END.unpack(end)[5] > _LARGEST_DIRECTORY:
+        raise zipfile.BadZipFile("its table of contents is too long")
+    archive = zipfile.ZipFile(file)
+    if len(set(archive.namelist())) < len(archive.namelist()):
+        raise zipfile.BadZipFile("it has two parts of the same name")
+    return archive
+
+
+def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """Read a part of an archive, which says before how long it is."""
+    info = archive.getinfo(name)
+    _require_size(info.file_size, limit, f"has a {name} that is")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others expand without bounds
+        raise zipfile.BadZipFile(f"{name} is compressed in another way")
+    with archive.open(info) as part:
+        content = part.read(info.file_size)
+    if len(content) != info.file_size:
+        raise zipfile.BadZipFile(f"{name} is shorter than it says")
+    return content
+
+
+def _arrays(packed: bytes, limit: int) -> Arrays:
+    """Read the arrays, none of which may be larger than what there is of it."""
+    with _open(io.BytesIO(packed)) as archive:
+        _require_size(sum(info.file_size for info in archive.infolist()), limit, "has arrays that are")
+        return {name.removesuffix(".npy"): _array(_part(archive, name, limit)) for name in archive.namelist()}
+
+
+def _array(content: bytes) -> npt.NDArray[Any]:
+    """Read one array: its header first, and then only what that describes to the last byte."""
+    stream = io.BytesIO(content)
+    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, by_columns, dtype = header[np.lib.format.read_magic(stream)](stream)
+    if dtype.kind not in "biufU" or not dtype.itemsize or (dtype.kind in "iuf" and dtype.itemsize != _NUMBER):
+        raise ValueError(f"an array of {dtype}")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError(f"an array that is not {shape} as it says")
+    flat = np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
+    if dtype.kind == "b" and (flat.view(np.uint8) > 1).any():
+        raise ValueError("truth values that are neither true nor false")
+    return flat.reshape(shape, order="F").copy(order="C") if by_columns else flat.reshape(shape)
+
+
+def _require_size(size: int, limit: int, what: str) -> None:
+    if size > limit:
+        raise FileError(
+            f"{what} {size:,} bytes long; {limit:,} are allowed. If you trust it, give load a larger limit=."
+        )

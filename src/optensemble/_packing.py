@@ -88,6 +88,8 @@ def unpack_set(saved: dict[str, Any], arrays: Arrays, given: FeasibleSet | None)
     omega = _saved_set(saved, arrays) if given is None else given
     lower, upper = arrays["lower"], arrays["upper"]
     if not (np.array_equal(omega.lower, lower) and np.array_equal(omega.upper, upper)):
+        if given is None:
+            raise LookupError(f"its feasible set has other bounds than {lower.tolist()} to {upper.tolist()}")
         raise InputError(
             f"the feasible set given has bounds {omega.lower.tolist()} to {omega.upper.tolist()}, but the ensemble was "
             f"fitted with {lower.tolist()} to {upper.tolist()}. Give the same set again."
@@ -121,14 +123,14 @@ def unpack_log(saved: dict[str, Any], arrays: Arrays, key: str) -> PatchLog:
     """Return the log that was packed; of a file without the cells' numbers of rows these are -1."""
     sizes, events, groups = (saved["layout"][name] for name in ("sizes", "events", "groups"))
     layout = Layout(tuple(sizes), tuple(Event(turn, tuple(parts)) for turn, parts in events), tuple(groups))
-    rounds: list[list[Patch]] = [[] for _ in range(saved["rounds"])]
+    rounds: list[tuple[Patch, ...]] = [()] * saved["rounds"]
     ends, cells = np.cumsum(arrays[f"{key}/length"]), arrays[f"{key}/cells"]
     counts = arrays.get(f"{key}/rows", np.full_like(cells, -1))
     laid = [np.split(each, ends)[:-1] for each in (cells, arrays[f"{key}/delta"], counts)]
     parts = zip(arrays[f"{key}/round"], arrays[f"{key}/member"].tolist(), *laid, strict=True)
     for number, member, *patch in parts:
-        rounds[number].append(Patch(member, *patch))
-    return PatchLog(layout, [tuple(patches) for patches in rounds])
+        rounds[number] += (Patch(member, *patch),)
+    return PatchLog(layout, rounds)
 
 
 def pack_frame(frame: pd.DataFrame, arrays: Arrays, key: str) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class Record:
         assessed = _summary(rows)
         n, m = len(self.realised), assessed.count
         noise, away = self.noise, assessed.mean - self.centre
-        leverage = away**2 / self.spread if self.spread > 0 else 0.0
+        leverage = away * away / self.spread if self.spread > 0 else 0.0
         # rows of a block or cluster go together; fewer new rows than that cannot
         together = noise * (self.design_effect * (1 / n + leverage) + min(self.design_effect, m) / m)
         if not self.time_ordered:

@@ -57,7 +57,7 @@ from optensemble.exceptions import InputError, RefitWarning
 from optensemble.explaining import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet, require_set
 
-_BUCKETS = 10
+BUCKETS = 10
 _SEEN = 0.1  # some rows may be alike by chance: a night without sun
 _OLD = "rows have come since the fit on"
 _BROKEN = 2.0  # half-widths: an honest promise is missed by more in one batch of ten thousand
@@ -484,7 +484,7 @@ class DecisionEnsemble(Policy):
 
     @property
     def _buckets(self) -> Buckets:
-        return Buckets(self._set.lower, self._set.upper, _BUCKETS)
+        return Buckets(self._set.lower, self._set.upper, BUCKETS)
 
     def _ask(self, X: Any, scale: Floats, step: Step = silent) -> View:
         """Ask every member of the rows of X."""

@@ -15,6 +15,7 @@ import numpy as np
 from optensemble import _decision_file
 from optensemble._archive import SCHEMA_VERSION, Arrays, read, write
 from optensemble._ensemble import Ensemble
+from optensemble._file_check import check
 from optensemble._packing import (
     as_plain,
     by_name,
@@ -30,11 +31,12 @@ from optensemble._packing import (
 )
 from optensemble._promise import Record
 from optensemble._terms import Terms
+from optensemble._validation import require_number
 from optensemble.blackbox import BlackBoxEnsemble
 from optensemble.columns import Columns
 from optensemble.decision import DecisionEnsemble
 from optensemble.events import Grouping
-from optensemble.exceptions import FileError, InputError
+from optensemble.exceptions import FileError, InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.whitebox import WhiteBoxEnsemble
 
@@ -58,6 +60,10 @@ _LEARNED = (
 )
 _FRAMES = ("history_", "guarantees_", "conditional_", "validation_")
 _INIT = "init"
+
+LIMIT = 2 << 30
+"""Bytes that a file may take up unless more are allowed: enough for the record of some thirty million rows."""
+
 _NO_GROUPS = {"callable": False, "columns": None}
 
 
@@ -105,6 +111,7 @@ def load(
     policies: Any = None,
     feasible: FeasibleSet | None = None,
     groups: Any = None,
+    limit: int = LIMIT,
 ) -> Any:
     """Read an ensemble that was saved; what could not be saved safely is given again.
 
@@ -119,18 +126,28 @@ def load(
         The feasible set, if it was one that cannot be saved (``Oracle``, ``CvxpySet``, ``PyEPOSet``, a class of yours).
     groups
         The groups, or the subgroups of a ``DecisionEnsemble``, if they were a callable.
+    limit
+        How many bytes the file may take up, packed and unpacked; 2 GiB unless given.
 
     Returns
     -------
     The ensemble, answering as it did when it was saved. The rows it was fitted on are not in the file; the record of
     what it was worth out of fold is, if there was one: of an ensemble with ``validation=None``, once it was asked for
     a promise.
+
+    Notes
+    -----
+    No file can run code or reach compiled code unchecked: everything it says is checked before anything is made of it,
+    and whatever is wrong is a :class:`~optensemble.exceptions.FileError`. The checksums in it show accidents, not
+    intent: load what decides about money only from where only those you trust can write.
     """
     given = {"models": by_name(models, "models"), "policies": by_name(policies, "policies")}
     if feasible is not None and not isinstance(feasible, FeasibleSet):
         raise InputError(f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}.")
-    document, arrays = read(Path(path))
+    require_number(limit, "limit", at_least=1, whole=True)
+    document, arrays = read(Path(path), int(limit))
     try:
+        check(document, arrays, int(limit))
         if document["kind"] == _decision_file.KIND:
             rule = _groups(document.get("subgroups") or _NO_GROUPS, groups, "subgroups")
             ensemble: Any = _decision_file.restore(document, arrays, given, feasible, rule)
@@ -138,8 +155,11 @@ def load(
             ensemble = _restore(document, arrays, given, feasible, groups)
         if document.get("table"):
             ensemble.table_ = document["table"]
-    except (LookupError, TypeError, AttributeError) as error:
-        raise FileError(f"{path} is not what this version writes ({error!r}). Save the ensemble again.") from error
+    except OptEnsembleError:
+        raise  # what was given again does not fit
+    except Exception as error:
+        what = str(error).rstrip(".") or type(error).__name__
+        raise FileError(f"{path} is not what this version writes: {what}. Save the ensemble again.") from error
     return ensemble
 
 
@@ -166,6 +186,10 @@ def _restore(
         parameters["conditional"] = document["conditional"]
     ensemble = kind(matched[what], unpack_set(document["feasible"], arrays, feasible), **parameters)
     ensemble.terms_ = Terms.of(ensemble)
+    try:
+        ensemble.terms_.check()
+    except InputError as error:
+        raise LookupError(f"its parameters cannot be: {error}") from error
     ensemble.members_, ensemble.names_ = matched[what], list(document["names"])
     values = document["grouping"]
     ensemble.grouping_ = None if values is None else Grouping(tuple(tuple(column) for column in values))

@@ -1,5 +1,6 @@
 # make demo   the paper's four experiments, in sample and on fresh rows: a page with figures and tables, demo/report.html
 # make test   every check: style, types, rooms, tests with coverage and in a browser, documentation, the wheel by itself
+# make portable   the tests whose outcome could hang on the last bit, on simulated processors; PORTABLE=--all for all
 # make docs   the documentation, build/docs/index.html; broken links and examples that fail are errors
 # All create .venv and install what they need; a Python of at least 3.11 is all they ask for. The tests want Chromium,
 # which is installed as Debian's package where there is none.
@@ -10,7 +11,7 @@ READY := .venv/.ready
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo test lint types rooms pytest browser docs pictures wheel benchmarks constraints clean clean-cache
+.PHONY: demo test lint types rooms pytest portable browser docs pictures wheel benchmarks constraints clean clean-cache
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -30,6 +31,9 @@ rooms: $(READY)
 
 pytest: $(READY) browser
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --cov --cov-report=term --ignore=tests/test_docs.py
+
+portable: $(READY)
+	$(BIN)/python tests/portable.py $(PORTABLE)
 
 browser:
 	for name in chromium chromium-browser google-chrome; do command -v $$name && exit; done; \

@@ -90,7 +90,10 @@ def make_ensembles() -> Iterator[tuple[str, Any, npt.NDArray[np.float64]]]:
     for number, (name, omega) in enumerate(sets.items()):
         models, policies, groups = columns[name]
         X, Y = make_rows(omega, 130)
-        terms = {"time_ordered": bool(number % 2), "groups": 3 * omega.dimension + 2 if number % 3 == 0 else None}
+        terms: dict[str, Any] = {
+            "time_ordered": bool(number % 2),
+            "groups": 3 * omega.dimension + 2 if number % 3 == 0 else None,
+        }
         decision = oe.DecisionEnsemble(models, policies, omega, subgroups=groups[:1] if number % 2 else None)
         yield f"decision {name}", decision.fit(X, Y, **terms), X[:40]
     for name, schedule in (("polytope", "frozen"), ("large polytope", "round-robin"), ("risk", "joint")):

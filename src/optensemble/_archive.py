@@ -29,6 +29,9 @@ SCHEMA_VERSION = 1
 _FORMAT = "optensemble"
 _MANIFEST, _DOCUMENT, _ARRAYS = "manifest.json", "ensemble.json", "arrays.npz"
 
+LIMIT = 2 << 30
+"""Bytes that a file may take up unless more are allowed: enough for the record of some thirty million rows."""
+
 _LARGEST_MANIFEST = 1 << 16
 _LARGEST_DIRECTORY = 1 << 24
 """Bytes that list the arrays of a hundred thousand blocks; zipfile makes an object of some fifty bytes of it."""
@@ -90,7 +93,7 @@ def write(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
     replace(path, _bundle(document, arrays))
 
 
-def read(path: Path, limit: int) -> tuple[dict[str, Any], Arrays]:
+def read(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays]:
     """Check format, version, sizes and integrity, in this order, before anything is looked at.
 
     No more than ``limit`` bytes are held at a time, but for what Python adds to them.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from optensemble import _decision_file
-from optensemble._archive import SCHEMA_VERSION, Arrays, read, write
+from optensemble._archive import LIMIT, SCHEMA_VERSION, Arrays, read, write
 from optensemble._ensemble import Ensemble
 from optensemble._file_check import check
 from optensemble._packing import (
@@ -60,10 +60,6 @@ _LEARNED = (
 )
 _FRAMES = ("history_", "guarantees_", "conditional_", "validation_")
 _INIT = "init"
-
-LIMIT = 2 << 30
-"""Bytes that a file may take up unless more are allowed: enough for the record of some thirty million rows."""
-
 _NO_GROUPS = {"callable": False, "columns": None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,15 @@ from optensemble.feasible._base import as_dimension, bound_length
 
 Sparse = Any
 """A SciPy sparse array by rows."""
+
+_MODERATE = 2.0**10
+"""Ranges within this factor of 1 are left alone: beside them, tolerances mean what they say."""
+
+_NARROW = 2.0**-3
+"""Unless all ranges are below this: then actions could be outside by too much of the extent."""
+
+_FIXED = 1e-12
+"""A range this small beside its bounds is rounding, as of bounds that the constraints imply."""
 
 _ONE_SET = "One fixed set for all rows is supported; a set per row is not."
 
@@ -84,9 +93,65 @@ def scaled(matrix: Sparse, right: Floats) -> tuple[Sparse, Floats]:
     """Scale rows to a size near 1 by powers of two, which lose no bits."""
     if not len(right):
         return matrix, right
-    size = abs(matrix).max(axis=1).toarray().ravel()
+    size = _largest(abs(matrix), axis=1)
     factor = np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
     return sparse.csr_array(matrix.multiply(factor[:, None])), right * factor
+
+
+class Equilibrated(NamedTuple):
+    """Constraints on z, in rows of a size near 1, where an action is ``base + unit * z`` from ``least`` to ``most``."""
+
+    A_ub: Sparse
+    b_ub: Floats
+    A_eq: Sparse
+    b_eq: Floats
+    lower: Floats
+    upper: Floats
+    base: Floats
+    unit: Floats
+    least: Floats
+    most: Floats
+
+    def restore(self, points: Floats) -> Floats:
+        """Return actions in the units they were given in; where z stands at a bound, so does the action, exactly."""
+        actions = np.where(points <= self.lower, self.least, self.base + self.unit * points)
+        return np.where(points >= self.upper, self.most, actions)
+
+
+def equilibrate(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Floats, upper: Floats) -> Equilibrated:
+    """Scale rows, and columns too where ranges are far from 1, by powers of two.
+
+    Columns then are measured from a bound, in units of their range; where that is infinite, in those that bring the
+    largest coefficient near 1.
+    """
+    unit = _units(ub, eq, lower, upper)
+    if unit.min() >= 1.0 / _MODERATE and _NARROW <= unit.max() <= _MODERATE:
+        unit, base = np.ones_like(unit), np.zeros_like(unit)
+    else:
+        base = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0))
+        ub, eq = ((sparse.csr_array(A.multiply(unit)), b - A @ base) for A, b in (ub, eq))
+    return Equilibrated(
+        *scaled(*ub), *scaled(*eq), (lower - base) / unit, (upper - base) / unit, base, unit, lower, upper
+    )
+
+
+def _units(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Floats, upper: Floats) -> Floats:
+    """Return the ranges, as powers of two; 1 for coordinates that are fixed."""
+    width, none = upper - lower, sparse.csr_array((1, len(lower)))
+    fixed = np.isfinite(width) & (width <= _FIXED * np.maximum(np.abs(lower), np.abs(upper)))
+    largest = _largest(abs(sparse.csr_array(sparse.vstack([scaled(*ub)[0], scaled(*eq)[0], none]))), axis=0)
+    return power_of_two(np.where(fixed, 1.0, np.where(np.isfinite(width), width, 1.0 / power_of_two(largest))))
+
+
+def _largest(matrix: Sparse, axis: int) -> Floats:
+    largest: Floats = matrix.max(axis=axis).toarray().ravel()
+    return largest
+
+
+def power_of_two(size: Floats) -> Floats:
+    """Return the power of two at or just below each size; 1 for a size of 0."""
+    powers: Floats = np.exp2(np.floor(np.log2(np.where(size > 0, size, 1.0))))
+    return powers
 
 
 def rows_spec(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats]) -> dict[str, Any]:

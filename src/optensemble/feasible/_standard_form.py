@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optensemble._types import Floats, Indices
+from optensemble.feasible._constraints import power_of_two
 
 _SINGULAR = 1e-10
 _EQUAL = 1e-12
@@ -68,12 +69,6 @@ def standard_form(A_ub: Floats, b_ub: Floats, A_eq: Floats, b_eq: Floats, lower:
         bases,
         units,
     )
-
-
-def power_of_two(size: Floats) -> Floats:
-    """Return the power of two at or just below each size; 1 for a size of 0."""
-    powers: Floats = np.exp2(np.floor(np.log2(np.where(size > 0, size, 1.0))))
-    return powers
 
 
 def merge_parallel(matrix: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:

@@ -15,7 +15,17 @@ from optensemble._validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
 from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
-from optensemble.feasible._highs import build, in_background, set_cost, stop_by
+from optensemble.feasible._highs import (
+    ROUNDING,
+    SMALLEST,
+    build,
+    in_background,
+    least_excess,
+    require_feasible,
+    set_cost,
+    stop_by,
+    with_excess,
+)
 from optensemble.feasible._lattice import MOST_NUMBERS, list_points, whole_bounds, without_between
 from optensemble.feasible._scale import rounded
 from optensemble.feasible._vertex_kernel import vertex_kernel
@@ -30,6 +40,11 @@ _OPTIONS = {
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
 }
+
+_NOTHING_FOUND = ("kInfeasible", "kUnboundedOrInfeasible")
+
+_Answer = tuple[Floats, str | None]
+"""An action, and if it could not be found why."""
 
 _INSIDE = 1e-9
 """Actions further outside than this, relative to the extent, are not accepted."""
@@ -141,10 +156,19 @@ class MixedInteger(FeasibleSet):
 
     def _require_an_action(self) -> None:
         _, failures = self._solve(np.zeros((1, self.dimension)))
-        if failures.get(0) in ("kInfeasible", "kUnboundedOrInfeasible"):
-            raise EmptySetError(_EMPTY)
+        if failures.get(0) in _NOTHING_FOUND:
+            require_feasible(self._excess(), _EMPTY)
         if failures:
             raise SolverError(f"a first feasible action could not be found: {_explain(failures[0])}")
+
+    def _excess(self) -> float:
+        """Return how far the best action misses the rows."""
+        stop, found = threading.Event(), list[float]()
+        model = with_excess(self._rows, self._row_lower, self._row_upper, self.lower, self.upper)
+        solver = build(*model, {**_OPTIONS, "small_matrix_value": SMALLEST})
+        self._prepare(solver, np.append(self.integer, False), stop)
+        in_background(lambda _: found.append(least_excess(solver)), [0], stop)
+        return found[0]
 
     def _argmax(self, coefficients: Floats) -> Floats:
         actions, failures = self._solve(rounded(coefficients))
@@ -159,27 +183,35 @@ class MixedInteger(FeasibleSet):
         stop, local = threading.Event(), threading.local()
 
         def solve(row: int) -> None:
-            if not hasattr(local, "solver"):
-                local.solver = self._build(self.integer, stop)
-            failure = _run(local.solver, costs[row])
-            if failure is None:
-                actions[row], failure = self._exact(_action(local.solver), costs[row], stop)
+            solvers = local.__dict__.setdefault("solvers", {})
+            actions[row], failure = self._best(costs[row], solvers, 0.0, stop)
+            if failure in _NOTHING_FOUND:  # maybe rounding hides all actions
+                actions[row], failure = self._best(costs[row], solvers, ROUNDING, stop)
             if failure is not None:
                 failures[row] = failure
 
         in_background(solve, range(len(costs)), stop)
         return actions, failures
 
-    def _exact(self, found: Floats, cost: Floats, stop: threading.Event) -> tuple[Floats, str | None]:
+    def _best(self, cost: Floats, solvers: dict[float, Any], margin: float, stop: threading.Event) -> _Answer:
+        """Return an action for one cost, with rows relaxed by a margin, and why there is none."""
+        if margin not in solvers:
+            solvers[margin] = self._build(self.integer, margin, stop)
+        failure = _run(solvers[margin], cost)
+        if failure is not None:
+            return np.zeros_like(cost), failure
+        return self._exact(_action(solvers[margin]), cost, margin, stop)
+
+    def _exact(self, found: Floats, cost: Floats, margin: float, stop: threading.Event) -> _Answer:
         """Round the whole numbers; where that changes them, solve for the other coordinates once more."""
         action, failure = self._round(found), None
         if not self.integer.all() and (action != found)[self.integer].any():
-            solver = self._build(np.zeros_like(self.integer), stop)
+            solver = self._build(np.zeros_like(self.integer), margin, stop)
             columns = np.flatnonzero(self.integer).astype(np.int32)
             solver.changeColsBounds(len(columns), columns, action[columns], action[columns])
             failure = _run(solver, cost)
             action = self._round(_action(solver))
-        if self.violation(action[None])[0] > _INSIDE * self.extent:
+        if failure is None and self.violation(action[None])[0] > _INSIDE * self.extent:
             failure = "kRounded"
         return action, failure
 
@@ -187,9 +219,14 @@ class MixedInteger(FeasibleSet):
         rounded = np.where(self.integer, np.rint(action), action)
         return np.asarray(np.clip(rounded, self.lower, self.upper) + 0.0, dtype=np.float64)
 
-    def _build(self, integer: npt.NDArray[np.bool_], stop: threading.Event) -> Any:
-        options = _OPTIONS if self.node_limit is None else {**_OPTIONS, "mip_max_nodes": int(self.node_limit)}
-        solver = build(self._rows, self._row_lower, self._row_upper, self.lower, self.upper, options)
+    def _build(self, integer: npt.NDArray[np.bool_], margin: float, stop: threading.Event) -> Any:
+        low, high = self._row_lower - margin, self._row_upper + margin
+        options = {**_OPTIONS, "small_matrix_value": SMALLEST} if margin else _OPTIONS
+        return self._prepare(build(self._rows, low, high, self.lower, self.upper, options), integer, stop)
+
+    def _prepare(self, solver: Any, integer: npt.NDArray[np.bool_], stop: threading.Event) -> Any:
+        if self.node_limit is not None:
+            solver.setOptionValue("mip_max_nodes", int(self.node_limit))
         if integer.any():
             columns = np.flatnonzero(integer).astype(np.int32)
             kinds = np.full(len(columns), highspy.HighsVarType.kInteger)

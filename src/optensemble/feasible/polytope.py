@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -10,9 +11,17 @@ from scipy import sparse
 
 from optensemble._types import Floats
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
-from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
+from optensemble.feasible._constraints import (
+    Equilibrated,
+    as_matrix,
+    as_rows,
+    equilibrate,
+    find_dimension,
+    rows_spec,
+    scaled,
+)
 from optensemble.feasible._enumeration import enumerate_vertices, snap
-from optensemble.feasible._highs import LinearProgram
+from optensemble.feasible._highs import LinearProgram, normalised
 from optensemble.feasible._simplex_kernel import simplex_kernel
 from optensemble.feasible._standard_form import standard_form
 from optensemble.feasible._vertex_kernel import vertex_kernel
@@ -37,6 +46,10 @@ class Polytope(FeasibleSet):
     ``sum_j exp(-2 j / d) a_j`` wins: small actions, and zeros in the first coordinates before zeros in the last. Rows
     that rounding keeps it from solving, and sets with more than 150,000 numbers in their tableau, are left to HiGHS,
     which starts from one basis too; tied rows then take a vertex that depends on the set and the row alone.
+
+    Rows are scaled to a size near 1, and coordinates to ranges near 1 where they are far from it. Rows that all actions
+    miss by 1e-9 at most are taken for rounding; if they miss them by more than 1e-7 the set is empty, and in between it
+    is refused as badly scaled.
 
     Parameters
     ----------
@@ -78,7 +91,8 @@ class Polytope(FeasibleSet):
         self._eq = as_rows(given[1], b_eq, "eq", d)
         low, high = as_bounds(lower, upper, d)
         self._set_bounds(*self._tighten(low, high), d)
-        self._program = self._linear_program(self.lower, self.upper)
+        self._scaled = equilibrate(self._ub, self._eq, self.lower, self.upper)
+        self._program = _linear_program(self._scaled)
         self._vertices: Floats | None = None
         if d * (len(self._ub[1]) + len(self._eq[1])) <= _MOST_DENSE:
             self._compile()
@@ -90,8 +104,9 @@ class Polytope(FeasibleSet):
         return None if self._vertices is None else self._vertices.copy()
 
     def _argmax(self, coefficients: Floats) -> Floats:
-        found, reasons = self._program.try_argmax(coefficients)
-        actions = np.clip(snap(found, self.lower, self.upper), self.lower, self.upper) + 0.0
+        z = self._scaled
+        found, reasons = self._program.try_argmax(normalised(coefficients) * z.unit)
+        actions = z.restore(np.clip(snap(found, z.lower, z.upper), z.lower, z.upper)) + 0.0
         if reasons:
             raise Unsolved(actions, reasons)
         return actions
@@ -114,28 +129,33 @@ class Polytope(FeasibleSet):
             **self._failure_spec(),
         }
 
-    def _linear_program(self, lower: Floats, upper: Floats) -> LinearProgram:
-        (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)
-        rows = sparse.csr_array(sparse.vstack([A_ub, A_eq]))
-        row_lower = np.concatenate([np.full(len(b_ub), -np.inf), b_eq])
-        return LinearProgram(rows, row_lower, np.concatenate([b_ub, b_eq]), lower, upper)
-
     def _tighten(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         if np.isfinite(lower).all() and np.isfinite(upper).all():
             return lower, upper
-        program = self._linear_program(lower.copy(), upper.copy())
+        z = equilibrate(self._ub, self._eq, lower.copy(), upper.copy())
+        program = _linear_program(z)
         for bound, sign in ((lower, -1.0), (upper, 1.0)):
             for j in np.flatnonzero(np.isinf(bound)):
-                bound[j] = program.extent(int(j), sign)
+                found = z.base[j] + z.unit[j] * program.extent(int(j), sign)
+                # Rounded, because this becomes the edge of a bucket and 0.9999999999999998 means 1.
+                bound[j] = float(f"{found:.13g}")
         return lower, np.maximum(lower, upper)
 
     def _compile(self) -> None:
         """List the vertices, or lay out the tableau, if they are small enough."""
-        (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)
-        constraints = A_ub.toarray(), b_ub, A_eq.toarray(), b_eq, self.lower, self.upper
-        self._vertices = enumerate_vertices(*constraints)
-        if self._vertices is not None:
+        z = self._scaled
+        constraints = z.A_ub.toarray(), z.b_ub, z.A_eq.toarray(), z.b_eq, z.lower, z.upper
+        points = enumerate_vertices(*constraints)
+        if points is not None:
+            self._vertices = z.restore(points)
             self.kernel = vertex_kernel(self._vertices)
         elif (form := standard_form(*constraints)).matrix.size <= _MOST_TABLEAU:
             weights = np.exp(-2.0 * np.arange(self.dimension) / self.dimension)
+            form = replace(form, bases=z.base + z.unit * form.bases, units=z.unit * form.units)
             self.kernel = simplex_kernel(form, self.lower, self.upper, weights)
+
+
+def _linear_program(z: Equilibrated) -> LinearProgram:
+    rows = sparse.csr_array(sparse.vstack([z.A_ub, z.A_eq]))
+    row_lower = np.concatenate([np.full(len(z.b_ub), -np.inf), z.b_eq])
+    return LinearProgram(rows, row_lower, np.concatenate([z.b_ub, z.b_eq]), z.lower, z.upper)

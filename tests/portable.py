@@ -71,8 +71,7 @@ PROCESSORS = {
 
 def found() -> list[str]:
     """Return the groups of instructions that NumPy found on this machine, beyond those it always needs."""
-    extensions: dict[str, list[str]] = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[call-overload]
-    return extensions.get("found", [])
+    return list(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
 
 
 def run(name: str, tests: list[str]) -> int:

@@ -23,7 +23,7 @@ from optensemble.exceptions import (
     UnboundedSetError,
 )
 from optensemble.feasible._base import run_kernel
-from optensemble.feasible._cone import ConeProgram
+from optensemble.feasible._cone import WAYS, ConeProgram
 from optensemble.feasible._supports import pull_inside
 from optensemble.feasible.risk_budget import RiskBudget
 
@@ -262,6 +262,63 @@ def test_the_kernel_and_the_solver_behind_it_agree(name: str) -> None:
     np.testing.assert_array_equal(actions, exact)
 
 
+def spread_out(C: Floats) -> Floats:
+    """Coefficients between -1 and 0, as the solver behind the kernels sees them."""
+    return np.asarray((C - C.max(axis=1, keepdims=True)) / np.ptp(C, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("times", [1.0001, 1.01, 1.7])
+@pytest.mark.parametrize(
+    "constraints",
+    [{}, {"upper": 0.2}, {"A_ub": sectors(20), "b_ub": [0.4, 0.4, 0.4], "upper": 0.15}],
+)
+def test_the_solver_behind_the_kernels_leaves_no_row_unsolved(times: float, constraints: dict[str, Any]) -> None:
+    """At the tolerance asked for it ends in all manner of ways; what counts is that the gap is closed."""
+    rng = np.random.default_rng(21)
+    orders = 10.0 ** rng.uniform(-2.0, 2.0, 20)
+    for matrix in (wishart(20), factor_model(20), wishart(20, 1) * np.outer(orders, orders)):
+        omega = tight(matrix, times, **constraints)
+        C = rng.normal(size=(6, 20))
+        exact = omega.argmax(C)
+        omega._packed = None
+        actions = omega._by_solver(C)
+        assert omega.violation(actions).max() <= 1e-8
+        assert (spread_out(C) * (exact - actions)).sum(axis=1).max() <= 2e-8
+
+
+@pytest.mark.parametrize("name", ["twelve", "caps", "sectors", "balanced", "large low rank"])
+def test_bounds_hold_whatever_the_prices_are(name: str) -> None:
+    omega, rng = EVERY[name], np.random.default_rng(22)
+    assert isinstance(omega._program, ConeProgram)
+    C = spread_out(rng.normal(size=(20, omega.dimension)))
+    best = (C * omega.argmax(C)).sum(axis=1)
+    for way in range(len(WAYS)):
+        assert np.abs(omega._program.try_argmax(C, way).bounds - best).max() <= 1e-8
+        _, root = omega._program._solver(way)
+        for c, value in zip(C, best, strict=True):
+            y, u = rng.normal(size=len(omega._rows.b)), rng.normal(size=len(root))
+            assert omega._program._bound(c, omega._centre, y, u, root) >= value - 1e-9
+
+
+@pytest.mark.parametrize("limit", [100.0, 1e9])
+def test_hints_prove_nothing_that_is_not_found_without_them(limit: float) -> None:
+    """Nearly tied coefficients under a loose limit: no critical line leads there, but a lucky hint does."""
+    rng = np.random.default_rng(23)
+    for seed in range(6):
+        omega = RiskBudget(covariance(10, seed), limit, A_ub=sectors(10), b_ub=[0.4, 0.35, 0.3])
+        C = rng.normal(size=(24, 10))
+        best = np.argmax(C[:, ::3], axis=1) * 3
+        rival = (best + 3) % 9
+        C[np.arange(24), rival] = C[np.arange(24), best] - 10.0 ** -np.linspace(4.0, 12.0, 24)
+        actions = omega.argmax(C)
+        assert omega.violation(actions).max() <= 1e-9
+        for share in (0.2, 0.3, 0.5):
+            hint = rng.random(C.shape) * (rng.random(C.shape) < share)
+            np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
+        np.testing.assert_array_equal(omega.argmax(C, hint=actions[::-1]), actions)
+        np.testing.assert_array_equal(np.concatenate([omega.argmax(c[None]) for c in C]), actions)
+
+
 def test_ordinary_rows_need_no_other_solver() -> None:
     for name in (*PLAIN, *CONSTRAINED):
         omega = EVERY[name]
@@ -450,7 +507,7 @@ def test_rows_beyond_the_limit_are_pulled_to_it() -> None:
 class Stuck:
     """A solver that never gets anywhere."""
 
-    x = (1.0,) * 12
+    x, z = (1.0,) * 12, (0.0,) * 50
     status = "MaxIterations"
 
     def update(self, q: Floats) -> None:
@@ -464,7 +521,7 @@ def stuck(**arguments: Any) -> RiskBudget:
     omega = RiskBudget(PLAIN["twelve"].covariance, PLAIN["twelve"].limit, **arguments)
     assert isinstance(omega._program, ConeProgram)
     omega.kernel = omega._packed = None
-    omega._program._local.solver = Stuck()
+    omega._program._local.solvers = {way: (Stuck(), np.eye(12)) for way in range(len(WAYS))}
     return omega
 
 

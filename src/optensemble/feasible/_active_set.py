@@ -19,8 +19,9 @@ of a row that binds, and ``l`` the least pivot. The active set is *certain* if
   ``l``, the variance and its price), and for what is out, which drags the rest along (``p b sqrt(l)``). A threshold, of
   which there is one for each power of ten, then lies in between.
 
-So the ways without a hint, the line or else a second solver whose action is read at all thresholds, end at the active
-set that the hint has led to. A hint that shows less is not used.
+The ways without a hint, the line or else a second solver whose action is read at all thresholds, should then end at
+the active set that the hint has led to; a hint that shows less is not used. This rests on two estimates, not on proofs:
+that the least pivot stands for the conditioning, and that the second solver comes as near as it tries to.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from optensemble.exceptions import (
     UnboundedSetError,
 )
 from optensemble.feasible._base import run_kernel
-from optensemble.feasible._cone import ConeProgram
+from optensemble.feasible._cone import WAYS, ConeProgram
 from optensemble.feasible._supports import pull_inside
 from optensemble.feasible.risk_budget import RiskBudget
 
@@ -262,6 +262,84 @@ def test_the_kernel_and_the_solver_behind_it_agree(name: str) -> None:
     np.testing.assert_array_equal(actions, exact)
 
 
+def spread_out(C: Floats) -> Floats:
+    """Coefficients between -1 and 0, as the solver behind the kernels sees them."""
+    return np.asarray((C - C.max(axis=1, keepdims=True)) / np.ptp(C, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("times", [1.0001, 1.01, 1.7])
+@pytest.mark.parametrize(
+    "constraints",
+    [{}, {"upper": 0.2}, {"A_ub": sectors(20), "b_ub": [0.4, 0.4, 0.4], "upper": 0.15}],
+)
+def test_the_solver_behind_the_kernels_leaves_no_row_unsolved(times: float, constraints: dict[str, Any]) -> None:
+    """At the tolerance asked for it ends in all manner of ways; what counts is that the gap is closed."""
+    rng = np.random.default_rng(21)
+    orders = 10.0 ** rng.uniform(-2.0, 2.0, 20)
+    for matrix in (wishart(20), factor_model(20), wishart(20, 1) * np.outer(orders, orders)):
+        omega = tight(matrix, times, **constraints)
+        C = rng.normal(size=(6, 20))
+        exact = omega.argmax(C)
+        omega._packed = None
+        actions = omega._by_solver(C)
+        assert omega.violation(actions).max() <= 1e-8
+        assert (spread_out(C) * (exact - actions)).sum(axis=1).max() <= 2e-8
+
+
+@pytest.mark.parametrize("name", ["twelve", "caps", "sectors", "balanced", "large low rank"])
+def test_bounds_hold_whatever_the_prices_are(name: str) -> None:
+    omega, rng = EVERY[name], np.random.default_rng(22)
+    assert isinstance(omega._program, ConeProgram)
+    C = spread_out(rng.normal(size=(20, omega.dimension)))
+    best = (C * omega.argmax(C)).sum(axis=1)
+    for way in range(len(WAYS)):
+        assert np.abs(omega._program.try_argmax(C, way).bounds - best).max() <= 1e-8
+        _, root = omega._program._solver(way)
+        for c, value in zip(C, best, strict=True):
+            y, u = rng.normal(size=len(omega._rows.b)), rng.normal(size=len(root))
+            assert omega._program._bound(c, omega._centre, y, u, root) >= value - 1e-9
+
+
+@pytest.mark.parametrize(("times", "seed"), [(0.15, 13), (0.15, 5), (2.0, 1), (2.0, 7), (100.0, 1)])
+def test_hints_prove_nothing_that_is_not_found_without_them(times: float, seed: int) -> None:
+    """Around a change of support, under a loose limit, the line may lead nowhere where a lucky hint is proven."""
+    rng, matrix = np.random.default_rng(seed), covariance(10, seed)
+    limit = times * float(np.diag(matrix).max())
+    omega = RiskBudget(matrix, limit, A_ub=sectors(10), b_ub=[0.4, 0.35, 0.3])
+    one, other = rng.normal(size=(2, 10))
+    low, high, support = 0.0, 1.0, omega.argmax(one[None])[0] > 0
+    for _ in range(50):
+        middle = (low + high) / 2
+        same = np.array_equal(omega.argmax((one + middle * (other - one))[None])[0] > 0, support)
+        low, high = (middle, high) if same else (low, middle)
+    nudges = np.concatenate([-(10.0 ** -np.arange(4.0, 12.0)), 10.0 ** -np.arange(4.0, 12.0)])
+    C = one + (low + nudges)[:, None] * (other - one)
+    actions = omega.argmax(C)
+    assert omega.violation(actions).max() <= 1e-9
+    lucky = [rng.random(C.shape) * (rng.random(C.shape) < share) for share in (0.2, 0.3, 0.5)]
+    for hint in (*(np.tile(action, (len(C), 1)) for action in actions), *lucky):
+        np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
+    np.testing.assert_array_equal(np.concatenate([omega.argmax(c[None]) for c in C]), actions)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_wrong_hints_change_nothing_under_a_limit_far_above_the_least_variance(seed: int) -> None:
+    """Limits of up to some 1e11 times the least variance: of what is certain there, few digits are left."""
+    rng, d = np.random.default_rng(seed), 10
+    risk = np.concatenate([[1e-5], 10.0 ** rng.uniform(-2, 0.5, size=d - 1)])
+    root = rng.normal(size=(d, 3))
+    matrix = np.outer(risk, risk) * (root @ root.T / 3 + np.diag(rng.uniform(0.1, 1.0, size=d)))
+    caps = 1.0 if seed % 2 else 0.6
+    least = RiskBudget(matrix, 1e9, upper=caps).least_variance
+    omega = RiskBudget(matrix, float(np.diag(matrix).max()) * (0.3, 0.9, 2.0)[seed % 3], upper=caps)
+    assert seed % 2 == 0 or omega.limit / least > 1e9
+    C = np.concatenate([rng.normal(size=(40, d)), rng.integers(-2, 3, size=(20, d)).astype(float)])
+    actions = omega.argmax(C)
+    assert omega.violation(actions).max() <= omega.tolerance
+    for hint in (actions, actions[::-1], np.eye(d)[rng.integers(d, size=len(C))], rng.dirichlet(np.ones(d), len(C))):
+        np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
+
+
 def test_ordinary_rows_need_no_other_solver() -> None:
     for name in (*PLAIN, *CONSTRAINED):
         omega = EVERY[name]
@@ -450,7 +528,7 @@ def test_rows_beyond_the_limit_are_pulled_to_it() -> None:
 class Stuck:
     """A solver that never gets anywhere."""
 
-    x = (1.0,) * 12
+    x, z = (1.0,) * 12, (0.0,) * 50
     status = "MaxIterations"
 
     def update(self, q: Floats) -> None:
@@ -464,7 +542,7 @@ def stuck(**arguments: Any) -> RiskBudget:
     omega = RiskBudget(PLAIN["twelve"].covariance, PLAIN["twelve"].limit, **arguments)
     assert isinstance(omega._program, ConeProgram)
     omega.kernel = omega._packed = None
-    omega._program._local.solver = Stuck()
+    omega._program._local.solvers = {way: (Stuck(), np.eye(12)) for way in range(len(WAYS))}
     return omega
 
 

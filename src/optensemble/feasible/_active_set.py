@@ -7,8 +7,21 @@ The problem is ``max c'a`` with ``a'Ca <= 1``, ``A a <= b`` (the first rows with
 ``w = H x - r`` elsewhere has the right sign. Both are linear in t, ``x = p + t q``, and the variance is
 ``p'Cp + t^2 q'c``, so the best t on an active set is a root in closed form.
 
-Its bits depend on the active set and the row alone. An active set whose signs are right by a margin is the only one,
-however it was found.
+Its bits depend on the active set and the row alone. An active set whose signs are right by a margin is *proven*: it is
+the only one, however it was found. But a hint may prove one that nothing else leads to, so a hint must show more. Let
+``b`` be the least weight, distance to a cap or slack of a row that does not bind, ``p`` the least price of a bound or
+of a row that binds, and ``l`` the least pivot. The active set is *certain* if
+
+- what the critical line may end with, signs wrong by 1e-11, must be the same: the equations make of such errors at most
+  ``1 / l`` times as much, which is less than ``b`` and ``p``;
+- and it can be read off every action within 1e-11 of the optimum. Such an action has at most ``1e-11 / p`` of what is
+  out, and leaves no more of what binds. Less than half of what is in can be missing, for curvature (``b^2`` times
+  ``l``, the variance and its price), and for what is out, which drags the rest along (``p b sqrt(l)``). A threshold, of
+  which there is one for each power of ten, then lies in between.
+
+The ways without a hint, the line or else a second solver whose action is read at all thresholds, should then end at
+the active set that the hint has led to; a hint that shows less is not used. This rests on two estimates, not on proofs:
+that the least pivot stands for the conditioning, and that the second solver comes as near as it tries to.
 """
 
 from __future__ import annotations
@@ -23,14 +36,17 @@ from optensemble._types import Floats, Indices
 OUT, IN, CAPPED = 0, 1, 2
 """Where a coordinate is (at 0, free, at its cap), and whether a row binds (IN) or not (OUT)."""
 
-BROKEN, WRONG, LOOSE, CLEAN, PROVEN = -1, 0, 1, 2, 3
-"""What an active set is worth."""
+BROKEN, WRONG, LOOSE, CLEAN, PROVEN, CERTAIN, NEVER = -1, 0, 1, 2, 3, 4, 5
+"""What an active set is worth, and what none is."""
 
 _CLEAN = 1e-13
 """Signs wrong by no more than this are right."""
 
 _LOOSE = 1e-11
 """Signs wrong by no more than this are accepted where nothing better is found."""
+
+NEAR = 1e-11
+"""The second solver tries to come this near to the optimum, in units of the spread of the coefficients."""
 
 _MISSED = 1e-9
 """A variance further from the limit than this was lost to rounding."""
@@ -241,11 +257,12 @@ def variance_at(t, problem, x, w):  # type: ignore[no-untyped-def]
 def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
     """Write how far the sign at each place is right (below 0 if wrong); return what the active set is worth.
 
-    BROKEN if rounding spoiled the equations, WRONG, right to LOOSE or CLEAN accuracy, or PROVEN: right by margins that
-    rounding cannot reach.
+    BROKEN if rounding spoiled the equations, WRONG, right to LOOSE or CLEAN accuracy, PROVEN: right by margins that
+    rounding cannot reach, or CERTAIN: by margins that no hint is needed to find.
     """
     d, state, x, w = problem.d, work.state, work.x, work.w
-    worst, proven, freedom = np.inf, least > 1e-8, 0
+    inside = prices = bend = np.inf
+    proven, freedom = least > 1e-8, 0
     slope, price = (t, 1.0 / t) if t < np.inf else (0.0, 0.0)
     for s in range(len(state)):
         freedom += (1 if s < d else -1) if state[s] == IN else 0
@@ -261,16 +278,28 @@ def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
             margin = x[0, s] + slope * x[1, s] if s < d else -w[0, s] - slope * w[1, s]
             margin = min(margin, problem.upper[s] - margin) if s < d else margin
             proven = proven and margin > 1e-7 and (price == 0.0 or margin * price * least > 1e-11)
+            inside, bend = min(inside, margin), min(bend, margin * margin * (problem.H[s, s] if s < d else 1.0))
         else:
             # The price of a bound, or of a row that binds.
             margin = w[0, s] * price + w[1, s] if s < d else x[0, s] * price + x[1, s]
             margin = -margin if state[s] == CAPPED else margin
             proven = proven and margin > 1e-9 + 1e-10 * price * problem.H[s, s]
+            prices = min(prices, margin)
         work.margins[s] = margin
-        worst = min(worst, margin)
-    if worst >= -_CLEAN:
-        return PROVEN if proven and (t < np.inf or freedom == 0) else CLEAN
-    return LOOSE if worst >= -_LOOSE else WRONG
+    worst = min(inside, prices)
+    if worst < -_CLEAN:
+        return LOOSE if worst >= -_LOOSE else WRONG
+    if not proven or (t == np.inf and freedom > 0):
+        return CLEAN
+    return CERTAIN if is_certain(inside, prices, price * bend, least) else PROVEN
+
+
+@inner
+def is_certain(inside, prices, bend, least):  # type: ignore[no-untyped-def]
+    """Say whether a proven active set would be found without a hint, from its least margins and its least pivot."""
+    straight = bend == 0.0 or bend * least > 8.0 * NEAR
+    dragged = prices * inside * np.sqrt(min(least, 1.0)) > 30.0 * NEAR
+    return straight and dragged and min(inside, prices) * least > 10.0 * _LOOSE
 
 
 @inner

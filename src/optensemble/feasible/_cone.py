@@ -10,13 +10,19 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._types import Floats
-from optensemble.feasible._base import FEASIBILITY
 from optensemble.feasible._highs import LinearProgram
 from optensemble.feasible._per_thread import PerThread
 
 _TOLERANCE = 1e-12
 _ALMOST = 1e-9
-_SOLVED = ("Solved", "AlmostSolved")
+
+WAYS: tuple[dict[str, float], ...] = (
+    {},
+    {"static_regularization_constant": 1e-10},
+    {"max_step_fraction": 0.9},
+    {"static_regularization_constant": 1e-10, "max_step_fraction": 0.9},
+)
+"""Settings to try in turn: where the limit is barely above the least variance the usual ones lose digits."""
 
 
 class Rows(NamedTuple):
@@ -31,53 +37,78 @@ class Rows(NamedTuple):
     upper: Floats
 
 
+class Answer(NamedTuple):
+    """What a solver says of each row: an approximate action, a bound on what any action can reach, and how it ended."""
+
+    actions: Floats
+    bounds: Floats
+    status: list[str]
+
+
 class ConeProgram(PerThread):
-    """One solver, given new coefficients row by row; everything else stays as it was built."""
+    """One solver for each way to set it up, given new coefficients row by row; all else stays as it was built.
+
+    How a solver ended says little: at the tolerance asked for it often stops for want of progress, or at a numerical
+    error, with an action that is as good as any. So each row comes with a bound by weak duality. Let ``R'R`` be the
+    covariance in units of the limit. From prices y of the linear constraints and a vector u, whatever they are worth,
+    no action can reach more than ``b'y + |u| + upper'max(c - A'y + R'u, 0)``, because ``-u'Ra <= |u|``. What
+    rounding in R makes of the limit, at the action found, is added to ``|u|``.
+    """
 
     def __init__(self, covariance: Floats, limit: float, rows: Rows) -> None:
         self.covariance, self.limit, self.rows = covariance, limit, rows
         super().__init__()
 
-    def try_argmax(self, coefficients: Floats) -> tuple[Floats, dict[int, str]]:
-        """Solve coefficients between -1 and 0; for rows that could not be solved return the reason."""
-        if not hasattr(self._local, "solver"):
-            self._local.solver = self._build()
-        actions, reasons = np.empty_like(coefficients), {}
+    def try_argmax(self, coefficients: Floats, way: int = 0) -> Answer:
+        """Solve coefficients between -1 and 0, by one of the ways."""
+        solver, root = self._solver(way)
+        m, k = len(self.rows.b), len(root)
+        actions, bounds, status = np.empty_like(coefficients), np.empty(len(coefficients)), []
         for i, c in enumerate(coefficients):
             # The first row too: what the solver was built with must not show in any action.
-            self._local.solver.update(q=-c)
-            solution = self._local.solver.solve()
-            actions[i] = solution.x
-            if not _is_solved(solution):
-                reasons[i] = (
-                    f"Clarabel ended with status {solution.status}. The likely cause is a limit barely above the "
-                    "least attainable variance, or a covariance whose entries differ by many orders of magnitude; "
-                    "raise the limit or rescale the covariance."
-                )
-        return actions, reasons
+            solver.update(q=-c)
+            solution = solver.solve()
+            actions[i], z = solution.x, np.array(solution.z)
+            bounds[i] = self._bound(c, actions[i], z[:m], z[len(z) - k :], root)
+            status.append(str(solution.status))
+        return Answer(actions, bounds, status)
 
-    def _build(self) -> Any:
+    def _bound(self, c: Floats, action: Floats, y: Floats, u: Floats, root: Floats) -> float:
+        """Return a bound for one row; no BLAS, whose last bits may differ from batch to batch."""
+        A, b, equal, upper = self.rows
+        y[equal:] = np.maximum(y[equal:], 0.0)
+        left = np.maximum(c - (A * y[:, None]).sum(axis=0) + (root * u[:, None]).sum(axis=0), 0.0)
+        variance = (action * (self.covariance * action).sum(axis=1)).sum() / self.limit
+        lost = abs(variance - ((root * action).sum(axis=1) ** 2).sum())
+        most = np.sqrt((u * u).sum() * (1.0 + lost))
+        return float((y * b).sum() + most + (left * np.minimum(upper, 1.0)).sum())
+
+    def _solver(self, way: int) -> tuple[Any, Floats]:
+        """Return this thread's solver, and the root of the covariance in it."""
+        if not hasattr(self._local, "solvers"):
+            self._local.solvers = {}
+        if way not in self._local.solvers:
+            self._local.solvers[way] = self._build(way)
+        found: tuple[Any, Floats] = self._local.solvers[way]
+        return found
+
+    def _build(self, way: int) -> tuple[Any, Floats]:
         d = len(self.covariance)
-        root = _root(self.covariance / self.limit)
+        # Variances of 1 each lose no digits of small ones; but then the root is another, and so are last digits.
+        scale = np.sqrt(np.diag(self.covariance / self.limit)) if way else np.ones(d)
+        scale[scale == 0.0] = 1.0
+        root = _root(self.covariance / self.limit / np.outer(scale, scale)) * scale
         matrix, right, cones = _linear(self.rows)
         matrix = np.concatenate([matrix, np.zeros((1, d)), -root])
         right = np.concatenate([right, [1.0], np.zeros(len(root))])
         cones = [*cones, clarabel.SecondOrderConeT(1 + len(root))]
-        return _solver(np.zeros((d, d)), np.linspace(0.0, 1.0, d), matrix, right, cones)
-
-
-def _is_solved(solution: Any) -> bool:
-    """Say whether the gap is small, and the action feasible: the last digits of an action may be out of reach."""
-    if str(solution.status) != "InsufficientProgress":
-        return str(solution.status) in _SOLVED
-    gap = max(abs(solution.obj_val - solution.obj_val_dual), solution.r_dual)
-    return bool(gap <= _ALMOST and solution.r_prim <= FEASIBILITY)
+        return _solver(np.zeros((d, d)), np.linspace(0.0, 1.0, d), matrix, right, cones, WAYS[way]), root
 
 
 def least_variance(covariance: Floats, rows: Rows) -> tuple[Floats, float]:
     """Return the action of least variance, and its variance."""
     d, scale = len(covariance), float(np.diag(covariance).max()) or 1.0
-    solution = _solver(covariance / scale, np.zeros(d), *_linear(rows)).solve()
+    solution = _solver(covariance / scale, np.zeros(d), *_linear(rows), WAYS[0]).solve()
     action = inside(np.array(solution.x)[None], rows.upper)[0]
     return action, float(action @ covariance @ action)
 
@@ -119,7 +150,9 @@ def _root(covariance: Floats) -> Floats:
     return root
 
 
-def _solver(quadratic: Floats, q: npt.ArrayLike, matrix: Floats, right: Floats, cones: list[Any]) -> Any:
+def _solver(
+    quadratic: Floats, q: npt.ArrayLike, matrix: Floats, right: Floats, cones: list[Any], way: dict[str, float]
+) -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.presolve_enable = False
@@ -128,5 +161,7 @@ def _solver(quadratic: Floats, q: npt.ArrayLike, matrix: Floats, right: Floats, 
     for name in ("gap_abs", "gap_rel", "feas"):
         setattr(settings, f"tol_{name}", _TOLERANCE)
         setattr(settings, f"reduced_tol_{name}", _ALMOST)
+    for name, value in way.items():
+        setattr(settings, name, value)
     upper = sparse.csc_matrix(np.triu(quadratic))
     return clarabel.DefaultSolver(upper, np.asarray(q), sparse.csc_matrix(matrix), right, cones, settings)

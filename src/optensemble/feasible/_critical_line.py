@@ -4,7 +4,7 @@ For each price ``1/t`` of variance there is a best portfolio, and it is piecewis
 t = 0, the portfolio of least variance, which is the same for all rows; or, where that fails, it falls from
 t = infinity, where the largest coefficients are filled up to their caps. One coordinate or constraint is exchanged at
 a time, until the variance meets the limit. What is traced is the active set alone (see ``_active_set``), from which
-the action is then computed afresh. A hint's active set is tried first.
+the action is then computed afresh. A hint's active set is tried first, and taken if it is certain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from optensemble.feasible._active_set import (
     IN,
     LOOSE,
     OUT,
-    PROVEN,
     Problem,
     add_rows,
     find_products,
@@ -64,13 +63,13 @@ def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[n
                 continue
             down = way == 2
             if way == 0:
-                read_hint(actions[i], problem, work.state)
+                read_hint(actions[i], floats[3], problem, work.state)
             else:
                 size = (
                     start_at_top(ordered, problem, work, line) if down else start_at_centre(c, start, path, work, line)
                 )
                 trace(ordered if down else c, down, size, problem if down else path, work, line)
-            t = repair(c, tie, 6, PROVEN if way == 0 else LOOSE, problem, work)
+            t = repair(c, tie, 6, int(floats[4]) if way == 0 else LOOSE, problem, work)
         status[i] = t < 0.0
         if t >= 0.0:
             write(t, plain, problem, work, actions[i])

@@ -15,17 +15,20 @@ from numba import njit
 
 from optensemble._kernel import Kernel, inner, make_kernel, maker
 from optensemble._types import Floats, Indices
-from optensemble.feasible._active_set import CAPPED, IN, OUT, PROVEN, Problem, Work, repair
+from optensemble.feasible._active_set import CAPPED, CERTAIN, IN, NEVER, OUT, PROVEN, Problem, Work, repair
 from optensemble.feasible._base import TIE
 from optensemble.feasible._cone import Rows, least_variance
 
-_HELD = 3e-8
-"""A hint with this much of a coordinate holds it."""
+HELD = (3e-8, *(10.0**-k for k in range(1, 9)))
+"""A hint with this much of a coordinate holds it; approximate actions may have to be read more or less closely."""
 
 _NUDGE = 1e-8
 """Where the least variance is not unique, this much more of each variance helps to find an active set."""
 
 _GUESSES = 12
+
+_FAR = 1e8
+"""A limit this many times the least variance leaves too few digits to tell what is certain: hints are not used."""
 
 
 class Packed(NamedTuple):
@@ -65,7 +68,8 @@ def pack(covariance: Floats, limit: float, centre: Floats, rows: Rows) -> Packed
     plain = m == 1 and bool((rows.upper >= 1.0).all())
     # Weights that sum to one need no cap of one, and guesses do better without it.
     upper = np.where(rows.upper < 1.0, rows.upper, np.inf)
-    numbers = np.array([rho, limit, start.x[:d] @ covariance @ start.x[:d] / limit])
+    needed = CERTAIN if limit < _FAR * (centre @ covariance @ centre) else NEVER
+    numbers = np.array([rho, limit, start.x[:d] @ covariance @ start.x[:d] / limit, HELD[0], needed])
     table = np.zeros((6, d + m))
     table[1], vectors = np.inf, (rows.b, upper, np.diag(covariance), centre, start.x, start.w)
     for row, vector in zip(table, vectors, strict=True):
@@ -85,6 +89,13 @@ def guess_kernel(packed: Packed) -> Kernel:
     return make_kernel(prove_guesses, packed.floats, packed.ints, packed.rows_at_once)
 
 
+def polishing(line: Kernel, held: float) -> Kernel:
+    """Return the line's kernel for hints that come from the row alone: read as closely as told, proof is enough."""
+    floats = line.floats.copy()
+    floats[3:5] = held, PROVEN
+    return line._replace(floats=floats)
+
+
 def _find_start(H: Floats, centre: Floats, rows: Rows) -> Start:
     """Return the active set of least variance near an approximate one; without places if it cannot be confirmed."""
     d, N = len(centre), len(H)
@@ -92,8 +103,8 @@ def _find_start(H: Floats, centre: Floats, rows: Rows) -> Start:
     upper = np.concatenate([rows.upper, np.full(N - d, np.inf)])
     weight, equality = np.arange(N) < d, np.zeros(N, dtype=bool)
     equality[d : d + rows.equal] = True
-    state = np.where(np.append(centre > _HELD, rows.b - rows.A @ centre < _HELD), IN, OUT)
-    state[:d][centre > rows.upper - _HELD] = CAPPED
+    state = np.where(np.append(centre > HELD[0], rows.b - rows.A @ centre < HELD[0]), IN, OUT)
+    state[:d][centre > rows.upper - HELD[0]] = CAPPED
     for _ in range(20):
         state[equality] = IN
         places = np.flatnonzero(state == IN)
@@ -129,7 +140,7 @@ def unpack(d, floats, ints):  # type: ignore[no-untyped-def]
     """Cut up what :func:`pack` laid out: the problem, where to start, and what vertices need."""
     m, equal, plain, n0 = ints[0], ints[1], ints[2] == 1, ints[3]
     N = d + m
-    table = floats[3:].reshape((len(floats) - 3) // N, N)
+    table = floats[5:].reshape((len(floats) - 5) // N, N)
     start = Start(ints[5 : 5 + N], ints[5 + N :], table[N + 6 : N + 6 + n0], table[N + 4], table[N + 5], floats[2])
     problem = Problem(d, equal, floats[0], table[:N], table[N][:m], table[N + 1])
     return problem, start, table[N + 2], table[N + 3], floats[1], plain
@@ -150,13 +161,13 @@ def prove_guesses(C, hinted, actions, status, floats, ints):  # type: ignore[no-
             for j in range(d):
                 actions[i, j] = centre[j]
             continue
-        t, guess = -1.0, 0 if hinted else 1
+        t, guess = -1.0, 0 if hinted and floats[4] < NEVER else 1
         while t < 0.0 and guess < 2:
             if guess == 0:
-                read_hint(actions[i], problem, work.state)
+                read_hint(actions[i], floats[3], problem, work.state)
             else:
                 go_straight(c, start, problem, work)
-            t = repair(c, tie, _GUESSES, PROVEN, problem, work)
+            t = repair(c, tie, _GUESSES, CERTAIN if guess == 0 else PROVEN, problem, work)
             guess += 1
         status[i] = t < 0.0
         if t >= 0.0:
@@ -197,16 +208,16 @@ def takes_all(c, tie, variances, limit, action):  # type: ignore[no-untyped-def]
 
 
 @inner
-def read_hint(action, problem, state):  # type: ignore[no-untyped-def]
-    """Read the active set off an action."""
+def read_hint(action, held, problem, state):  # type: ignore[no-untyped-def]
+    """Read the active set off an action; what is at least ``held`` away from a bound is not at it."""
     d = problem.d
     for s in range(d):
-        state[s] = OUT if action[s] <= _HELD else (CAPPED if action[s] >= problem.upper[s] - _HELD else IN)
+        state[s] = OUT if action[s] <= held else (CAPPED if action[s] >= problem.upper[s] - held else IN)
     for s in range(d, len(state)):
         left = problem.b[s - d]
         for j in range(d):
             left -= problem.H[s, j] * action[j]
-        state[s] = IN if s < d + problem.equal or left <= _HELD else OUT
+        state[s] = IN if s < d + problem.equal or left <= held else OUT
 
 
 @inner

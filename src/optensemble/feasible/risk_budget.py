@@ -14,22 +14,23 @@ from optensemble._types import Floats
 from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import _cone, _supports
-from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
+from optensemble.feasible._active_set import NEAR
+from optensemble.feasible._base import FEASIBILITY, TIE, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
 from optensemble.feasible._critical_line import line_kernel
 from optensemble.feasible._highs import LinearProgram
-from optensemble.feasible._portfolio import Packed, guess_kernel, pack
+from optensemble.feasible._portfolio import HELD, Packed, guess_kernel, pack, polishing
 
 _CLOSED_FORM = 8
 """Up to this dimension all supports (255 of them) are known in closed form."""
 
-_LOSS = 1e-8
-"""An approximate action may lose this much of the spread of the coefficients when it is made feasible."""
+_GAP = 1e-8
+"""An approximate action must be known to be within this much, of the spread of the coefficients, of the optimum."""
 
-_LOST_PRECISION = (
-    "Clarabel's action lost {:.1e} of the spread of the coefficients when it was made feasible. The likely cause is a "
-    "covariance whose entries differ by many orders of magnitude; rescale it, or drop assets of negligible risk."
+_UNSOLVED = (
+    "Clarabel ended with status {}, with an action that may be {:.1e} of the spread of the coefficients below the "
+    "optimum and {:.1e} outside the set. The likely cause is a limit barely above the least attainable variance, or a "
+    "covariance whose entries differ by many orders of magnitude; raise the limit, or rescale the covariance."
 )
-
 
 _ROOM = 1e-10
 """Constraints, scaled to a largest entry of 1, that leave no more room than this leave none."""
@@ -50,8 +51,9 @@ class RiskBudget(FeasibleSet):
     largest coefficient may take everything, the lowest index does
     (with caps: the largest coefficients are filled up, tied ones in the order of their indices, if the limit allows);
     otherwise the least variance decides among tied actions, and a row of equal coefficients gets the least variance of
-    all. Rows that the line does not reach, because rounding or ties leave nothing to confirm, are solved by Clarabel
-    at a tolerance of 1e-12; where its gap stays above 1e-9, or its residuals above 1e-7, the row is a ``SolverError``.
+    all. Rows that the line does not reach, because rounding or ties leave nothing to confirm, are solved by Clarabel;
+    an active set that can be proven near its action is taken instead. Otherwise weak duality must show that the action
+    is within 1e-8, of the spread of the coefficients, of the optimum; a row where it does not is a ``SolverError``.
 
     Where the limit is the least attainable variance (within 1e-9 of itself, or 1e-12 of the largest variance) the
     portfolios of that variance are left, a polytope for HiGHS.
@@ -176,12 +178,11 @@ class RiskBudget(FeasibleSet):
         scaled -= scaled.max(axis=1, keepdims=True)
         spread = -scaled.min(axis=1, keepdims=True)
         scaled /= np.where(spread > TIE, spread, 1.0)
-        found, reasons = self._program.try_argmax(scaled)
-        actions = _cone.inside(found, self.upper)
-        _supports.pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
         if isinstance(self._program, _cone.ConeProgram):
-            lost = (scaled * (found - actions)).sum(axis=1)
-            reasons |= {int(row): _LOST_PRECISION.format(lost[row]) for row in np.flatnonzero(lost > _LOSS)}
+            actions, reasons = self._by_cone(self._program, scaled)
+        else:
+            found, reasons = self._program.try_argmax(scaled)
+            actions = self._make_feasible(found)
         flat = spread[:, 0] <= TIE
         alone = (scaled >= -TIE) & (np.diag(self.covariance) <= self.limit) & self._plain
         single = alone.any(axis=1)
@@ -192,13 +193,43 @@ class RiskBudget(FeasibleSet):
             raise Unsolved(actions, reasons)
         return actions
 
+    def _by_cone(self, program: _cone.ConeProgram, scaled: Floats) -> tuple[Floats, dict[int, str]]:
+        """Return the best actions that the solver's ways lead to, and why some may not do."""
+        n, status = len(scaled), [""] * len(scaled)
+        actions, gaps, outside = np.tile(self._centre, (n, 1)), np.full(n, np.inf), np.zeros(n)
+        for way in range(len(_cone.WAYS)):
+            rows = np.flatnonzero(gaps > NEAR)
+            if not rows.size:
+                break
+            answer = program.try_argmax(scaled[rows], way)
+            found = self._make_feasible(answer.actions)
+            excess = self.violation(found)
+            gap = answer.bounds - (scaled[rows] * found).sum(axis=1)
+            gap[~(excess <= FEASIBILITY) | np.isnan(gap)] = np.inf
+            for k in np.flatnonzero((gap < gaps[rows]) | (way == 0)):
+                i = rows[k]
+                actions[i], gaps[i], outside[i], status[i] = found[k], gap[k], excess[k], answer.status[k]
+        bad = np.flatnonzero(gaps > _GAP)
+        return actions, {int(i): _UNSOLVED.format(status[i], gaps[i], outside[i]) for i in bad}
+
+    def _make_feasible(self, found: Floats) -> Floats:
+        """Move approximate actions into the set; what is no action at all becomes the least variance."""
+        found = np.where(np.isfinite(found).all(axis=1, keepdims=True), found, self._centre)
+        actions = _cone.inside(found, self.upper)
+        _supports.pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
+        return actions
+
     def _polish(self, coefficients: Floats, actions: Floats, reasons: dict[int, str]) -> None:
         """Take the kernel's action where it can prove an active set near an approximate action."""
-        if self._packed is not None:
-            exact, status = run_kernel(self._line, coefficients, actions)
-            for row in np.flatnonzero(status == 0):
-                actions[row] = exact[row]
-                reasons.pop(int(row), None)
+        if self._packed is None:
+            return
+        rows = np.arange(len(actions))
+        for held in HELD:
+            exact, status = run_kernel(polishing(self._line, held), coefficients[rows], actions[rows])
+            for k in np.flatnonzero(status == 0):
+                actions[rows[k]] = exact[k]
+                reasons.pop(int(rows[k]), None)
+            rows = rows[status > 0]
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:

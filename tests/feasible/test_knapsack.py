@@ -14,6 +14,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import mixed_integer
+from optensemble.feasible._density_kernel import FIT
 from optensemble.feasible.knapsack import Knapsack
 
 solve_lp: Any = linprog
@@ -175,7 +176,7 @@ def test_many_items_agree_with_scipy(d: int, resources: int) -> None:
     near = unit_rows(weights.mean(axis=0)[None])
     C = np.concatenate([rng.normal(size=(20, d)), rng.uniform(size=(6, d)), near + rng.uniform(0, 0.1, size=(2, d))])
     actions = omega.argmax(C)
-    np.testing.assert_array_equal(omega.violation(actions), 0.0)
+    assert omega.violation(actions).max() <= FIT  # sums of shares may be off by a last digit
     for c, action in zip(C, actions, strict=True):
         assert c @ action == pytest.approx(best_value(omega, c), abs=1e-9)
 
@@ -192,7 +193,7 @@ def test_more_items_in_doubt_than_bits_in_a_word(d: int) -> None:
     for c, w in zip(C.T, weights, strict=True):
         best[:, w:] = np.maximum(best[:, w:], best[:, :-w] + c[:, None])
     np.testing.assert_array_equal((C * actions).sum(axis=1), best[:, -1])
-    assert omega.violation(actions).max() == 0.0
+    assert omega.violation(actions).max() <= FIT
 
 
 @pytest.mark.parametrize("resources", [1, 2])

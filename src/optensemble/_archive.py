@@ -45,6 +45,9 @@ _NUMBER = 8
 _END = struct.Struct("<4s4H2LH")
 """How a zip archive without a comment ends; the sixth number is the length of its table of contents."""
 
+_LARGE_END = 20
+"""Bytes before that, which a large archive has, and which point to another length."""
+
 _NOT_WHOLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -141,12 +144,12 @@ def _read(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
 
 def _open(file: IO[bytes]) -> zipfile.ZipFile:
     """Open an archive, unless its table of contents, which zipfile reads as a whole, is larger than any of ours."""
-    file.seek(0, io.SEEK_END)
-    file.seek(-min(file.tell(), _END.size), io.SEEK_END)
-    end = file.read()
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(size - _END.size - _LARGE_END, 0))
+    before, end = (tail := file.read())[: -_END.size], tail[-_END.size :]
     if len(end) < _END.size or not end.startswith(b"PK\5\6"):
         raise zipfile.BadZipFile("it does not end as an archive does")
-    if _END.unpack(end)[5] > _LARGEST_DIRECTORY:
+    if _END.unpack(end)[5] > _LARGEST_DIRECTORY or (before.startswith(b"PK\6\7") and size < zipfile.ZIP64_LIMIT):
         raise zipfile.BadZipFile("its table of contents is too long")
     archive = zipfile.ZipFile(file)
     if len(set(archive.namelist())) < len(archive.namelist()):

@@ -26,7 +26,7 @@ class Wrong(Exception):  # noqa: N818  (caught at the door, which makes a FileEr
     """A part of a file is not what it must be."""
 
     def __init__(self, part: str, must: str, got: Any) -> None:
-        shown = repr(got)
+        shown = " ".join(repr(got).split())
         super().__init__(f"{part} must {must}; got {shown if len(shown) <= 80 else f'{shown[:77]}...'}")
 
 

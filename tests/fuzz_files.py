@@ -109,7 +109,16 @@ def make_ensembles() -> Iterator[tuple[str, Any, npt.NDArray[np.float64]]]:
         yield f"black {name}", black.fit(X[:60], Y[:60]), X[:40]
     X, Y = make_rows(sets["box"], 130)
     models, policies, _ = columns["box"]
-    yield "white cv", oe.WhiteBoxEnsemble(models, sets["box"]).fit(X, Y, time_ordered=True), X[:40]
+    white = oe.WhiteBoxEnsemble(models, sets["box"]).fit(X, Y, time_ordered=True)
+    white.table_ = {  # as if a job file had said so
+        "labels": ["a", "b", "c"],
+        "coordinates": ["a", "b", "c"],
+        "groups": [],
+        "id": None,
+        "time": "day",
+        "clusters": None,
+    }
+    yield "white cv", white, X[:40]
     black = oe.BlackBoxEnsemble(policies, sets["box"], init=models[0][1], sense="min")
     yield "black cv", black.fit(X, Y), X[:40]
     patched = oe.DecisionEnsemble(models, None, sets["box"], subgroups=[9])

@@ -371,11 +371,7 @@ def run(files: int, seed: int, processes: int) -> tuple[Counter[str], list[str]]
         with ThreadPoolExecutor(processes) as pool:
             lines = [line for found in pool.map(partial(try_chunk, folder), chunks) for line in found]
     fates = Counter(line["fate"].split("\n")[0] for line in lines)
-    wrong = [f"file {line['seed']}: {line['fate']}" for line in lines if line["fate"].startswith(("FOREIGN", "CRASH"))]
-    wrong += [
-        f"file {line['seed']}: {line['seconds']:.1f} s" for line in lines if line.get("seconds", 0) > MOST_SECONDS
-    ]
-    wrong += [f"file {line['seed']}: {line['bytes']:,} bytes" for line in lines if line.get("bytes", 0) > MOST_BYTES]
+    wrong = [f"file {line['seed']}: {what}" for line in lines if (what := what_is_wrong(line))]
     fates["slowest, in ms"] = round(1000 * max(line.get("seconds", 0.0) for line in lines))
     fates["peak, in MiB"] = max(line.get("bytes", 0) for line in lines) >> 20
     return fates, wrong

@@ -178,6 +178,63 @@ def test_small_coefficients_bound_wide_coordinates() -> None:
         Polytope([[1e10, -1e-10]], [1.0], upper=[1.0, np.inf])
 
 
+@pytest.mark.parametrize("width", [10.0**-k for k in range(1, 14)])
+def test_ranges_far_smaller_than_their_bounds(width: float) -> None:
+    """Constraints that meet at a corner of a tiny box: what they leave is known to few digits, but there is some."""
+    for seed in range(20):
+        rng = np.random.default_rng([6, seed])
+        d, m = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+        upper = rng.uniform(0.2, 2.0, size=d)
+        A, sides = rng.normal(size=(m, d)), rng.random(d) < 0.5
+        lower = upper - width
+        b = A @ np.where(sides, lower, upper)
+        both: list[dict[str, Any]] = [{"A_ub": A, "b_ub": b}, {"A_eq": A[: d - 1], "b_eq": b[: d - 1]}]
+        for rows in both:
+            omega = Polytope(**rows, lower=lower, upper=upper)
+            rounding = 1e-14 if width > 1e-12 else 1e-9  # ranges of 1e-12 may be rounding themselves
+            assert omega.violation(omega.argmax(rng.normal(size=(3, d)))).max() <= max(omega.tolerance, rounding)
+
+
+@pytest.mark.parametrize("offset", [0.0, 7.0, 1e3, 1e5, 1e9, -1e9])
+def test_bounds_far_from_zero(offset: float) -> None:
+    omega = Polytope(A_ub=[[1.0]], b_ub=[offset + 0.5], lower=offset, upper=offset + 1.0)
+    np.testing.assert_array_equal(omega.argmax([[1.0], [-1.0]]), [[offset + 0.5], [offset]])
+    for d in (4, 20):
+        rows = np.concatenate([np.eye(d), np.ones((1, d))])
+        right = np.append(np.full(d, offset + 0.75), d * offset + 2.0)
+        wide = Polytope(A_ub=rows, b_ub=right, lower=offset, upper=offset + 1.0)
+        actions = wide.argmax(np.random.default_rng(0).normal(size=(10, d)))
+        assert wide.violation(actions).max() <= max(wide.tolerance, 1e-15 * d * abs(offset))
+
+
+def test_a_fixed_coordinate_does_not_set_the_scale_of_a_row() -> None:
+    small = Polytope(A_ub=[[-1.0, 1e4]], b_ub=[-5e-7], lower=0, upper=[1e-6, 0.0])
+    np.testing.assert_allclose(small.argmax([[-1.0, 0.0]]), [[5e-7, 0.0]], atol=1e-13)
+    rng, d = np.random.default_rng(0), 16
+    A, b, upper = np.zeros((7, d + 1)), np.zeros(7), np.ones(d + 1)
+    A[:5, :d] = rng.random((5, d))
+    b[:5], upper[d] = 0.3 * A[:5].sum(axis=1), 0.0
+    A[5, [0, d]], b[5] = [-1e-6, 1e8], -0.5e-6  # the first is at least a half, twice over
+    A[6, 0], b[6] = -1.0, -0.5
+    actions = Polytope(A_ub=A, b_ub=b, upper=upper).argmax(np.append([-1.0], np.ones(d))[None])
+    assert actions[0, 0] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_vertices_that_need_a_small_pivot_are_listed() -> None:
+    omega = Polytope(A_ub=[[1.0, 5e-11], [-1.0, 0.0]], b_ub=[0.5, -0.5 + 2.5e-8], lower=0, upper=[1, 1000.0])
+    assert omega.vertices is not None
+    assert omega.argmax([[0.0, 1.0]])[0, 1] == pytest.approx(500.0, rel=1e-5)
+
+
+def test_equalities_that_leave_one_action_have_its_size_for_extent() -> None:
+    for seed in range(200):
+        rng = np.random.default_rng([7, seed])
+        A, point = rng.normal(size=(4, 4)), rng.normal(size=4)
+        omega = Polytope(A_eq=A, b_eq=A @ point, lower=-np.inf, upper=np.inf)
+        assert omega.extent >= 0.9 * np.abs(point).max()
+        Polytope(**omega.spec() | {"on_failure": "fallback", "fallback": omega.argmax(np.ones((1, 4)))[0]})
+
+
 @pytest.mark.parametrize("tableau", [0, 150_000])
 def test_a_row_has_one_answer_whatever_its_company(tableau: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("optensemble.feasible.polytope._MOST_TABLEAU", tableau)

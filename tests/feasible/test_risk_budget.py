@@ -22,7 +22,7 @@ from optensemble.exceptions import (
     SolverError,
     UnboundedSetError,
 )
-from optensemble.feasible._base import run_kernel
+from optensemble.feasible._base import Unsolved, run_kernel
 from optensemble.feasible._cone import WAYS, ConeProgram
 from optensemble.feasible._supports import pull_inside
 from optensemble.feasible.risk_budget import RiskBudget
@@ -338,6 +338,55 @@ def test_wrong_hints_change_nothing_under_a_limit_far_above_the_least_variance(s
     assert omega.violation(actions).max() <= omega.tolerance
     for hint in (actions, actions[::-1], np.eye(d)[rng.integers(d, size=len(C))], rng.dirichlet(np.ones(d), len(C))):
         np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
+
+
+def test_a_hint_moves_nothing_where_a_row_makes_assets_nearly_tied() -> None:
+    """The limit does not bind, and a sector leaves little of the coefficients: the better end of an edge is best."""
+    matrix = [
+        [3.6, 2.16, -1.41, 1.4, 0.62],
+        [2.16, 5.67, -1.09, -0.24, 0.51],
+        [-1.41, -1.09, 2.42, 0.78, 1.89],
+        [1.4, -0.24, 0.78, 3.56, 3.08],
+        [0.62, 0.51, 1.89, 3.08, 5.27],
+    ]
+    omega = RiskBudget(matrix, 14.0, A_ub=[[0, 1, 0, 1, 1]], b_ub=[0.6])
+    for nudge in 10.0 ** -np.arange(1.0, 11.0):
+        C = np.array([[-0.73, -1.68, -0.73 + nudge, 1.03, -2.44]])
+        action = omega.argmax(C)
+        best = np.array([0.0, 0.0, 0.4, 0.6, 0.0])
+        assert (C @ (best - action[0])).max() <= 1e-12
+        if nudge > 1e-9:  # below, actions of equal value are far apart
+            np.testing.assert_allclose(action, [best], atol=1e-7)
+        for hint in ([[0, 0, 0.4, 0.6, 0]], [[0.4, 0, 0, 0.6, 0]], [[0.2, 0, 0.2, 0.6, 0]], [[0, 0, 1, 0, 0]]):
+            np.testing.assert_array_equal(omega.argmax(C, hint=hint), action)
+
+
+def test_a_hint_moves_no_bit_at_a_corner_that_meets_the_limit() -> None:
+    """A limit that is the variance of an asset, or of a corner, may bind there or not."""
+    rng = np.random.default_rng(0)
+    root = np.round(rng.normal(size=(9, 3)), 1)
+    matrix = root @ root.T + 0.5 * np.eye(9)
+    for asset in range(9):
+        omega = RiskBudget(matrix, matrix[asset, asset], A_ub=[[1.0] * 2 + [0.0] * 7], b_ub=[0.9])
+        C = np.where(np.arange(9) == asset, 1.0, rng.choice([-1.0, 0.0, 0.5], size=(30, 9)))
+        actions = omega.argmax(C)
+        for hint in (actions, np.eye(9)[[asset] * 30], np.eye(9)[rng.integers(9, size=30)]):
+            np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
+
+
+def test_the_solver_behind_the_kernels_keeps_to_the_tolerance_of_small_caps() -> None:
+    rng, d = np.random.default_rng(5), 60
+    root = rng.normal(size=(d, 2))
+    omega = tight(root @ root.T + 1e-6 * np.eye(d), 1.001, upper=0.02)
+    omega.kernel = omega._packed = None
+    C = rng.normal(size=(10, d))
+    assert omega.tolerance < 1e-8
+    try:
+        actions = omega._by_solver(C)
+    except Unsolved as unsolved:
+        actions = unsolved.actions[[row for row in range(len(C)) if row not in unsolved.reasons]]
+    assert len(actions) > 5
+    assert omega.violation(actions).max() <= omega.tolerance
 
 
 def test_ordinary_rows_need_no_other_solver() -> None:

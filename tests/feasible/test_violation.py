@@ -10,7 +10,19 @@ from sample_sets import every_set, hard_rows
 
 import optensemble as oe
 from optensemble.exceptions import InfeasibleActionError, InputError
-from optensemble.feasible import Box, FeasibleSet, Knapsack, MixedInteger, Polytope, RiskBudget, Simplex, TopK
+from optensemble.feasible import (
+    Box,
+    CvxpySet,
+    FeasibleSet,
+    Knapsack,
+    MixedInteger,
+    Oracle,
+    Polytope,
+    RiskBudget,
+    Simplex,
+    TopK,
+    Vertices,
+)
 
 SETS = every_set()
 of_every_set = pytest.mark.parametrize("omega", SETS.values(), ids=SETS)
@@ -91,3 +103,33 @@ def test_bounds_of_negative_zero() -> None:
         assert not np.signbit(omega.lower).any()
         assert not np.signbit(omega.upper).any()
         assert not np.signbit(actions).any(), omega
+
+
+def test_negative_zeros_of_a_covariance_change_nothing() -> None:
+    rng = np.random.default_rng(3)
+    for d in (4, 12):
+        zeros = np.diag(rng.uniform(0.5, 2.0, size=d))
+        negative = np.where(np.eye(d, dtype=bool), zeros, -0.0)
+        C = rng.normal(size=(50, d))
+        for limit in (1.05 * RiskBudget(zeros, 1e9).least_variance, 0.4):
+            np.testing.assert_array_equal(RiskBudget(zeros, limit).argmax(C), RiskBudget(negative, limit).argmax(C))
+
+
+def test_actions_that_are_given_have_no_negative_zeros() -> None:
+    assert not np.signbit(Vertices([[-0.0, 1.0]]).argmax([[1.0, 1.0]])).any()
+    box = Polytope(A_ub=[[1.0, 1.0]], b_ub=[1.0], on_failure="fallback", fallback=[-0.0, -0.0])
+    assert box.fallback is not None
+    assert not np.signbit(box.fallback).any()
+    oracle = Oracle(lambda C: np.full_like(C, -0.0), 2, lower=-1.0, upper=1.0)
+    assert not np.signbit(oracle.argmax([[1.0, 1.0]])).any()
+
+
+def test_a_cone_has_a_violation_for_every_number() -> None:
+    cp = pytest.importorskip("cvxpy")
+    a, c = cp.Variable(3), cp.Parameter(3)
+    omega = CvxpySet(cp.Problem(cp.Maximize(c @ a), [cp.norm(a) <= 1, a >= 0]), a, c)
+    assert omega.recognised == "conic"
+    excess = omega.violation(
+        [[0.5, 0.0, 0.0], [1e12, 0.0, 0.0], [1.5, 0.0, 0.0], [-1e300, 1e300, 0.0], [1.0, 1.0, 0.0]]
+    )
+    np.testing.assert_allclose(excess, [0.0, 1e12, 0.5, 1e300, 1.0 - 0.5**0.5], rtol=1e-6, atol=1e-7)

@@ -5,7 +5,7 @@ The problem is ``max c'a`` with ``a'Ca <= 1``, ``A a <= b`` (the first rows with
 ``H = [[C, A'], [A, 0]]``, ``r = (t c, b)`` and an *active set* that says which coordinates are free (the others rest at
 0 or at their cap) and which rows bind, ``H x = r`` holds at the free coordinates and binding rows, and the residual
 ``w = H x - r`` elsewhere has the right sign. Both are linear in t, ``x = p + t q``, and the variance is
-``p'Cp + t^2 q'c``, so the best t on an active set is a root in closed form.
+``p'Cp + t^2 q'Cq``, so the best t on an active set is a root in closed form.
 
 Its bits depend on the active set and the row alone. An active set whose signs are right by a margin is *proven*: it is
 the only one, however it was found. But a hint may prove one that nothing else leads to, so a hint must show more. Let
@@ -127,12 +127,17 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
     if least <= 0.0:
         return -1.0, 0.0
     find_products(problem, state, work.places[:n], x, w)
-    variance, gain = variance_at(0.0, problem, x, w), 0.0
+    variance, gain, push = variance_at(0.0, problem, x, w), 0.0, 0.0
     for s in range(d):
-        gain += x[1, s] * work.c[s]
+        if state[s] == IN:
+            # What binding rows leave of the coefficient is Cq; q'c would add up what they take, which cancels.
+            left = w[1, s]
+            for k in range(d, x.shape[1]):
+                left -= problem.H[s, k] * x[1, k]
+            gain, push = gain + x[1, s] * left, max(push, abs(left))
     if variance > 1.0:
         return -1.0, 0.0
-    fixed = freedom == 0 or high - low <= tie or gain <= 0.0
+    fixed = freedom == 0 or high - low <= tie or push <= tie or gain <= 0.0
     t = np.inf if fixed else np.sqrt((1.0 - variance) / gain)
     if not fixed and not abs(variance_at(t, problem, x, w) - 1.0) <= _MISSED:
         return -1.0, 0.0
@@ -289,7 +294,9 @@ def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
     worst = min(inside, prices)
     if worst < -_CLEAN:
         return LOOSE if worst >= -_LOOSE else WRONG
-    if not proven or (t == np.inf and freedom > 0):
+    # Where no price moves the action, a limit that it meets may bind or not.
+    undecided = t == np.inf and (freedom > 0 or variance_at(0.0, problem, x, w) > 1.0 - _MISSED)
+    if undecided or not proven:
         return CLEAN
     return CERTAIN if is_certain(inside, prices, price * bend, least) else PROVEN
 

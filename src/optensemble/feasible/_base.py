@@ -34,6 +34,9 @@ FEASIBILITY = 1e-7
 _LOOK_THROUGH = 1 << 20
 """Numbers that one thread looks through before it takes up the next."""
 
+FIXED = 1e-12
+"""A range this small beside its bounds may be rounding, as of bounds that the constraints imply."""
+
 TIE = 1e-12
 """Values this close, relative to the size of their terms, are tied; the lowest index wins."""
 
@@ -195,7 +198,7 @@ class FeasibleSet(ABC):
                     f"the fallback action must lie inside the set; it is outside by {excess:.3g}. Give an action "
                     "that is always allowed, such as doing nothing."
                 )
-            self.fallback = action[0].copy()
+            self.fallback = action[0] + 0.0  # negative zero is zero
 
     def _failure_spec(self) -> dict[str, Any]:
         """Return the arguments about failure, for ``spec``."""
@@ -227,7 +230,8 @@ class FeasibleSet(ABC):
     @property
     def extent(self) -> float:
         """The largest range of a coordinate, or the largest coordinate where all are fixed: what small means here."""
-        return float((self.upper - self.lower).max() or np.abs(self.upper).max() or 1.0)
+        width, size = self.upper - self.lower, np.maximum(np.abs(self.lower), np.abs(self.upper))
+        return float(width[width > FIXED * size].max(initial=0.0) or size.max() or 1.0)
 
     @property
     def tolerance(self) -> float:

@@ -52,7 +52,7 @@ class ConeProgram(PerThread):
     error, with an action that is as good as any. So each row comes with a bound by weak duality. Let ``R'R`` be the
     covariance in units of the limit. From prices y of the linear constraints and a vector u, whatever they are worth,
     no action can reach more than ``b'y + |u| + upper'max(c - A'y + R'u, 0)``, because ``-u'Ra <= |u|``. What
-    rounding in R makes of the limit, at the action found, is added to ``|u|``.
+    rounding in R makes of the limit is estimated at the action found, and added to ``|u|``.
     """
 
     def __init__(self, covariance: Floats, limit: float, rows: Rows) -> None:

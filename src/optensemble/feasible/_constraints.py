@@ -11,7 +11,7 @@ from scipy import sparse
 from optensemble._types import Floats
 from optensemble._validation import as_floats, require_finite
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import as_dimension, bound_length
+from optensemble.feasible._base import FIXED, as_dimension, bound_length
 
 Sparse = Any
 """A SciPy sparse array by rows."""
@@ -22,8 +22,11 @@ _MODERATE = 2.0**10
 _NARROW = 2.0**-3
 """Unless all ranges are below this: then actions could be outside by too much of the extent."""
 
-_FIXED = 1e-12
-"""A range this small beside its bounds is rounding, as of bounds that the constraints imply."""
+_FAR = 8.0
+"""Bounds up to this many ranges from 0 are left alone: beyond, rounding is that of the bounds, not of the range."""
+
+_DIGITS = 1e-6
+"""Shifting leaves a right-hand side known to 1e-16 of what was shifted, which may become 1e-10 of a row at most."""
 
 _ONE_SET = "One fixed set for all rows is supported; a set per row is not."
 
@@ -93,7 +96,11 @@ def scaled(matrix: Sparse, right: Floats) -> tuple[Sparse, Floats]:
     """Scale rows to a size near 1 by powers of two, which lose no bits."""
     if not len(right):
         return matrix, right
-    size = _largest(abs(matrix), axis=1)
+    return _divided(matrix, right, _largest(abs(matrix), axis=1))
+
+
+def _divided(matrix: Sparse, right: Floats, size: Floats) -> tuple[Sparse, Floats]:
+    """Divide rows by the power of two nearest to their size."""
     factor = np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
     return sparse.csr_array(matrix.multiply(factor[:, None])), right * factor
 
@@ -119,27 +126,45 @@ class Equilibrated(NamedTuple):
 
 
 def equilibrate(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Floats, upper: Floats) -> Equilibrated:
-    """Scale rows, and columns too where ranges are far from 1, by powers of two.
+    """Scale rows, and columns too where bounds are far from 0 and 1, by powers of two.
 
     Columns then are measured from a bound, in units of their range; where that is infinite, in those that bring the
-    largest coefficient near 1.
+    largest coefficient near 1. What is fixed moves to the right-hand side: it must not set the scale of a row.
     """
+    moves = lower < upper
+    base = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0))
     unit = _units(ub, eq, lower, upper)
-    if unit.min() >= 1.0 / _MODERATE and _NARROW <= unit.max() <= _MODERATE:
-        unit, base = np.ones_like(unit), np.zeros_like(unit)
-    else:
-        base = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0))
-        ub, eq = ((sparse.csr_array(A.multiply(unit)), b - A @ base) for A, b in (ub, eq))
-    return Equilibrated(
-        *scaled(*ub), *scaled(*eq), (lower - base) / unit, (upper - base) / unit, base, unit, lower, upper
-    )
+    if _is_moderate(base[moves], unit[moves]):
+        base, unit = np.where(moves, 0.0, base), np.ones_like(unit)
+    sides = (_measured(*side, base, np.where(moves, unit, 0.0)) for side in (ub, eq))
+    (A_ub, b_ub), (A_eq, b_eq) = sides
+    return Equilibrated(A_ub, b_ub, A_eq, b_eq, (lower - base) / unit, (upper - base) / unit, base, unit, lower, upper)
+
+
+def _is_moderate(base: Floats, unit: Floats) -> bool:
+    """Say whether coordinates have ranges near 1 and bounds near 0: then tolerances mean what they say."""
+    if not len(unit):
+        return True
+    near_one = unit.min() >= 1.0 / _MODERATE and _NARROW <= unit.max() <= _MODERATE
+    return bool(near_one and (np.abs(base) <= _FAR * unit).all())
+
+
+def _measured(matrix: Sparse, right: Floats, base: Floats, unit: Floats) -> tuple[Sparse, Floats]:
+    """Measure columns from a base in units, and scale rows to a size near 1, but not their rounding with them."""
+    if not len(right):
+        return matrix, right
+    shifted, moving = (sparse.csr_array(matrix.multiply(factor)) for factor in (base, unit))
+    moving.eliminate_zeros()
+    size, rounded = _largest(abs(moving), axis=1), _largest(abs(shifted), axis=1)
+    size = np.maximum(size, np.where(size > 0.0, _DIGITS, 1.0) * rounded)
+    return _divided(moving, right - matrix @ base, size)
 
 
 def _units(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Floats, upper: Floats) -> Floats:
     """Return the ranges, as powers of two; 1 for coordinates that are fixed."""
-    width, none = upper - lower, sparse.csr_array((1, len(lower)))
-    fixed = np.isfinite(width) & (width <= _FIXED * np.maximum(np.abs(lower), np.abs(upper)))
-    largest = _largest(abs(sparse.csr_array(sparse.vstack([scaled(*ub)[0], scaled(*eq)[0], none]))), axis=0)
+    width, no_row = upper - lower, sparse.csr_array((1, len(lower)))  # which sparse matrices need for a maximum
+    fixed = np.isfinite(width) & (width <= FIXED * np.maximum(np.abs(lower), np.abs(upper)))
+    largest = _largest(abs(sparse.csr_array(sparse.vstack([scaled(*ub)[0], scaled(*eq)[0], no_row]))), axis=0)
     return power_of_two(np.where(fixed, 1.0, np.where(np.isfinite(width), width, 1.0 / power_of_two(largest))))
 
 

@@ -20,6 +20,7 @@ from optensemble.feasible._active_set import (
     CAPPED,
     IN,
     LOOSE,
+    NEVER,
     OUT,
     Problem,
     add_rows,
@@ -46,7 +47,7 @@ def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[n
     path = Problem(d, problem.equal, problem.rho, H, problem.b, problem.upper)
     work = new_work(d, N)
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
-    c, ordered = np.empty(d), np.empty(d)
+    c, ordered, use_hint = np.empty(d), np.empty(d), hinted and floats[4] < NEVER
     for i in range(n):
         tie = read_scaled(C[i], c)
         for j in range(d):
@@ -59,7 +60,7 @@ def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[n
             continue
         t = -1.0
         for way in range(3):  # by the hint, up from the least variance, down from the top
-            if t >= 0.0 or (way == 0 and not hinted) or (way == 1 and n0 == 0) or (way == 2 and m > 1):
+            if t >= 0.0 or (way == 0 and not use_hint) or (way == 1 and n0 == 0) or (way == 2 and m > 1):
                 continue
             down = way == 2
             if way == 0:

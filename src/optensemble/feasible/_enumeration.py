@@ -81,13 +81,30 @@ def _basic_points(matrix: Floats, right: Floats, lower: Floats, upper: Floats) -
         points = np.empty((len(corners), d))
         points[:, fixed] = np.where(corners, upper[fixed], lower[fixed])
         if count:
-            block = matrix[:, list(free)]
-            singular = np.linalg.svd(block, compute_uv=False)
-            if singular[-1] <= _SINGULAR * max(singular[0], 1e-300):
-                continue
-            points[:, list(free)] = np.linalg.solve(block, right[:, None] - matrix[:, fixed] @ points[:, fixed].T).T
+            block, beside = matrix[:, list(free)], right[:, None] - matrix[:, fixed] @ points[:, fixed].T
+            by_row = by_column = np.ones(count)
+            if _is_singular(block):
+                by_row, by_column = _sizes(block)
+                block = block / by_column / by_row[:, None]
+                if _is_singular(block):
+                    continue
+            points[:, list(free)] = np.linalg.solve(block, beside / by_row[:, None]).T / by_column
         found.append(points)
     return np.concatenate(found) if found else np.empty((0, d))
+
+
+def _is_singular(block: Floats) -> bool:
+    values = np.linalg.svd(block, compute_uv=False)
+    return bool(values[-1] <= _SINGULAR * max(values[0], 1e-300))
+
+
+def _sizes(block: Floats) -> tuple[Floats, Floats]:
+    """Return what rows and columns are divided by to have a size near 1: sizes may differ, with nothing singular."""
+    by_column = np.abs(block).max(axis=0)
+    by_column[by_column == 0.0] = 1.0
+    by_row = np.abs(block / by_column).max(axis=1)
+    by_row[by_row == 0.0] = 1.0
+    return by_row, by_column
 
 
 def _distinct(points: Floats, lower: Floats, upper: Floats) -> Floats:

@@ -32,7 +32,7 @@ _OPTIONS = {
 ROUNDING = 1e-9
 """What a row of a size near 1 may be missed by, where HiGHS finds no action: it may be rounding."""
 
-_EMPTY = 1e-7
+_CONTRADICTED = 1e-7
 """If every action misses a row by more than we ever allow, there is none."""
 
 _NO_ACTION = (
@@ -123,7 +123,7 @@ def normalised(coefficients: Floats) -> Floats:
 
 def require_feasible(excess: float, no_action: str) -> None:
     """Refuse a set that HiGHS finds no action in, unless an action misses its rows by what may be rounding."""
-    if excess > _EMPTY:
+    if excess > _CONTRADICTED:
         raise EmptySetError(no_action)
     if not excess <= ROUNDING:
         found = "HiGHS cannot tell" if np.isnan(excess) else f"the best action still misses one by {excess:.1e}"

@@ -131,11 +131,14 @@ class CvxpySet(FeasibleSet):
         """Return for each row how far it stands outside.
 
         A recognised set says it in its own way. Otherwise it is the distance, in its largest coordinate, to the nearest
-        action of the set, by Clarabel; and where whole numbers come with other variables, only the bounds and the whole
-        numbers of the action are looked at.
+        action of the set, by Clarabel; or to the bounds, if they are further away than they are apart. Where whole
+        numbers come with other variables, only the bounds and the whole numbers of the action are looked at.
         """
         if self.inner is None:
-            return np.maximum(self._outside_box(actions), self._program.distance(actions))
+            excess = self._outside_box(actions)
+            near = excess <= self.extent  # of numbers that are too large Clarabel makes nothing
+            excess[near] = np.maximum(excess[near], self._program.distance(actions[near]))
+            return excess
         if not self._lifted:
             return self.inner.violation(actions)
         assert isinstance(self.inner, MixedInteger)

@@ -81,7 +81,7 @@ class Oracle(FeasibleSet):
             self._require_inside(actions)
         elif reasons := self._reasons(actions, missing):
             raise Unsolved(np.clip(actions, self.lower, self.upper), reasons)
-        return np.clip(actions, self.lower, self.upper)
+        return np.clip(actions, self.lower, self.upper) + 0.0  # negative zero is zero
 
     def _fill_in(self, answer: npt.ArrayLike) -> tuple[npt.ArrayLike, Indices]:
         """Put the fallback, if there is one, into rows that are not finite; return which they are."""

@@ -15,7 +15,7 @@ from optensemble._validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import _cone, _supports
 from optensemble.feasible._active_set import NEAR
-from optensemble.feasible._base import FEASIBILITY, TIE, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
+from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
 from optensemble.feasible._critical_line import line_kernel
 from optensemble.feasible._highs import LinearProgram
 from optensemble.feasible._portfolio import HELD, Packed, guess_kernel, pack, polishing
@@ -205,7 +205,7 @@ class RiskBudget(FeasibleSet):
             found = self._make_feasible(answer.actions)
             excess = self.violation(found)
             gap = answer.bounds - (scaled[rows] * found).sum(axis=1)
-            gap[~(excess <= FEASIBILITY) | np.isnan(gap)] = np.inf
+            gap[~(excess <= self.tolerance) | np.isnan(gap)] = np.inf
             for k in np.flatnonzero((gap < gaps[rows]) | (way == 0)):
                 i = rows[k]
                 actions[i], gaps[i], outside[i], status[i] = found[k], gap[k], excess[k], answer.status[k]
@@ -302,7 +302,7 @@ def _as_covariance(value: npt.ArrayLike) -> Floats:
             f"the covariance must be symmetric; entries across the diagonal differ by up to {skew:.3g}. If "
             "that is rounding, give (C + C.T) / 2."
         )
-    symmetric: Floats = (matrix + matrix.T) / 2
+    symmetric: Floats = (matrix + matrix.T) / 2 + 0.0  # negative zero is zero, to a solver of eigenvalues too
     smallest = float(np.linalg.eigvalsh(symmetric)[0])
     if smallest < -1e-9 * size:
         raise InputError(

@@ -65,7 +65,7 @@ class Vertices(FeasibleSet):
                 f"every vertex must lie within lower= and upper=; {describe_rows(outside)} of "
                 f"{len(vertices)} do not. Widen the bounds, or leave them out."
             )
-        self.vertices = vertices.copy()
+        self.vertices = vertices + 0.0  # negative zero is zero
         self.kernel = vertex_kernel(self.vertices)
 
     @checks_actions

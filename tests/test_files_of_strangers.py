@@ -18,6 +18,7 @@ import pytest
 from fuzz_files import Content
 
 import optensemble as oe
+from optensemble import feasible
 from optensemble.exceptions import FileError, InputError
 
 SAVED = Path(__file__).parent / "saved"
@@ -89,6 +90,8 @@ WRONG: list[tuple[str, Callable[[Content], None], str]] = [
     ("decision", entry("patch/cells", 10**6), "patch/cells"),
     ("decision", document("forecaster", "patch", "layout", "sizes", 3, value=5), "forecaster.patch.layout.sizes"),
     ("decision", document("subgroups", "values", value=[[0.0]]), "forecaster.patch.layout.sizes"),
+    ("decision", document("subgroups", "values", value=[[[0.0]]]), "subgroups.values.0.0 must be text or a number"),
+    ("decision", document("subgroups", "values", value=[]), "subgroups.values must have at least one column"),
     # what numpy takes for an index, or a size
     ("decision", entry("folds", 10**9), "folds must hold whole numbers from 0 to"),
     ("decision", document("decider", "winner", value=50), "decider.winner"),
@@ -104,12 +107,14 @@ WRONG: list[tuple[str, Callable[[Content], None], str]] = [
     ("decision", array("choice/constants", lambda array: array[:-1]), "choice/constants"),
     ("decision", array("stack/centre", lambda array: array.T.copy()[:2]), "stack/centre"),
     ("decision", array("ridge/coefficients", lambda array: array[:, :1].copy()), "ridge/coefficients"),
-    ("decision", entry("ridge/scale", 0.0), "ridge/scale must not be 0"),
+    ("decision", entry("ridge/scale", 0.0), "ridge/scale must be at least 1e-100"),
+    ("decision", entry("ridge/scale", 1e-320), "ridge/scale must be at least 1e-100"),
     ("decision", entry("assessed", np.inf), "assessed must hold numbers"),
     ("decision", array("realised", lambda array: array[:-1]), "realised"),
     ("decision", array("fingerprints_", lambda array: array.astype(np.int64)), "fingerprints_"),
     ("decision", array("upper", lambda array: array - 5), "lower must be finite and at most upper"),
     ("decision", array("upper", lambda array: array + 5), "feasible set has other bounds"),
+    ("decision", entry("leaderboard_/2", 1e308), "leaderboard_/2 must hold numbers of at most 1e.150"),
     ("decision", array("leaderboard_/11", np.zeros_like), "must choose one candidate"),
     ("decision", document("frames", "leaderboard_", "columns", 12, value="because"), "frames.leaderboard_.columns"),
     ("decision", document("learned", "finding_", value=3), "learned.finding_"),
@@ -291,8 +296,25 @@ def test_a_long_record_passes_the_door(tmp_path: Path) -> None:
         content.arrays[name] = np.random.default_rng(0).normal(size=n)
     content.arrays["folds"] = np.arange(n) % 10
     content.document["groups"] = [f"customer {row}" for row in range(n)]
+    content.arrays["clusters"] = np.arange(n)
     content.write(tmp_path / "long.oe")
     assert len(oe.load(tmp_path / "long.oe").record_.realised) == n
+
+
+def test_labels_of_several_columns_go_on_after_loading(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, members = rng.normal(size=(300, 3)), [("columns", oe.Columns([0, 1, 2]))]
+
+    def by_corner(X: Any) -> Any:
+        return np.round(X[:, :2]).astype(int)
+
+    ensemble = oe.DecisionEnsemble(members, feasible=feasible.Simplex(3)).fit(X[:200], X[:200], groups=by_corner)
+    ensemble.save(tmp_path / "groups.oe")
+    loaded = oe.load(tmp_path / "groups.oe")
+    for each in (ensemble, loaded):
+        each.update(X[200:], X[200:], groups=by_corner)
+    np.testing.assert_array_equal(loaded.record_.clusters, ensemble.record_.clusters)
+    assert loaded.promise(X) == ensemble.promise(X)
 
 
 # Many wrong values: a short budget here, a long one by tests/fuzz_files.py

@@ -102,7 +102,7 @@ def restore(
     grouping = None if known is None else Grouping(tuple(tuple(values) for values in known))
     ensemble._subgroups = None if grouping is None else Subgroups(subgroups, grouping)
     ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
-    ensemble._groups, ensemble._seed = document["groups"], document["seed"]
+    ensemble._groups, ensemble._seed = _labels(document["groups"]), document["seed"]
     for name in _LEARNED:
         setattr(ensemble, name, document["learned"][name])
     for name in _FRAMES:
@@ -126,6 +126,11 @@ def restore(
     )
     ensemble.fingerprints_ = arrays["fingerprints_"]
     return ensemble
+
+
+def _labels(saved: list[Any] | None) -> list[Any] | None:
+    """Return labels of rows as they were: those of several columns are tuples, which JSON has none of."""
+    return None if saved is None else [tuple(label) if isinstance(label, list) else label for label in saved]
 
 
 def _members(

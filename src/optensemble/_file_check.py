@@ -43,6 +43,9 @@ _BYTES_PER_CELL = 8
 _COPIES_OF_COVARIANCE = 8
 """How often the matrix of a risk budget, which a few factors can describe, is there while the set is made."""
 
+_LEAST_SCALE = 1e-100
+"""Features are divided by their scales, and must not overflow."""
+
 _NUMBERS = "biuf"
 _GUARANTEES = {"lemma": "U", "quantity": "U", "bound": "f", "observed": "f", "holds": "b", "guaranteed": "b"}
 _OF_BOX = {
@@ -158,7 +161,10 @@ def _check_frames(file: _File, frames: dict[str, dict[str, str]], *needed: str) 
         listed[name]["index"].require(isinstance(listed[name]["index"].value, str | None), "be text or null")
         listed[name]["columns"].require(set(frames[name]) <= set(columns), f"have {', '.join(frames[name])}")
         for number, column in enumerate(columns):
-            length = len(file.shelf.take(f"{name}/{number}", frames[name].get(column, _NUMBERS), length))
+            key = f"{name}/{number}"
+            length = len(array := file.shelf.take(key, frames[name].get(column, _NUMBERS), length))
+            if array.dtype.kind == "f":
+                file.shelf.figures(key, length)
 
 
 def _check_table(file: _File, groups: int) -> None:
@@ -179,6 +185,8 @@ def _check_table(file: _File, groups: int) -> None:
 def _check_groups(values: Part | None, rule: Part | None) -> tuple[int, ...]:
     """Return how many parts groups have, that of values not yet seen included; they are found by a rule."""
     sizes = tuple(len(column.labels()) + 1 for column in values or ())
+    if values is not None:
+        values.require(bool(sizes), "have at least one column")
     if rule is not None and not rule["callable"].flag():
         columns = rule["columns"]
         named = columns.value if isinstance(columns.value, list) else [] if columns.value is None else [columns.value]
@@ -324,7 +332,8 @@ def _check_decision(file: _File) -> None:
         if name in shelf:
             shelf.wholes(name, n, high=n)
     if (labels := root.get("groups")) is not None:
-        labels.require(len(labels.labels()) == n, f"have a label for each of {n} rows")
+        labels.require(len(labels.labels(of_several=True)) == n, f"have a label for each of {n} rows")
+        shelf.wholes("clusters", n, high=n)
     if (seed := root.get("seed")) is not None:
         seed.whole()
     _check_frames(file, _OF_DECISION, *_OF_DECISION)
@@ -357,8 +366,9 @@ def _check_forecaster(file: _File, part: Part, groups: tuple[int, ...] | None) -
     shelf.floats("stack/centre", k, d)
     for name in ("ridge", *(["refinement"] if part["refined"].flag() else [])):
         shelf.floats(f"{name}/mean", k * d)
-        if not shelf.floats(f"{name}/scale", k * d).all():
-            raise Wrong(f"{name}/scale", "not be 0", 0.0)
+        least = float(np.abs(shelf.floats(f"{name}/scale", k * d)).min())
+        if least < _LEAST_SCALE:
+            raise Wrong(f"{name}/scale", f"be at least {_LEAST_SCALE:g} in size", least)
         shelf.floats(f"{name}/coefficients", k * d, d)
         shelf.floats(f"{name}/level", d)
     patch = part["patch"]

@@ -91,12 +91,11 @@ class Part:
         self.require(right and at_least <= self.value <= LARGEST, f"be a number from {at_least:g} to {LARGEST:g}")
         return float(self.value)
 
-    def labels(self) -> list[Any]:
-        """Return a list of texts, numbers, or lists of these: what rows, or parts of a partition, are called by."""
-        plain = (str, int, float)
+    def labels(self, *, of_several: bool = False) -> list[Any]:
+        """Return a list of texts and numbers, or of lists of these: what parts of a partition, or rows, are called."""
         for part in self:
-            entries = part.value if isinstance(part.value, list) else [part.value]
-            part.require(all(isinstance(entry, plain) for entry in entries), "be text or a number")
+            entries = part.value if of_several and isinstance(part.value, list) else [part.value]
+            part.require(all(isinstance(entry, str | int | float) for entry in entries), "be text or a number")
         return list(self.value)
 
 
@@ -138,6 +137,13 @@ class Shelf:
         array = self.take(name, "f", *shape)
         if array.size and not np.abs(array).max() <= LARGEST:  # nor NaN
             raise Wrong(name, f"hold numbers of at most {LARGEST:g} in size", array)
+        return array
+
+    def figures(self, name: str, *shape: int | None) -> Floats:
+        """Return an array of numbers of a size that can be shown, infinite or unknown ones among them."""
+        array = self.take(name, "f", *shape)
+        if (np.abs(array[np.isfinite(array)]) > LARGEST).any():
+            raise Wrong(name, f"hold numbers of at most {LARGEST:g} in size, or infinity", array)
         return array
 
     def wholes(self, name: str, *shape: int | None, low: int = 0, high: int = MOST) -> Indices:

@@ -168,6 +168,17 @@ def test_doubt_is_called_doubt() -> None:
     assert rounding.violation(rounding.argmax([[1.0, 0.0]]))[0] <= 2e-9
 
 
+@pytest.mark.parametrize("size", [1e20, 1e100, 1e300])
+def test_numbers_that_highs_takes_for_infinity_are_refused(size: float) -> None:
+    rows: dict[str, Any] = {"A_ub": [[-1.0, -1.0]], "b_ub": [0.0]}
+    for low, high in ((size, 2 * size), (-2 * size, -size)):
+        with pytest.raises((SolverError, EmptySetError), match=r"HiGHS does not take|no action"):
+            MixedInteger(**rows, lower=low, upper=high, integer=[True, False])
+    empty: dict[str, Any] = {"A_ub": [[1.0, 0.0], [0.0, 1.0]], "b_ub": [-1.0, 1.0]}
+    with pytest.raises(EmptySetError):
+        MixedInteger(**empty, lower=0.0, upper=[1.0, size])
+
+
 def test_small_coefficients_bound_wide_coordinates() -> None:
     omega = Polytope([[1.0, 1e-10], [1e-9, 1e9]], [1.0, 1e14], upper=np.inf)
     np.testing.assert_allclose(omega.upper, [1.0, 1e5])

@@ -166,7 +166,11 @@ def build(
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, value in options.items():
         solver.setOptionValue(name, value)
-    solver.passModel(model)
+    if solver.passModel(model) == highspy.HighsStatus.kError:
+        raise SolverError(
+            "HiGHS does not take these constraints: it takes numbers of 1e20 or more for infinity, and coefficients of "
+            "1e15 or more, beside others in their row, for mistakes. Choose units in which numbers are smaller."
+        )
     return solver
 
 

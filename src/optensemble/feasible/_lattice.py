@@ -45,9 +45,11 @@ def list_points(rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Float
     prefixes, sums, work = np.empty((1, 0)), (rows @ lower)[None], 0.0
     free = np.flatnonzero(width)
     for j in free:
+        if not len(prefixes):
+            return np.empty((0, d))
         count = len(prefixes) * (width[j] + 1.0)
         work += count * (prefixes.shape[1] + len(row_upper))
-        if count > MOST_PREFIXES or work > MOST_WORK:
+        if not (count <= MOST_PREFIXES and work <= MOST_WORK):  # nor infinite
             return None
         steps = np.arange(width[j] + 1.0)
         column = columns[:, [j]].toarray().ravel()

@@ -169,6 +169,78 @@ def test_a_set_that_a_few_numbers_make_too_large(tmp_path: Path) -> None:
         oe.load(tmp_path / "wrong.oe")
 
 
+def small(path: Path, kind: str, arguments: Any, d: int = 3, **arrays: Any) -> Path:
+    """Write a white box without corrections, of any feasible set."""
+    content = Content.of(SAVED / "white_box.oe")
+    content.document |= {"names": ["a"], "columns": {"a": list(range(d))}, "logs": [], "grouping": None, "simple": None}
+    content.document["groups"] = {"callable": False, "columns": None}
+    content.document["feasible"] = {"kind": kind, "saved": True, "arguments": arguments}
+    kept = {name: array for name, array in content.arrays.items() if not name.startswith(("feasible/", "log"))}
+    kept |= {"n_patches_": np.zeros(1, np.int64), "lower": np.zeros(d), "upper": np.ones(d)}
+    content.arrays = kept | {f"feasible/{name}": array for name, array in arrays.items()}
+    content.write(path / "small.oe")
+    return path / "small.oe"
+
+
+LARGE: dict[str, tuple[str, Any, int, dict[str, Any]]] = {
+    "a dimension as an array": ("Simplex", {}, 3, {"dimension": np.array(200_000_000)}),
+    "columns as many as rows": ("Assignment", {"rows": 12_000}, 12_000, {}),
+    "no rows": ("Polytope", {}, 3, {"A_ub": np.zeros((0, 30_000_000)), "b_ub": np.zeros(0)}),
+    "no whole rows": ("MixedInteger", {}, 3, {"A_eq": np.zeros((0, 30_000_000)), "b_eq": np.zeros(0)}),
+    "no factors": ("RiskBudget", {"limit": 1.0}, 3, {"factors": np.zeros((6_000, 0)), "specific": np.array(1.0)}),
+    "blocks": ("Product", {"blocks": [{"kind": "Simplex", "spec": {"dimension": 5_000}}] * 1_000}, 5_000, {}),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_sets_that_say_they_are_larger_than_their_actions(name: str, tmp_path: Path) -> None:
+    kind, arguments, d, arrays = LARGE[name]
+    path = small(tmp_path, kind, arguments, d, **arrays)
+    tracemalloc.start()
+    with pytest.raises(FileError, match=r"feasible.* must (make a set of|be a)"):
+        oe.load(path)
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+
+
+def test_sets_of_many_parts_are_read_in_time(tmp_path: Path) -> None:
+    d, ends = 2_000, {"lower": np.zeros(1), "upper": np.ones(1)}
+    arrays = {f"{number}/{name}": end for number in range(d) for name, end in ends.items()}
+    path = small(tmp_path, "Product", {"blocks": [{"kind": "Box", "spec": {"dimension": 1}}] * d}, d, **arrays)
+    assert oe.load(path).feasible.dimension == d
+
+
+def test_knapsacks_of_many_resources_need_no_table(tmp_path: Path) -> None:
+    arrays = {"weights": np.ones((2_000, 3)), "capacity": np.full(2_000, 1.5)}
+    loaded = oe.load(small(tmp_path, "Knapsack", {"integer": True}, 3, **arrays))
+    np.testing.assert_array_equal(loaded.decide(np.array([[1.0, 3.0, 2.0]])), [[0.0, 1.0, 0.0]])
+
+
+def test_rounds_and_patches_are_counted_over_all_corrections(tmp_path: Path) -> None:
+    content = Content.of(SAVED / "white_box.oe")
+    content.document["logs"] = [content.document["logs"][0] | {"rounds": 9_000_000}] * 2
+    twice = {name.replace("log0", "log1"): array for name, array in content.arrays.items() if name.startswith("log0")}
+    content.arrays |= twice
+    content.write(tmp_path / "wrong.oe")
+    with pytest.raises(FileError, match="logs must have fewer than 10,000,000 rounds"):
+        oe.load(tmp_path / "wrong.oe")
+    content = Content.of(SAVED / "white_box.oe")
+    content.arrays |= {f"log0/{name}": np.zeros(200_000, np.int64) for name in ("round", "member", "length")}
+    content.write(tmp_path / "wrong.oe")
+    with pytest.raises(FileError, match="log0/length must hold whole numbers from 1"):
+        oe.load(tmp_path / "wrong.oe")
+
+
+def test_a_layout_for_more_policies_than_it_has_cells_of(tmp_path: Path) -> None:
+    content = Content.of(SAVED / "black_box.oe")
+    names, d = [f"policy {number}" for number in range(5_000)], len(content.arrays["lower"])
+    content.document |= {"names": names, "columns": {name: list(range(d)) for name in names}}
+    content.document["logs"][0]["layout"]["sizes"][d] = 5_001
+    content.write(tmp_path / "wrong.oe")
+    with pytest.raises(FileError, match=r"logs\.0\.layout\.sizes must have [0-9]+ entries"):
+        oe.load(tmp_path / "wrong.oe")
+
+
 # Sizes, before anything is allocated
 
 
@@ -204,6 +276,31 @@ def test_an_array_that_claims_more_than_there_is(tmp_path: Path) -> None:
         oe.load(path)
     assert tracemalloc.get_traced_memory()[1] < 10e6
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", [b"(", b"'''", b"{'descr': '<f8', 'shape': (3,), ", b"{'descr': ()}"])
+def test_headers_that_are_none(text: bytes, tmp_path: Path) -> None:
+    path, packed = copied(tmp_path), io.BytesIO()
+    header = text + b" " * (117 - len(text)) + b"\n"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("lower.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(24))
+    replaced(path, "arrays.npz", packed.getvalue())
+    with pytest.raises(FileError, match="holds what optensemble never writes"):
+        oe.load(path)
+
+
+def test_large_arrays_are_held_once(tmp_path: Path) -> None:
+    content, size = Content.of(SAVED / "decision.oe"), 32 << 20
+    content.arrays["extra"] = np.zeros(size // 8)
+    content.write(tmp_path / "large.oe")
+    tracemalloc.start()
+    oe.load(tmp_path / "large.oe", limit=2 * size)
+    assert tracemalloc.get_traced_memory()[1] < 1.5 * size
+    tracemalloc.stop()
+    content.arrays["extra"] = np.asfortranarray(np.zeros((2, size // 16)))
+    content.write(tmp_path / "large.oe")
+    with pytest.raises(FileError, match="which must be turned around"):
+        oe.load(tmp_path / "large.oe", limit=size + (1 << 20))
 
 
 def bomb(size: int) -> bytes:

@@ -15,7 +15,6 @@ import json
 import math
 import struct
 import zipfile
-import zlib
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,8 +35,13 @@ _LARGEST_MANIFEST = 1 << 16
 _LARGEST_DIRECTORY = 1 << 24
 """Bytes that list the arrays of a hundred thousand blocks; zipfile makes an object of some fifty bytes of it."""
 
-_EXPANDS = 24
-"""Bytes that Python needs for one of JSON, at most: an empty list is three there."""
+_EXPANDS = 128
+"""Bytes allowed for one of JSON: an empty list is three there and 64 in Python, and every entry is looked at."""
+
+_CHUNK = 1 << 20
+_LARGEST_HEADER = 1 << 17
+_SMALL = 1 << 20
+"""Bytes of an array that may be copied, whatever else there is."""
 
 _NUMBER = 8
 """Bytes of a number in an array; all are float64, int64 or uint64."""
@@ -47,20 +51,6 @@ _END = struct.Struct("<4s4H2LH")
 
 _LARGE_END = 20
 """Bytes before that, which a large archive has, and which point to another length."""
-
-_NOT_WHOLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    KeyError,
-    TypeError,
-    ValueError,
-    RuntimeError,  # and NotImplementedError, RecursionError: a flipped bit claims encryption; lists within lists
-    OverflowError,
-    MemoryError,
-    SyntaxError,  # in the header of an array
-    struct.error,
-)
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -110,7 +100,7 @@ def read(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays]:
         raise FileError(f"cannot read {path}: {error.strerror or error}. Give a file that save() wrote.") from error
     except FileError as error:
         raise FileError(f"{path} {error}") from error
-    except _NOT_WHOLE as error:
+    except Exception as error:  # whatever zipfile, zlib, json and numpy make of bytes that are not theirs
         raise FileError(
             f"{path} is not a whole optensemble file: truncated, altered, or something else ({error}). "
             "Take another copy, or save the ensemble again."
@@ -138,7 +128,7 @@ def _read(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
             )
     try:
         return json.loads(parts[_DOCUMENT].decode()), _arrays(parts[_ARRAYS], limit)
-    except _NOT_WHOLE as error:
+    except Exception as error:
         raise FileError(f"holds what optensemble never writes ({error}). Save the ensemble again.") from error
 
 
@@ -159,10 +149,7 @@ def _open(file: IO[bytes]) -> zipfile.ZipFile:
 
 def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     """Read a part of an archive, which says before how long it is."""
-    info = archive.getinfo(name)
-    _require_size(info.file_size, limit, f"has a {name} that is")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others expand without bounds
-        raise zipfile.BadZipFile(f"{name} is compressed in another way")
+    info = _info(archive, name, limit)
     with archive.open(info) as part:
         content = part.read(info.file_size)
     if len(content) != info.file_size:
@@ -170,25 +157,52 @@ def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     return content
 
 
+def _info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipInfo:
+    info = archive.getinfo(name)
+    _require_size(info.file_size, limit, f"has a {name} that is")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others expand without bounds
+        raise zipfile.BadZipFile(f"{name} is compressed in another way")
+    return info
+
+
 def _arrays(packed: bytes, limit: int) -> Arrays:
     """Read the arrays, none of which may be larger than what there is of it."""
     with _open(io.BytesIO(packed)) as archive:
-        _require_size(sum(info.file_size for info in archive.infolist()), limit, "has arrays that are")
-        return {name.removesuffix(".npy"): _array(_part(archive, name, limit)) for name in archive.namelist()}
+        left = limit - sum(info.file_size for info in archive.infolist())
+        _require_size(limit - left, limit, "has arrays that are")
+        return {
+            name.removesuffix(".npy"): _array(_bytes(archive, _info(archive, name, limit)), left)
+            for name in archive.namelist()
+        }
 
 
-def _array(content: bytes) -> npt.NDArray[Any]:
-    """Read one array: its header first, and then only what that describes to the last byte."""
-    stream = io.BytesIO(content)
+def _bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[np.uint8]:
+    """Read a part into memory that an array can stay in."""
+    content, read = np.empty(info.file_size, np.uint8), 0
+    with archive.open(info) as part:
+        while chunk := part.read(min(_CHUNK, len(content) - read)):
+            content[read : read + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            read += len(chunk)
+    if read != info.file_size:
+        raise zipfile.BadZipFile(f"{info.filename} is shorter than it says")
+    return content
+
+
+def _array(content: npt.NDArray[np.uint8], left: int) -> npt.NDArray[Any]:
+    """Return an array: its header is read first, and must describe the rest to the last byte; not copied if it fits."""
+    stream = io.BytesIO(content[:_LARGEST_HEADER].tobytes())
     header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     shape, by_columns, dtype = header[np.lib.format.read_magic(stream)](stream)
     if dtype.kind not in "biufU" or not dtype.itemsize or (dtype.kind in "iuf" and dtype.itemsize != _NUMBER):
         raise ValueError(f"an array of {dtype}")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
         raise ValueError(f"an array that is not {shape} as it says")
-    flat = np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
+    flat = np.frombuffer(content, dtype, offset=stream.tell()) if math.prod(shape) else np.empty(0, dtype)
     if dtype.kind == "b" and (flat.view(np.uint8) > 1).any():
         raise ValueError("truth values that are neither true nor false")
+    if by_columns or not dtype.isnative or not flat.flags.aligned:
+        _require_size(len(content), max(left, _SMALL), "has an array, which must be turned around, that is")
+    flat = np.require(flat.astype(dtype.newbyteorder("="), copy=False), requirements=["A"])
     return flat.reshape(shape, order="F").copy(order="C") if by_columns else flat.reshape(shape)
 
 

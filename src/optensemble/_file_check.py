@@ -82,7 +82,7 @@ def check(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: int) -> Non
     require_plain(document)
     file = _File(Part(document), Shelf(arrays), limit)
     kind = file.root["kind"].choice([_WHITE, _BLACK, _DECISION])
-    _check_set(file, file.root["feasible"]["kind"].text(), file.root["feasible"]["arguments"])
+    _check_set(file, file.root["feasible"], "arguments", "feasible/", file.d)
     file.root["feasible"]["saved"].flag()
     _check_members(file)
     file.shelf.take("fingerprints_", "u", None)
@@ -100,9 +100,9 @@ class _File:
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
         """The bounds of the feasible set."""
-        lower = self.shelf.take("lower", "f", None)
-        upper = self.shelf.take("upper", "f", len(lower))
-        if not len(lower) or not (np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)).all():
+        lower = self.shelf.floats("lower", None)
+        upper = self.shelf.floats("upper", len(lower))
+        if not len(lower) or not (lower <= upper).all():
             raise Wrong("lower", "be finite and at most upper, in each of at least one coordinate", lower)
         return lower, upper
 
@@ -123,17 +123,37 @@ class _File:
 # What all ensembles have
 
 
-def _check_set(file: _File, kind: str, arguments: Part) -> None:
-    """Refuse a set that would be made larger than its actions are long."""
+_SIZES = ("dimension", "rows", "columns", "k")
+_BY_COORDINATE = {
+    **dict.fromkeys(["A_ub", "A_eq", "weights", "array"], -1),
+    **dict.fromkeys(["covariance", "factors", "specific", "lower", "upper", "fallback", "integer", "edges"], 0),
+}
+"""Which axis of an argument has an entry for each coordinate."""
+
+
+def _check_set(file: _File, part: Part, arguments_name: str, prefix: str, most: int) -> int:
+    """Return how many coordinates a set says it has; refuse it if these are more than there may be."""
+    kind, arguments = part["kind"].text(), part[arguments_name]
     arguments.require(isinstance(arguments.value, dict), "be a table of arguments")
-    sizes = {name: arguments.get(name) for name in ("dimension", "rows", "columns", "k")}
-    found = {name: part.whole(1, file.d + 1) for name, part in sizes.items() if part is not None}
-    arguments.require(found.get("rows", 1) * found.get("columns", 1) <= file.d, f"make a set of {file.d} coordinates")
+    sizes = {name: arguments.get(name) for name in _SIZES}
+    found = {name: size.whole(1, most + 1) for name, size in sizes.items() if size is not None}
+    rows = found.get("rows", 1)
+    lengths = [found.get("dimension", 1), rows * found.get("columns", rows)]
+    for name in _SIZES:
+        if f"{prefix}{name}" in file.shelf:
+            raise Wrong(f"{prefix}{name}", "be a number of the document", "an array")
+    for name, axis in _BY_COORDINATE.items():
+        if f"{prefix}{name}" in file.shelf and (shape := file.shelf.shape(f"{prefix}{name}")):
+            lengths.append(shape[axis])
+    blocks = list(arguments["blocks"]) if arguments.get("blocks") else []
+    lengths.append(0)
+    for number, block in enumerate(blocks):
+        lengths[-1] += _check_set(file, block, "spec", f"{prefix}{number}/", most - lengths[-1])
+    arguments.require(max(lengths) <= most, f"make a set of at most {most} coordinates")
     if kind == "RiskBudget":
-        fits = 8 * file.d**2 * _COPIES_OF_COVARIANCE <= file.limit
+        fits = 8 * max(lengths) ** 2 * _COPIES_OF_COVARIANCE <= file.limit
         arguments.require(fits, f"fit into {file.limit:,} bytes (give load a larger limit=)")
-    for block in arguments.get("blocks") or ():
-        _check_set(file, block["kind"].text(), block["spec"])
+    return max(lengths)
 
 
 def _check_members(file: _File) -> None:
@@ -190,7 +210,7 @@ def _check_groups(values: Part | None, rule: Part | None) -> tuple[int, ...]:
     if rule is not None and not rule["callable"].flag():
         columns = rule["columns"]
         named = columns.value if isinstance(columns.value, list) else [] if columns.value is None else [columns.value]
-        plain = all(isinstance(name, str | int) for name in named)
+        plain = all((name and isinstance(name, str)) or type(name) is int for name in named)
         columns.require(plain and len(named) == len(sizes), f"name {len(sizes)} columns")
     return sizes
 
@@ -210,17 +230,26 @@ def _check_record(file: _File, *others: str) -> int:
 
 
 def _check_layout(
-    file: _File, part: Part, make: Callable[[int, tuple[int, ...]], Layout], most: int, groups: tuple[int, ...]
+    file: _File,
+    part: Part,
+    make: Callable[[int, tuple[int, ...]], Layout],
+    most: int,
+    groups: tuple[int, ...],
+    *,
+    policies: bool,
 ) -> Layout:
     """Return the layout if it is what its number of contenders, and of parts of groups, define.
 
-    An ensemble that was extended has logs of fewer contenders, and of groups with fewer parts, than it has now.
+    An ensemble that was extended has logs of fewer contenders, and of groups with fewer parts, than it has now. If the
+    contenders are ``policies`` there are level sets of each.
     """
     sizes = [size.whole(1, _MOST_PARTS) for size in part["sizes"]]
     at = file.d
     part["sizes"].require(len(sizes) > at + len(groups), f"have more than {at + len(groups)} entries")
     contenders, known = sizes[at], tuple(sizes[at + 1 : at + 1 + len(groups)])
     part["sizes"].require(contenders <= most, f"have at most {most} as entry {at}")
+    length = at * (contenders if policies else 1) + 1 + len(groups)  # looked at before as much is made
+    part["sizes"].require(len(sizes) == length, f"have {length} entries")
     part["sizes"].require(all(a <= b for a, b in zip(known, groups, strict=True)), "fit the values of the groups")
     layout = make(contenders, known)
     plain = {
@@ -242,7 +271,7 @@ def _check_log(file: _File, log: Part, key: str, layout: Layout, models: int) ->
     _require_ascending(number, 0, f"{key}/round")
     shelf.wholes(f"{key}/member", len(number), high=models)
     cells = shelf.wholes(f"{key}/cells", None, high=layout.count)
-    length = shelf.wholes(f"{key}/length", len(number), high=len(cells) + 1)
+    length = shelf.wholes(f"{key}/length", len(number), low=1, high=len(cells) + 1)
     if length.sum() != len(cells):
         raise Wrong(f"{key}/length", f"add up to the {len(cells)} cells", int(length.sum()))
     shelf.floats(f"{key}/delta", len(cells), file.d if len(number) else None)
@@ -273,10 +302,12 @@ def _check_box(file: _File) -> None:
     for name, rule in _LEARNED_BY_BOX.items():
         rule(root["learned"][name])
     conditional = black and root["conditional"].flag()
+    rounds = [log["rounds"].whole(0, _MOST_ROUNDS) for log in root["logs"]]
+    root["logs"].require(sum(rounds) < _MOST_ROUNDS, f"have fewer than {_MOST_ROUNDS:,} rounds")
     for number, log in enumerate(root["logs"]):
         pairs = len(list(log["layout"]["events"])) if conditional else -1
         make = partial(_black_layout, _buckets(file), pairs) if black else partial(events.white_box, _buckets(file))
-        layout = _check_layout(file, log["layout"], make, k + black, groups)
+        layout = _check_layout(file, log["layout"], make, k + black, groups, policies=black)
         _check_log(file, log, f"log{number}", layout, models=1 if black else k)
     shelf.wholes("n_patches_", 1 if black else k)
     if black and root["init"].choice(["mean", "model"]) == "mean":
@@ -376,7 +407,7 @@ def _check_forecaster(file: _File, part: Part, groups: tuple[int, ...] | None) -
         patch.require(patch.value is None, "be null")
     elif patch.value is not None:
         make = partial(_black_layout, Buckets(*file.bounds, BUCKETS), -1)
-        layout = _check_layout(file, patch["layout"], make, k + 1, groups)
+        layout = _check_layout(file, patch["layout"], make, k + 1, groups, policies=True)
         _check_log(file, patch, "patch", layout, models=1)
 
 

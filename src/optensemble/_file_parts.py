@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,15 @@ _DEEPEST = 32
 """Nothing that is saved is nested deeper than this; code that walks through it may recurse."""
 
 
+_SHORT = reprlib.Repr()  # of a large document only the beginning is written out
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
 class Wrong(Exception):  # noqa: N818  (caught at the door, which makes a FileError of it)
     """A part of a file is not what it must be."""
 
     def __init__(self, part: str, must: str, got: Any) -> None:
-        shown = " ".join(repr(got).split())
+        shown = " ".join(_SHORT.repr(got).split())
         super().__init__(f"{part} must {must}; got {shown if len(shown) <= 80 else f'{shown[:77]}...'}")
 
 
@@ -74,7 +79,8 @@ class Part:
 
     def texts(self, *, distinct: bool = False, length: int | None = None) -> list[str]:
         """Return a list of texts."""
-        texts = [part.text() for part in self]
+        self._require_each(lambda part: part.text(), lambda entry: isinstance(entry, str))
+        texts = list(self.value)
         self.require(not distinct or len(set(texts)) == len(texts), "hold distinct names")
         self.require(length is None or len(texts) == length, f"have {length} entries")
         return texts
@@ -93,34 +99,69 @@ class Part:
 
     def labels(self, *, of_several: bool = False) -> list[Any]:
         """Return a list of texts and numbers, or of lists of these: what parts of a partition, or rows, are called."""
-        for part in self:
-            entries = part.value if of_several and isinstance(part.value, list) else [part.value]
-            part.require(all(isinstance(entry, str | int | float) for entry in entries), "be text or a number")
+
+        def is_label(entry: Any) -> bool:
+            entries = entry if of_several and isinstance(entry, list) else (entry,)
+            return all(isinstance(each, str | int | float) for each in entries)
+
+        self._require_each(lambda part: part.require(is_label(part.value), "be text or a number"), is_label)
         return list(self.value)
 
+    def _require_each(self, require: Callable[[Part], object], is_right: Callable[[Any], bool]) -> None:
+        """Check a list, which may be long: names of parts are made only where one is wrong."""
+        if not isinstance(self.value, list) or not all(map(is_right, self.value)):
+            for part in self:
+                require(part)
 
-def require_plain(value: Any, way: tuple[Any, ...] = ()) -> None:
+
+def require_plain(document: Any) -> None:
     """Refuse nesting, whole numbers and text that Python reads, but that nothing can be done with later."""
-    if len(way) > _DEEPEST:
-        raise Wrong(_named(way[:3]), f"be nested no deeper than {_DEEPEST}", value)
-    if isinstance(value, dict | list):
-        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
-            require_plain(entry, (*way, key))
-            require_plain(key, way)
-    elif isinstance(value, str) and not _is_unicode(value):
-        raise Wrong(_named(way), "be Unicode text", value)
-    elif isinstance(value, int) and abs(value) > MOST:
-        raise Wrong(_named(way), "have at most 62 bits", f"a whole number of {value.bit_length():,} bits")
+    try:
+        _require_plain(document, _DEEPEST)
+    except _Odd as odd:
+        way = list(reversed(odd.way))
+        raise Wrong(".".join(map(str, way[: _DEEPEST // 4])) or "the document", odd.must, odd.got) from None
 
 
-def _named(way: tuple[Any, ...]) -> str:
-    """Return the name of the part that a way leads to."""
-    return ".".join(map(str, way)) or "the document"
+class _Odd(Exception):  # noqa: N818  (becomes a Wrong)
+    """A value that is not plain; the way to it is put together on the way back, because most documents have none."""
+
+    def __init__(self, must: str, got: Any) -> None:
+        super().__init__(must)
+        self.must, self.got, self.way = must, got, list[Any]()
+
+
+def _require_plain(value: Any, depth: int) -> None:
+    kind, key = type(value), None
+    try:
+        if kind is str:
+            if not _is_unicode(value):
+                raise _Odd("be Unicode text", value)
+        elif kind is int:
+            if not -MOST <= value <= MOST:
+                raise _Odd("have at most 62 bits", f"a whole number of {value.bit_length():,} bits")
+        elif kind is list or kind is dict:
+            if depth == 0:
+                raise _Odd(f"be nested no deeper than {_DEEPEST}", value)
+            entries: Iterable[tuple[Any, Any]] = enumerate(value) if kind is list else value.items()
+            for key, entry in entries:
+                if type(entry) is not float:
+                    _require_plain(entry, depth - 1)
+                if type(key) is str:
+                    _require_plain(key, depth)
+    except _Odd as odd:
+        if key is not None:
+            odd.way.append(key)
+        raise
 
 
 def _is_unicode(text: str) -> bool:
     """Say whether a text has no half of a surrogate pair, which can be neither printed nor written."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Shelf:
@@ -131,6 +172,10 @@ class Shelf:
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an array."""
+        return self._arrays[name].shape
 
     def floats(self, name: str, *shape: int | None) -> Floats:
         """Return an array of numbers whose squares are finite; None stands for a length that does not matter."""
@@ -164,6 +209,8 @@ class Shelf:
             size = " × ".join("any" if wanted is None else str(wanted) for wanted in shape)
             of = " or ".join(_KINDS[kind] for kind in kinds)
             raise Wrong(name, f"be an array of {of}, {size} long", f"{array.dtype}, {array.shape}")
-        if array.dtype.kind == "U" and not all(map(_is_unicode, array.ravel().tolist())):
-            raise Wrong(name, "hold Unicode text", array)
+        if array.dtype.kind == "U":
+            codes = array.ravel().view(np.uint32)
+            if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():  # halves of surrogate pairs
+                raise Wrong(name, "hold Unicode text", "letters that are none")
         return array

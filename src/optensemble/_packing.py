@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
@@ -68,12 +69,15 @@ def _pack_spec(spec: dict[str, Any], arrays: Arrays, prefix: str) -> dict[str, A
     return plain
 
 
-def _unpack_spec(plain: dict[str, Any], arrays: Arrays, prefix: str) -> dict[str, Any]:
-    names = (name.removeprefix(prefix) for name in arrays if name.startswith(prefix))
-    spec = {**plain, **{name: arrays[prefix + name] for name in names if "/" not in name}}
+def _unpack_spec(plain: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    inside = defaultdict[str, Arrays](dict)
+    for name, array in arrays.items():
+        block, slash, within = name.partition("/")
+        inside[block if slash else ""][within or name] = array
+    spec = {**plain, **inside[""]}
     if "blocks" in spec:
         spec["blocks"] = [
-            {"kind": block["kind"], "spec": _unpack_spec(block["spec"], arrays, f"{prefix}{number}/")}
+            {"kind": block["kind"], "spec": _unpack_spec(block["spec"], inside[str(number)])}
             for number, block in enumerate(spec["blocks"])
         ]
     return spec
@@ -99,7 +103,8 @@ def unpack_set(saved: dict[str, Any], arrays: Arrays, given: FeasibleSet | None)
 
 def _saved_set(saved: dict[str, Any], arrays: Arrays) -> FeasibleSet:
     try:
-        return from_spec(saved["kind"], _unpack_spec(saved["arguments"], arrays, _SET))
+        of_set = {name.removeprefix(_SET): array for name, array in arrays.items() if name.startswith(_SET)}
+        return from_spec(saved["kind"], _unpack_spec(saved["arguments"], of_set))
     except OptEnsembleError as error:
         raise LookupError(f"its feasible set cannot be made: {error}") from error
 
@@ -124,12 +129,15 @@ def unpack_log(saved: dict[str, Any], arrays: Arrays, key: str) -> PatchLog:
     sizes, events, groups = (saved["layout"][name] for name in ("sizes", "events", "groups"))
     layout = Layout(tuple(sizes), tuple(Event(turn, tuple(parts)) for turn, parts in events), tuple(groups))
     rounds: list[tuple[Patch, ...]] = [()] * saved["rounds"]
+    patches = defaultdict[int, list[Patch]](list)
     ends, cells = np.cumsum(arrays[f"{key}/length"]), arrays[f"{key}/cells"]
     counts = arrays.get(f"{key}/rows", np.full_like(cells, -1))
     laid = [np.split(each, ends)[:-1] for each in (cells, arrays[f"{key}/delta"], counts)]
-    parts = zip(arrays[f"{key}/round"], arrays[f"{key}/member"].tolist(), *laid, strict=True)
+    parts = zip(arrays[f"{key}/round"].tolist(), arrays[f"{key}/member"].tolist(), *laid, strict=True)
     for number, member, *patch in parts:
-        rounds[number] += (Patch(member, *patch),)
+        patches[number].append(Patch(member, *patch))
+    for number, several in patches.items():
+        rounds[number] = tuple(several)
     return PatchLog(layout, rounds)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
@@ -326,9 +327,9 @@ def as_column_names(names: Any) -> tuple[str, ...] | tuple[int, ...]:
     if not given or not (all(numbers) or all(isinstance(name, str) for name in given)):
         raise InputError(f"names must be all text, or all whole numbers from 0; got {given!r}. {advice}")
     columns = [int(name) if number else str(name) for name, number in zip(given, numbers, strict=True)]
-    twice = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
+    twice = [(name, count) for name, count in Counter(columns).items() if count > 1]
     if twice:
-        raise InputError(f"names must be distinct; got {twice[0]!r} {columns.count(twice[0])} times. Name it once.")
+        raise InputError(f"names must be distinct; got {twice[0][0]!r} {twice[0][1]} times. Name it once.")
     return cast("tuple[str, ...] | tuple[int, ...]", tuple(columns))
 
 

@@ -32,6 +32,11 @@ _WORD = 63  # items of the core are bits of integers, so many in each
 _STEPS = 30  # of the subgradient method
 
 
+def table_size(items: int, resources: int) -> int:
+    """Return how many numbers of 64 bits the states of a row may take."""
+    return 2 * MOST_STATES * (3 + resources + items // _WORD)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def choose_items(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each row the best items that fit; among tied choices the one with the earliest items."""

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._types import Floats
-from optensemble.exceptions import EmptySetError
+from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._constraints import Sparse
 
 MOST_PREFIXES = 1 << 16
@@ -16,12 +16,21 @@ MOST_WORK = 1 << 23
 MOST_NUMBERS = 1 << 18
 """With more numbers in the list than this it leaves the cache, and HiGHS is not so much slower any more."""
 
+_LARGEST = 2.0**53
+
 _SLACK = 1e-9
 """What may be rounding, relative to the size of the terms."""
 
 
 def whole_bounds(lower: Floats, upper: Floats, integer: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Move the bounds of whole numbers to the whole numbers inside them."""
+    large = np.flatnonzero(integer & (np.maximum(np.abs(lower), np.abs(upper)) > _LARGEST))
+    if large.size:
+        j = large[0]
+        raise InputError(
+            f"bounds of whole numbers must be at most {_LARGEST:g} in size, beyond which not all of them can be told "
+            f"apart; those of coordinate {j} are {lower[j]:g} and {upper[j]:g}. Choose other units."
+        )
     low = np.where(integer, np.ceil(lower - _SLACK), lower)
     high = np.where(integer, np.floor(upper + _SLACK), upper)
     empty = np.flatnonzero(low > high)

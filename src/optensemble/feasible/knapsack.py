@@ -13,7 +13,7 @@ from optensemble._validation import as_floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._density_kernel import FIT, fill_by_density
-from optensemble.feasible._knapsack_kernel import choose_items
+from optensemble.feasible._knapsack_kernel import choose_items, table_size
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
 
@@ -23,6 +23,9 @@ _NOTHING = 1e-100
 _LARGEST = 1e200
 """Weights beyond this share of the capacity are cut to it, where sums must stay finite."""
 
+
+_MOST_TABLE = 1 << 26
+"""Numbers, half a gigabyte of them, that the kernel may need at most on every thread: 61 resources, or 3,800 items."""
 
 _NODES = 10_000
 """A row that is too hard for the kernel, and needs more nodes of HiGHS than this, has failed."""
@@ -95,7 +98,8 @@ class Knapsack(FeasibleSet):
             shares[:, (shares > 1.0 + FIT).any(axis=0)] = np.inf
             # Hard rows take milliseconds, and an interrupt waits for all rows at once.
             rows_at_once = max(1, (4096 if resources == 1 else 512) // d)
-            self.kernel = make_kernel(choose_items, floats=[shares.T], rows_at_once=rows_at_once)
+            if table_size(d, resources) <= _MOST_TABLE:
+                self.kernel = make_kernel(choose_items, floats=[shares.T], rows_at_once=rows_at_once)
         elif resources == 1:
             self.kernel = make_kernel(fill_by_density, floats=[shares])
         else:

@@ -159,7 +159,7 @@ def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 
 def _info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipInfo:
     info = archive.getinfo(name)
-    _require_size(info.file_size, limit, f"has a {name} that is")
+    _require_size(info.file_size, limit, f"has a part {name} that is")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others expand without bounds
         raise zipfile.BadZipFile(f"{name} is compressed in another way")
     return info

@@ -10,7 +10,7 @@ import pytest
 from sample_sets import Floats
 from scipy.optimize import nnls
 
-from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
+from optensemble.exceptions import EmptySetError, InputError, SolverError, UnboundedSetError
 from optensemble.feasible import FeasibleSet, Knapsack, MixedInteger, Polytope
 
 OUTSIDE = 1e-8
@@ -170,13 +170,12 @@ def test_doubt_is_called_doubt() -> None:
 
 @pytest.mark.parametrize("size", [1e20, 1e100, 1e300])
 def test_numbers_that_highs_takes_for_infinity_are_refused(size: float) -> None:
-    rows: dict[str, Any] = {"A_ub": [[-1.0, -1.0]], "b_ub": [0.0]}
+    rows: dict[str, Any] = {"A_ub": [[-1.0, -1.0]], "b_ub": [0.0], "integer": [True, False]}
     for low, high in ((size, 2 * size), (-2 * size, -size)):
         with pytest.raises((SolverError, EmptySetError), match=r"HiGHS does not take|no action"):
-            MixedInteger(**rows, lower=low, upper=high, integer=[True, False])
-    empty: dict[str, Any] = {"A_ub": [[1.0, 0.0], [0.0, 1.0]], "b_ub": [-1.0, 1.0]}
-    with pytest.raises(EmptySetError):
-        MixedInteger(**empty, lower=0.0, upper=[1.0, size])
+            MixedInteger(**rows, lower=[0.0, low], upper=[1.0, high])
+        with pytest.raises(InputError, match=r"bounds of whole numbers must be at most 9.*e\+15.*coordinate 0 are"):
+            MixedInteger(**rows, lower=[low, 0.0], upper=[high, 1.0])
 
 
 def test_small_coefficients_bound_wide_coordinates() -> None:

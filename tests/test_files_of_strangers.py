@@ -359,6 +359,15 @@ def test_text_that_python_would_choke_on(text: bytes, tmp_path: Path) -> None:
         oe.load(path)
 
 
+def test_names_that_cannot_be_printed_are_not_in_the_message(tmp_path: Path) -> None:
+    content = Content.of(SAVED / "decision.oe")
+    content.document["learned"]["\ud800"] = 1
+    content.write(tmp_path / "wrong.oe")
+    with pytest.raises(FileError, match=r"learned must be Unicode text") as caught:
+        oe.load(tmp_path / "wrong.oe")
+    assert str(caught.value).encode()
+
+
 def test_archives_that_are_none_of_ours(tmp_path: Path) -> None:
     path = copied(tmp_path)
     whole = path.read_bytes()

@@ -89,7 +89,7 @@ def write(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
 def read(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays]:
     """Check format, version, sizes and integrity, in this order, before anything is looked at.
 
-    No more than ``limit`` bytes are held at a time, but for what Python adds to them.
+    Neither the file nor what it unpacks to may be longer than ``limit`` bytes.
     """
     try:
         with path.open("rb") as file:

@@ -22,9 +22,11 @@ _KINDS = {"b": "truth values", "i": "whole numbers", "u": "64 bits", "f": "numbe
 _DEEPEST = 32
 """Nothing that is saved is nested deeper than this; code that walks through it may recurse."""
 
+_LONGEST = 80
+"""Letters of a value, or of the way to it, that an error shows."""
 
 _SHORT = reprlib.Repr()  # of a large document only the beginning is written out
-_SHORT.maxstring = _SHORT.maxother = 80
+_SHORT.maxstring = _SHORT.maxother = _LONGEST
 
 
 class Wrong(Exception):  # noqa: N818  (caught at the door, which makes a FileError of it)
@@ -32,7 +34,7 @@ class Wrong(Exception):  # noqa: N818  (caught at the door, which makes a FileEr
 
     def __init__(self, part: str, must: str, got: Any) -> None:
         shown = " ".join(_SHORT.repr(got).split())
-        super().__init__(f"{part} must {must}; got {shown if len(shown) <= 80 else f'{shown[:77]}...'}")
+        super().__init__(f"{part} must {must}; got {shown if len(shown) <= _LONGEST else f'{shown[:77]}...'}")
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,8 @@ def require_plain(document: Any) -> None:
     try:
         _require_plain(document, _DEEPEST)
     except _Odd as odd:
-        way = list(reversed(odd.way))
-        raise Wrong(".".join(map(str, way[: _DEEPEST // 4])) or "the document", odd.must, odd.got) from None
+        name = ".".join(str(key) for key in reversed(odd.way))
+        raise Wrong(name[:_LONGEST] or "the document", odd.must, odd.got) from None
 
 
 class _Odd(Exception):  # noqa: N818  (becomes a Wrong)
@@ -144,11 +146,13 @@ def _require_plain(value: Any, depth: int) -> None:
             if depth == 0:
                 raise _Odd(f"be nested no deeper than {_DEEPEST}", value)
             entries: Iterable[tuple[Any, Any]] = enumerate(value) if kind is list else value.items()
-            for key, entry in entries:
+            for name, entry in entries:
+                key = None  # a name that is not text cannot be part of a message
+                if type(name) is str:
+                    _require_plain(name, depth)
+                key = name
                 if type(entry) is not float:
                     _require_plain(entry, depth - 1)
-                if type(key) is str:
-                    _require_plain(key, depth)
     except _Odd as odd:
         if key is not None:
             odd.way.append(key)

@@ -37,7 +37,7 @@ class Rows(NamedTuple):
     upper: Floats
 
 
-class Answer(NamedTuple):
+class Solved(NamedTuple):
     """What a solver says of each row: an approximate action, a bound on what any action can reach, and how it ended."""
 
     actions: Floats
@@ -59,7 +59,7 @@ class ConeProgram(PerThread):
         self.covariance, self.limit, self.rows = covariance, limit, rows
         super().__init__()
 
-    def try_argmax(self, coefficients: Floats, way: int = 0) -> Answer:
+    def try_argmax(self, coefficients: Floats, way: int = 0) -> Solved:
         """Solve coefficients between -1 and 0, by one of the ways."""
         solver, root = self._solver(way)
         m, k = len(self.rows.b), len(root)
@@ -71,7 +71,7 @@ class ConeProgram(PerThread):
             actions[i], z = solution.x, np.array(solution.z)
             bounds[i] = self._bound(c, actions[i], z[:m], z[len(z) - k :], root)
             status.append(str(solution.status))
-        return Answer(actions, bounds, status)
+        return Solved(actions, bounds, status)
 
     def _bound(self, c: Floats, action: Floats, y: Floats, u: Floats, root: Floats) -> float:
         """Return a bound for one row; no BLAS, whose last bits may differ from batch to batch."""

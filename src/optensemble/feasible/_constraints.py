@@ -22,7 +22,7 @@ _MODERATE = 2.0**10
 _NARROW = 2.0**-3
 """Unless all ranges are below this: then actions could be outside by too much of the extent."""
 
-_FAR = 8.0
+_OFFSET = 8.0
 """Bounds up to this many ranges from 0 are left alone: beyond, rounding is that of the bounds, not of the range."""
 
 _DIGITS = 1e-6
@@ -146,7 +146,7 @@ def _is_moderate(base: Floats, unit: Floats) -> bool:
     if not len(unit):
         return True
     near_one = unit.min() >= 1.0 / _MODERATE and _NARROW <= unit.max() <= _MODERATE
-    return bool(near_one and (np.abs(base) <= _FAR * unit).all())
+    return bool(near_one and (np.abs(base) <= _OFFSET * unit).all())
 
 
 def _measured(matrix: Sparse, right: Floats, base: Floats, unit: Floats) -> tuple[Sparse, Floats]:

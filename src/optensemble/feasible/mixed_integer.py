@@ -43,7 +43,7 @@ _OPTIONS = {
 
 _NOTHING_FOUND = ("kInfeasible", "kUnboundedOrInfeasible")
 
-_Answer = tuple[Floats, str | None]
+_Solved = tuple[Floats, str | None]
 """An action, and if it could not be found why."""
 
 _INSIDE = 1e-9
@@ -193,7 +193,7 @@ class MixedInteger(FeasibleSet):
         in_background(solve, range(len(costs)), stop)
         return actions, failures
 
-    def _best(self, cost: Floats, solvers: dict[float, Any], margin: float, stop: threading.Event) -> _Answer:
+    def _best(self, cost: Floats, solvers: dict[float, Any], margin: float, stop: threading.Event) -> _Solved:
         """Return an action for one cost, with rows relaxed by a margin, and why there is none."""
         if margin not in solvers:
             solvers[margin] = self._build(self.integer, margin, stop)
@@ -202,7 +202,7 @@ class MixedInteger(FeasibleSet):
             return np.zeros_like(cost), failure
         return self._exact(_action(solvers[margin]), cost, margin, stop)
 
-    def _exact(self, found: Floats, cost: Floats, margin: float, stop: threading.Event) -> _Answer:
+    def _exact(self, found: Floats, cost: Floats, margin: float, stop: threading.Event) -> _Solved:
         """Round the whole numbers; where that changes them, solve for the other coordinates once more."""
         action, failure = self._round(found), None
         if not self.integer.all() and (action != found)[self.integer].any():

@@ -213,6 +213,7 @@ def test_sets_of_many_parts_are_read_in_time(tmp_path: Path) -> None:
 def test_knapsacks_of_many_resources_need_no_table(tmp_path: Path) -> None:
     arrays = {"weights": np.ones((2_000, 3)), "capacity": np.full(2_000, 1.5)}
     loaded = oe.load(small(tmp_path, "Knapsack", {"integer": True}, 3, **arrays))
+    assert loaded.feasible.kernel is None
     np.testing.assert_array_equal(loaded.decide(np.array([[1.0, 3.0, 2.0]])), [[0.0, 1.0, 0.0]])
 
 

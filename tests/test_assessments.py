@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import Floats
 
-from optensemble._assessments import Assessments
-from optensemble._promise import Record
+from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.payoff_summary import Assessments
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40).map(np.array)
 

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from optensemble._figures import figures
-from optensemble._promise import Promise
-from optensemble.audit import Audit, Observed, audit, count_seen, fingerprints, marks
+from optensemble._core.number_format import figures
+from optensemble.evaluation.audit import Audit, Observed, audit
+from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
+from optensemble.members.fingerprints import count_seen, fingerprints, marks
 
 Floats = npt.NDArray[np.float64]
 
@@ -603,7 +604,7 @@ def test_fingerprints_of_many_rows_do_not_collide() -> None:
 
 def test_fingerprints_are_the_same_in_another_process() -> None:
     code = (
-        "import numpy as np; from optensemble.audit import fingerprints; "
+        "import numpy as np; from optensemble.evaluation.audit import fingerprints; "
         "print(fingerprints(np.arange(6.0).reshape(3, 2)).tolist())"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -40,7 +40,7 @@ TABLES = pytest.mark.parametrize("end", ["csv", "parquet"])
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an ensemble, made by the command line's own parts."""
-    from optensemble.jobs.fitting import fit, prepare
+    from optensemble.jobs.fit import fit, prepare
     from optensemble.jobs.job import read_job
 
     folder = tmp_path_factory.mktemp("fitted")

@@ -14,11 +14,12 @@ from problems import Floats
 from scipy import stats
 
 from optensemble import feasible
-from optensemble._choosing import Choice, fit_choice
-from optensemble._deciding import Decider, Learning, learn_decider
-from optensemble._folds import Fold
-from optensemble._forecasting import Learned, learn_forecasts
-from optensemble._league import (
+from optensemble.members.outputs import View
+from optensemble.multicalibration.events import Buckets
+from optensemble.stacking.arm_choice import Choice, fit_choice
+from optensemble.stacking.final_policy import Decider, Learning, learn_decider
+from optensemble.stacking.forecaster import Learned, learn_forecasts
+from optensemble.stacking.leaderboard import (
     ENSEMBLE,
     Candidate,
     find_winner,
@@ -27,9 +28,8 @@ from optensemble._league import (
     make_leaderboard,
     paired,
 )
-from optensemble._sampling import Sampling
-from optensemble._view import View
-from optensemble.events import Buckets
+from optensemble.stats.folds import Fold
+from optensemble.stats.sampling import Sampling
 
 # The choice
 

@@ -16,13 +16,15 @@ from numba import njit
 from problems import Problem, random_problem
 
 import optensemble as oe
-from optensemble import _tables, debiasing, feasible
-from optensemble._exact import add_shard, cell_sums
-from optensemble._kernel import make_kernel
-from optensemble._least_squares import least_squares
-from optensemble._types import Floats
-from optensemble.events import Buckets, Cells, black_box, white_box
-from optensemble.situation import Situation
+from optensemble import feasible
+from optensemble._core.arrays import Floats
+from optensemble._core.exact_sums import add_shard, cell_sums
+from optensemble._core.kernel import make_kernel
+from optensemble.multicalibration import cell_tables as _tables
+from optensemble.multicalibration import loop as debiasing
+from optensemble.multicalibration.events import Buckets, Cells, black_box, white_box
+from optensemble.multicalibration.least_squares import least_squares
+from optensemble.multicalibration.state import Situation
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
@@ -155,7 +157,7 @@ SMALL_FIT = """
 import numpy as np, warnings
 import optensemble as oe
 from optensemble import feasible
-from optensemble._rounds import run_rounds
+from optensemble.multicalibration.compiled_rounds import run_rounds
 warnings.simplefilter("ignore")
 Y = np.random.default_rng(0).normal(size=(40, 2))
 for omega in (feasible.Simplex(2), feasible.Box(dimension=2), feasible.Oracle(feasible.Box(dimension=2).argmax, 2)):

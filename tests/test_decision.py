@@ -29,12 +29,12 @@ from sklearn.utils.validation import check_is_fitted
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._folds import folds
-from optensemble._forecasting import _map
-from optensemble._given import number_repeats
-from optensemble._promise import Record
-from optensemble.audit import fingerprints
+from optensemble.evaluation.payoff_record import Record
 from optensemble.exceptions import InfeasibleActionError, InputError, NotFittedError, OptEnsembleError, RefitWarning
+from optensemble.members.fingerprints import fingerprints
+from optensemble.members.fit_inputs import number_repeats
+from optensemble.stacking.forecaster import _map
+from optensemble.stats.folds import folds
 
 Ensemble = oe.DecisionEnsemble
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble import feasible
-from optensemble.events import Buckets, Cells, Event, Grouping, Layout, Visit, black_box, white_box
-from optensemble.situation import Situation
+from optensemble.members.subgroups import Grouping
+from optensemble.multicalibration.events import Buckets, Cells, Event, Layout, Visit, black_box, white_box
+from optensemble.multicalibration.state import Situation
 
 
 def unit(d: int, count: int) -> Buckets:

@@ -20,7 +20,7 @@ import pytest
 from playwright.sync_api import Browser
 
 import optensemble as oe
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
 
 FOLDER = Path(__file__).parent.parent / "examples"
 SCREENSHOTS = FOLDER.parent / "build" / "screenshots"

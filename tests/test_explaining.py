@@ -21,15 +21,15 @@ from test_persistence import parts, write
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._folds import folds
-from optensemble._patching import learn_patch
-from optensemble._sampling import Sampling
-from optensemble._view import View
-from optensemble.debiasing import Patch, debias, replay
-from optensemble.events import Buckets, black_box, white_box
 from optensemble.exceptions import InputError, NotFittedError
-from optensemble.explaining import Explanation
-from optensemble.situation import Situation
+from optensemble.explanation.explanation import Explanation
+from optensemble.members.outputs import View
+from optensemble.multicalibration.events import Buckets, black_box, white_box
+from optensemble.multicalibration.loop import Patch, debias, replay
+from optensemble.multicalibration.state import Situation
+from optensemble.stacking.patch import learn_patch
+from optensemble.stats.folds import folds
+from optensemble.stats.sampling import Sampling
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from problems import Floats
 from scipy import stats
 
-from optensemble._folds import Fold, fold_numbers, folds
-from optensemble._sampling import Sampling
+from optensemble.stats.folds import Fold, fold_numbers, folds
+from optensemble.stats.sampling import Sampling
 
 Clusters = npt.NDArray[np.int64]
 

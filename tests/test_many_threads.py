@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._threads import one_blas_thread
+from optensemble._core.threads import one_blas_thread
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning"),

@@ -14,8 +14,11 @@ from threadpoolctl import threadpool_limits
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._folds import Fold, folds
-from optensemble._patching import (
+from optensemble.evaluation.lemmas_out_of_fold import worst_violation
+from optensemble.members.outputs import View
+from optensemble.multicalibration.events import Buckets
+from optensemble.multicalibration.loop import Patch, PatchLog
+from optensemble.stacking.patch import (
     MOST_CELLS,
     STRENGTHS,
     Patched,
@@ -27,11 +30,8 @@ from optensemble._patching import (
     overlaps,
     situate,
 )
-from optensemble._sampling import Sampling
-from optensemble._verifying import worst_violation
-from optensemble._view import View
-from optensemble.debiasing import Patch, PatchLog
-from optensemble.events import Buckets
+from optensemble.stats.folds import Fold, folds
+from optensemble.stats.sampling import Sampling
 
 Mask = npt.NDArray[np.bool_]
 

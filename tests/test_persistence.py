@@ -20,7 +20,7 @@ from problems import Problem, make_set, random_problem
 import optensemble as oe
 from optensemble import feasible
 from optensemble.exceptions import FileError, InputError
-from optensemble.persistence import SCHEMA_VERSION
+from optensemble.persistence.files import SCHEMA_VERSION
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optensemble._promise import Promise, Record
-from optensemble.audit import Observed, audit
+from optensemble.evaluation.audit import Observed, audit
+from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.planning import RowPlan, plan
+from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
-from optensemble.planning import MIN_CELL, MINIMUM_ROWS, RowPlan, plan
+from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS
 
 z = NormalDist().inv_cdf
 PROMISE, ARMS, WHITE, BLACK = "promise of the mean", "two arms told apart", "white box cells", "black box cells"

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from problems import Floats
 from scipy import stats
 
-from optensemble._promise import WHITE, Promise, Record
+from optensemble.evaluation.payoff_record import WHITE, Record
+from optensemble.evaluation.promise import Promise
 
 
 def pairs(n: int, seed: int = 0, slope: float = 0.6) -> tuple[Floats, Floats]:

@@ -19,12 +19,20 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from optensemble import feasible
-from optensemble._folds import Fold, folds
-from optensemble._forecasting import AVERAGE, MEAN, PATCHED, REFINED, RIDGE, STACK, Learned, _Tables, learn_forecasts
-from optensemble._sampling import Sampling
-from optensemble._view import View
-from optensemble.events import Buckets
-from optensemble.stacking import (
+from optensemble.members.outputs import View
+from optensemble.multicalibration.events import Buckets
+from optensemble.stacking.forecaster import (
+    AVERAGE,
+    MEAN,
+    PATCHED,
+    REFINED,
+    RIDGE,
+    STACK,
+    Learned,
+    _Tables,
+    learn_forecasts,
+)
+from optensemble.stacking.stack import (
     STRENGTHS,
     Design,
     Gate,
@@ -38,6 +46,8 @@ from optensemble.stacking import (
     stack_pull,
     without,
 )
+from optensemble.stats.folds import Fold, folds
+from optensemble.stats.sampling import Sampling
 
 Rows = npt.NDArray[np.int64]
 

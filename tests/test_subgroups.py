@@ -20,15 +20,17 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 import optensemble as oe
-from optensemble import _archive, _patching, feasible
-from optensemble._folds import folds
-from optensemble._forecasting import learn_forecasts
-from optensemble._patching import learn_patch
-from optensemble._sampling import Sampling
-from optensemble._subgroups import Subgroups, part_titles
-from optensemble._view import View
-from optensemble.events import Buckets, Grouping
+from optensemble import feasible
 from optensemble.exceptions import InputError
+from optensemble.members.outputs import View
+from optensemble.members.subgroups import Grouping, Subgroups, part_titles
+from optensemble.multicalibration.events import Buckets
+from optensemble.persistence import archive as _archive
+from optensemble.stacking import patch as _patching
+from optensemble.stacking.forecaster import learn_forecasts
+from optensemble.stacking.patch import learn_patch
+from optensemble.stats.folds import folds
+from optensemble.stats.sampling import Sampling
 
 Mask = npt.NDArray[np.bool_]
 REGIONS = np.array(["east", "north", "south", "west"])

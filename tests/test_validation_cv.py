@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from problems import Floats, Problem, black_box_masks, level_set_masks, random_problem, violation, white_box_masks
 
 import optensemble as oe
-from optensemble import _tables, feasible
-from optensemble._crossfit import pick
-from optensemble._folds import folds
-from optensemble._sampling import Sampling, winners_curse
-from optensemble.columns import Columns
+from optensemble import feasible
+from optensemble.ensembles.cross_validation import pick
 from optensemble.exceptions import InputError
+from optensemble.members.columns import Columns
+from optensemble.multicalibration import cell_tables as _tables
+from optensemble.stats.folds import folds
+from optensemble.stats.sampling import Sampling, winners_curse
 
 KINDS = [oe.WhiteBoxEnsemble, oe.BlackBoxEnsemble]
 BOTH = pytest.mark.parametrize("kind", KINDS)

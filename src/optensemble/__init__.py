@@ -1,15 +1,15 @@
 """One policy from several models or policies under constraints, with a payoff forecast made consistent."""
 
 from optensemble import exceptions, feasible, guarantees
-from optensemble._promise import Promise
-from optensemble.audit import Audit
-from optensemble.blackbox import BlackBoxEnsemble
-from optensemble.columns import Columns
-from optensemble.decision import DecisionEnsemble
-from optensemble.explaining import Explanation
-from optensemble.persistence import load
-from optensemble.planning import plan
-from optensemble.whitebox import WhiteBoxEnsemble
+from optensemble.ensembles.black_box import BlackBoxEnsemble
+from optensemble.ensembles.decision import DecisionEnsemble
+from optensemble.ensembles.white_box import WhiteBoxEnsemble
+from optensemble.evaluation.audit import Audit
+from optensemble.evaluation.planning import plan
+from optensemble.evaluation.promise import Promise
+from optensemble.explanation.explanation import Explanation
+from optensemble.members.columns import Columns
+from optensemble.persistence.files import load
 
 __all__ = [
     "Audit",

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page
 from report.ensembles import LONG, NASTY, Case, black_box, electricity, journey, paper, portfolio, simplex, white_box
 
 from browser.test_report import _luminance as luminance
-from optensemble.report.ensemble_page import make_page
+from optensemble.report.page import make_page
 
 pytestmark = pytest.mark.browser
 

@@ -20,7 +20,7 @@ OUTSIDE = 1e-8
 @pytest.fixture(autouse=True)
 def few_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """List the vertices of the smallest sets alone, which is faster, and leaves more to the simplex method."""
-    monkeypatch.setattr("optensemble.feasible._enumeration.MOST_CANDIDATES", 1000)
+    monkeypatch.setattr("optensemble.feasible._solvers.enumeration.MOST_CANDIDATES", 1000)
 
 
 def magnitudes(rng: np.random.Generator, *shape: int) -> Floats:

@@ -9,7 +9,7 @@ from sample_sets import Floats, every_set
 
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet, Oracle, Simplex, Vertices
-from optensemble.feasible._check import Report, check
+from optensemble.feasible.contract import Report, check
 
 SETS = every_set()
 

@@ -18,8 +18,8 @@ from optensemble.exceptions import (
     UnboundedSetError,
 )
 from optensemble.feasible import Polytope, RiskBudget, to_spec
-from optensemble.feasible._check import check
-from optensemble.feasible._conic import ConicProgram
+from optensemble.feasible._solvers.conic import ConicProgram
+from optensemble.feasible.contract import check
 from optensemble.feasible.cvxpy_set import CvxpySet
 from optensemble.feasible.mixed_integer import MixedInteger
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from optensemble._kernel import make_kernel
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import make_kernel
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible._base import Unsolved

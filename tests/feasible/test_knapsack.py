@@ -14,7 +14,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import mixed_integer
-from optensemble.feasible._density_kernel import FIT
+from optensemble.feasible._solvers.density import FIT
 from optensemble.feasible.knapsack import Knapsack
 
 solve_lp: Any = linprog

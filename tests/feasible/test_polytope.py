@@ -15,7 +15,7 @@ from sample_sets import Floats, grid_path, hard_rows
 from scipy import sparse
 from scipy.optimize import linprog
 
-from optensemble._kernel import Kernel
+from optensemble._core.kernel import Kernel
 from optensemble.exceptions import (
     EmptySetError,
     FallbackWarning,
@@ -24,8 +24,8 @@ from optensemble.exceptions import (
     SolverError,
     UnboundedSetError,
 )
-from optensemble.feasible import _highs
-from optensemble.feasible._standard_form import standard_form
+from optensemble.feasible._solvers import highs as _highs
+from optensemble.feasible._solvers.standard_form import standard_form
 from optensemble.feasible.polytope import Polytope
 
 PAPER: dict[str, Any] = {"A_ub": [[1, 1, 0, 0], [0, 1, 1, 0]], "b_ub": [0.5, 0.6]}
@@ -83,7 +83,7 @@ SETS = {name: Polytope(**arguments) for name, arguments in LARGE.items()}
 @pytest.fixture
 def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small sets be solved by the simplex method too."""
-    monkeypatch.setattr("optensemble.feasible._enumeration.MOST_CANDIDATES", 0)
+    monkeypatch.setattr("optensemble.feasible._solvers.enumeration.MOST_CANDIDATES", 0)
 
 
 def constraints(omega: Polytope) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def test_large_sets_agree_with_scipy(seed: int) -> None:
 def test_all_three_solvers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     C = np.random.default_rng(0).normal(size=(500, 4))
     listed = Polytope(**PAPER).argmax(C)
-    monkeypatch.setattr("optensemble.feasible._enumeration.MOST_CANDIDATES", 0)
+    monkeypatch.setattr("optensemble.feasible._solvers.enumeration.MOST_CANDIDATES", 0)
     by_simplex = Polytope(**PAPER)
     assert by_simplex.vertices is None
     np.testing.assert_allclose(kernel_answers(by_simplex, C), listed, atol=1e-15)

@@ -24,8 +24,8 @@ from optensemble.exceptions import (
     UnboundedSetError,
 )
 from optensemble.feasible._base import run_kernel
-from optensemble.feasible._cone import WAYS, ConeProgram
-from optensemble.feasible._supports import pull_inside
+from optensemble.feasible._solvers.risk_budget.cone import WAYS, ConeProgram
+from optensemble.feasible._solvers.risk_budget.supports import pull_inside
 from optensemble.feasible.risk_budget import RiskBudget
 
 general_solver: Any = minimize

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from jobs.worlds import LABELS, STARS, make_rows, write_table
 from optensemble.exceptions import OptEnsembleError
-from optensemble.jobs.beginning import Begun, find_families, guess, job_text, relative_to, write_job
-from optensemble.jobs.checking import understand
-from optensemble.jobs.fitting import prepare
+from optensemble.jobs.check import understand
+from optensemble.jobs.fit import prepare
+from optensemble.jobs.init import Begun, find_families, guess, job_text, relative_to, write_job
 from optensemble.jobs.job import read_job
 from optensemble.jobs.sets import KINDS
 

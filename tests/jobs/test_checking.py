@@ -14,8 +14,8 @@ from problems import bucket
 from jobs.worlds import LABELS, SENSES, STARS, labels_of, make_rows, write_job, write_table
 from optensemble import feasible, plan
 from optensemble.exceptions import InputError
-from optensemble.jobs.checking import Understood, understand
-from optensemble.jobs.fitting import prepare
+from optensemble.jobs.check import Understood, understand
+from optensemble.jobs.fit import prepare
 from optensemble.jobs.job import read_job
 
 ROWS = make_rows()

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from jobs.worlds import LABELS, leftovers, make_rows, read_table, write_job, write_table
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs.deciding import Decisions, decide
-from optensemble.jobs.fitting import fit, prepare
+from optensemble.jobs.decide import Decisions, decide
+from optensemble.jobs.fit import fit, prepare
 from optensemble.jobs.job import read_job
-from optensemble.jobs.saved import Saved, open_saved
-from optensemble.jobs.tables import Tables, find_tables
+from optensemble.jobs.saved_ensemble import Saved, open_saved
+from optensemble.tables.reading import Tables, find_tables
 
 NEW = make_rows(90, seed=1).drop(columns=[*LABELS, "customer", "date"])
 KINDS = ["decision", "white_box", "black_box", "grouped"]

@@ -14,9 +14,9 @@ import optensemble as oe
 from jobs.worlds import LABELS, MODELS, POLICIES, SENSES, labels_of, make_rows, python_ensemble, write_job, write_table
 from optensemble import feasible
 from optensemble.exceptions import InputError
-from optensemble.jobs.fitting import Task, fit, prepare
+from optensemble.jobs.fit import Task, fit, prepare
 from optensemble.jobs.job import read_job
-from optensemble.planning import MINIMUM_ROWS
+from optensemble.stats.sample_size import MINIMUM_ROWS
 
 ROWS, NEW = make_rows(), make_rows(90, seed=1)
 NO_MODELS = {"a": None, "b": None}

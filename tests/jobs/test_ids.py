@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble.exceptions import InputError
-from optensemble.jobs import ids as module
-from optensemble.jobs.ids import Ids
+from optensemble.tables import ids as module
+from optensemble.tables.ids import Ids
 
 
 def require(parts: Sequence[pd.Series[Any]]) -> None:

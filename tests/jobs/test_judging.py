@@ -24,12 +24,12 @@ from jobs.worlds import (
 )
 from optensemble import feasible
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs.deciding import decide
-from optensemble.jobs.fitting import fit, prepare
+from optensemble.jobs.audit import Later, explain, judge, make_report
+from optensemble.jobs.decide import decide
+from optensemble.jobs.fit import fit, prepare
 from optensemble.jobs.job import read_job
-from optensemble.jobs.judging import Later, explain, judge, make_report
-from optensemble.jobs.saved import Saved, open_saved
-from optensemble.jobs.tables import Tables
+from optensemble.jobs.saved_ensemble import Saved, open_saved
+from optensemble.tables.reading import Tables
 
 ROWS, LATER = make_rows(), make_rows(150, seed=2)
 

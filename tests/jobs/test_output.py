@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.worlds import leftovers, read_table
-from optensemble._files import replace
+from optensemble._core.atomic_files import replace
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs.output import new_table, require_place
+from optensemble.tables.writing import new_table, require_place
 
 FORMATS = ["t.csv", "t.parquet", "t.arrow", "t.feather"]
 COLUMNS: dict[str, Any] = {

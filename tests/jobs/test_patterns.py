@@ -9,17 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.exceptions import InputError
-from optensemble.jobs.patterns import (
-    align,
-    coordinates,
-    did_you_mean,
-    listed,
-    natural,
-    require_columns,
-    split,
-    stars,
-)
+from optensemble.jobs.patterns import align, coordinates, natural, split, stars
+from optensemble.tables.reading import require_columns
 
 WORDS = st.text("abNS_.é", min_size=1, max_size=4)
 NUMBERS = st.integers(0, 10**6).map(str)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from jobs.worlds import make_rows, write_table
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs import _formats
-from optensemble.jobs.tables import Tables, Wanted, find_tables
+from optensemble.tables import formats as _formats
+from optensemble.tables.reading import Tables, Wanted, find_tables
 
 NUMBERS = ("a_2", "a_0", "y_1")
 WANTED = Wanted(NUMBERS, ("day", "region"))

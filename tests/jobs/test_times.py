@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble.exceptions import InputError
-from optensemble.jobs.times import as_times, in_order
+from optensemble.tables.times import as_times, in_order
 
 
 def order(values: Any, dtype: Any = None) -> list[int]:

@@ -14,9 +14,9 @@ import pandas as pd
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._policy import Policy
-from optensemble.report.ensemble_page import make_page
-from optensemble.report.judged import Judged
+from optensemble.ensembles.base import Policy
+from optensemble.report.data import Judged
+from optensemble.report.page import make_page
 
 Floats = npt.NDArray[np.float64]
 

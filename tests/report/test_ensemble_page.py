@@ -18,12 +18,12 @@ from scipy import stats
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.report import ensemble_words as words
+from optensemble.report import text as words
 from optensemble.report.cell_words import cell_words
+from optensemble.report.data import Judged
 from optensemble.report.drawing import inline_svg, new_figure, style
-from optensemble.report.ensemble_page import make_page
-from optensemble.report.judged import Judged
 from optensemble.report.numbers import NOTHING, decimals, interval, number, percent
+from optensemble.report.page import make_page
 from report.ensembles import (
     CASES,
     LONG,

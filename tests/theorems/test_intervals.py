@@ -12,9 +12,9 @@ import pytest
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
-from optensemble._intervals import MOST_UNITS, Family, block_length, dependence, means
-from optensemble._promise import Promise
-from optensemble.audit import Observed, audit
+from optensemble.evaluation.audit import Observed, audit
+from optensemble.evaluation.promise import Promise
+from optensemble.stats.intervals import MOST_UNITS, Family, block_length, dependence, means
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

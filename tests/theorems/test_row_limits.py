@@ -13,7 +13,7 @@ from problems import Floats
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._promise import Record
+from optensemble.evaluation.payoff_record import Record
 
 Noise = Callable[[np.random.Generator, int], Floats]
 

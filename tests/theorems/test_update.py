@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from problems import Floats, Problem, bucket, random_problem
 
 import optensemble as oe
-from optensemble import _tables, debiasing, events, guarantees
-from optensemble.situation import Situation
+from optensemble import guarantees
+from optensemble.multicalibration import cell_tables as _tables
+from optensemble.multicalibration import events
+from optensemble.multicalibration import loop as debiasing
+from optensemble.multicalibration.state import Situation
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from optensemble.cli.speaking import WRONG_USE, Json, Quiet, Speaker, complain
+from optensemble.cli.console import WRONG_USE, Json, Quiet, Speaker, complain
 
 JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB.toml")]
 
@@ -39,8 +39,8 @@ def init(
 
     - `optensemble init prices.csv --labels 'price_*' --model vendor='vendor_*' --feasible polytope -o battery.toml`
     """
-    from optensemble.cli.asking import Asked, ask
-    from optensemble.jobs.beginning import job_text, write_job
+    from optensemble.cli.prompts import Asked, ask
+    from optensemble.jobs.init import job_text, write_job
 
     begun = ask(data, out, Asked(labels, model, policy, feasible, sense, id_column, time, groups, force))
     write_job(out, job_text(begun))
@@ -63,9 +63,9 @@ def check(job: JobFile, as_json: Json = False, quiet: Quiet = False) -> None:
 
     - `optensemble check job.toml --json`
     """
-    from optensemble.cli.words import show_understood
-    from optensemble.jobs.checking import understand
-    from optensemble.jobs.fitting import prepare
+    from optensemble.cli.rendering import show_understood
+    from optensemble.jobs.check import understand
+    from optensemble.jobs.fit import prepare
     from optensemble.jobs.job import read_job
 
     speaker = Speaker(as_json, quiet)
@@ -90,11 +90,11 @@ def fit(
 
     - `optensemble fit job.toml -o ensemble.oe`
     """
-    from optensemble.cli.words import show_fitted
-    from optensemble.jobs import fitting
+    from optensemble.cli.rendering import show_fitted
+    from optensemble.jobs import fit as fitting
     from optensemble.jobs.job import read_job
-    from optensemble.jobs.output import require_place
     from optensemble.jobs.sets import files_of
+    from optensemble.tables.writing import require_place
 
     speaker, described = Speaker(as_json, quiet), read_job(job)
     require_place(out, [job, *files_of(described.feasible, described.folder)])

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 import optensemble
+from optensemble.cli.console import FAILED, INTERRUPTED, WRONG_USE, Interrupted, complain
 from optensemble.cli.job_commands import check, fit, init
 from optensemble.cli.reproduce import reproduce
-from optensemble.cli.speaking import FAILED, INTERRUPTED, WRONG_USE, Interrupted, complain
 from optensemble.cli.use_commands import audit, decide, explain, report
 from optensemble.exceptions import FeasibleSetError, InputError, OptEnsembleError
 

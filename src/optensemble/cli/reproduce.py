@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from optensemble.cli.speaking import Interrupted, Json, Quiet, Speaker
+from optensemble.cli.console import Interrupted, Json, Quiet, Speaker
 from optensemble.experiments.outcome import FEWEST_ROWS, DebiasOn, Settings
 from optensemble.experiments.setup import Trees
-from optensemble.planning import MINIMUM_ROWS
+from optensemble.stats.sample_size import MINIMUM_ROWS
 
 _DEFAULT = Settings()
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optensemble.cli.speaking import WRONG_USE, Json, Quiet, Speaker
+from optensemble.cli.console import WRONG_USE, Json, Quiet, Speaker
 
 if TYPE_CHECKING:
-    from optensemble.jobs.judging import Later
-    from optensemble.jobs.saved import Saved
-    from optensemble.jobs.tables import Tables
+    from optensemble.jobs.audit import Later
+    from optensemble.jobs.saved_ensemble import Saved
+    from optensemble.tables.reading import Tables
 
 REFUTED = 3
 
@@ -42,8 +42,8 @@ def decide(
 
     - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day`
     """
-    from optensemble.cli.words import show_decisions
-    from optensemble.jobs import deciding
+    from optensemble.cli.rendering import show_decisions
+    from optensemble.jobs import decide as deciding
 
     speaker = Speaker(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
@@ -77,8 +77,8 @@ def audit(
 
     - `optensemble audit ensemble.oe later.parquet --quiet || echo "look at the report"`
     """
-    from optensemble._observed import SEEN
-    from optensemble.cli.words import show_audit
+    from optensemble.cli.rendering import show_audit
+    from optensemble.evaluation.audit_inputs import SEEN
 
     speaker = Speaker(as_json, quiet)
     later = _judge(speaker, ensemble, tables, labels, time)
@@ -106,8 +106,8 @@ def explain(
 
     - `optensemble explain ensemble.oe new.parquet --id 2026-01-31`
     """
-    from optensemble.cli.words import show_explanation
-    from optensemble.jobs import judging
+    from optensemble.cli.rendering import show_explanation
+    from optensemble.jobs import audit as judging
 
     speaker = Speaker(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
@@ -130,9 +130,9 @@ def report(
 
     - `optensemble report ensemble.oe later.parquet -o report.html`
     """
-    from optensemble._files import replace
-    from optensemble.jobs.judging import make_report
-    from optensemble.jobs.output import require_place
+    from optensemble._core.atomic_files import replace
+    from optensemble.jobs.audit import make_report
+    from optensemble.tables.writing import require_place
 
     speaker = Speaker(as_json, quiet)
     require_place(out, [ensemble])
@@ -147,15 +147,15 @@ def report(
 def _open(
     ensemble: Path, tables: list[str], labels: str | None, id_column: str | None, time: str | None
 ) -> tuple[Saved, Tables]:
-    from optensemble.jobs.saved import open_saved
-    from optensemble.jobs.tables import find_tables
+    from optensemble.jobs.saved_ensemble import open_saved
+    from optensemble.tables.reading import find_tables
 
     found = find_tables(tables)
     return open_saved(ensemble, found, labels=labels, id_column=id_column, time=time), found
 
 
 def _judge(speaker: Speaker, ensemble: Path, tables: list[str], labels: str | None, time: str | None) -> Later:
-    from optensemble.jobs.judging import judge
+    from optensemble.jobs.audit import judge
 
     with speaker.progress("auditing"):
         return judge(*_open(ensemble, tables, labels, None, time))

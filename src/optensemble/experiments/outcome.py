@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from optensemble._types import Floats
-from optensemble._validation import bucket_count, require_choice, require_number
+from optensemble._core.arrays import Floats
+from optensemble._core.validation import bucket_count, require_choice, require_number
 from optensemble.exceptions import InputError
 from optensemble.experiments.setup import DESIGNS, TREES
-from optensemble.planning import MINIMUM_ROWS
+from optensemble.stats.sample_size import MINIMUM_ROWS
 
 IN_SAMPLE, FRESH = "in sample", "fresh rows"
 WHITE, BLACK = "white box", "black box"

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from optensemble import Columns, DecisionEnsemble
-from optensemble._exact import row_dots
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
+from optensemble._core.exact_sums import row_dots
 from optensemble.experiments.outcome import AVERAGE, BEST, HONEST, RIDGE, Judgement, half_width, way_error
 from optensemble.experiments.setup import LABELS, Model
 from optensemble.feasible import FeasibleSet

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from optensemble._files import replace
-from optensemble._validation import require_choice
+from optensemble._core.atomic_files import replace
+from optensemble._core.validation import require_choice
 from optensemble.exceptions import FileError, InputError
 from optensemble.experiments import store
 from optensemble.experiments.figures import draw_files

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from optensemble import BlackBoxEnsemble, WhiteBoxEnsemble
-from optensemble._exact import row_dots
-from optensemble._types import Floats, Indices
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.exact_sums import row_dots
 from optensemble.exceptions import NotConvergedWarning
 from optensemble.experiments.outcome import (
     BLACK,
@@ -35,9 +35,9 @@ from optensemble.experiments.outcome import (
 from optensemble.experiments.policies import Reply, ask_honest, fit_honest, judge, member, simple_policies
 from optensemble.experiments.setup import LABELS, Experiment
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
-from optensemble.history import Recorder, history_frame
-from optensemble.planning import MINIMUM_ROWS
-from optensemble.situation import Situation
+from optensemble.multicalibration.history import Recorder, history_frame
+from optensemble.multicalibration.state import Situation
+from optensemble.stats.sample_size import MINIMUM_ROWS
 
 DEBIASING, LOOKING_BACK, LOOKING_AHEAD, JUDGING = "debiasing", "looking back", "fresh rows", "audit"
 

@@ -19,8 +19,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from optensemble._types import Floats
-from optensemble._validation import require_choice, require_number
+from optensemble._core.arrays import Floats
+from optensemble._core.validation import require_choice, require_number
 from optensemble.exceptions import EmptySetError
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optensemble._files import replace
+from optensemble._core.atomic_files import replace
 from optensemble.exceptions import FileError
 from optensemble.experiments.outcome import (
     BLACK,

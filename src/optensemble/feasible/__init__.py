@@ -6,9 +6,9 @@ from typing import Any
 
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet
-from optensemble.feasible._check import Report, check
 from optensemble.feasible.assignment import Assignment
 from optensemble.feasible.box import Box
+from optensemble.feasible.contract import Report, check
 from optensemble.feasible.cvxpy_set import CvxpySet
 from optensemble.feasible.knapsack import Knapsack
 from optensemble.feasible.mixed_integer import MixedInteger

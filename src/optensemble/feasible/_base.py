@@ -16,9 +16,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._kernel import Kernel
-from optensemble._types import Floats, Indices
-from optensemble._validation import as_floats, is_finite, require_finite
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import Kernel
+from optensemble._core.validation import as_floats, is_finite, require_finite
 from optensemble.exceptions import (
     EmptySetError,
     FallbackWarning,

@@ -6,10 +6,10 @@ from typing import Any, final
 
 import numpy as np
 
-from optensemble._types import Floats
-from optensemble._validation import require_number
-from optensemble.feasible._assignment_kernel import assignment_kernel
+from optensemble._core.arrays import Floats
+from optensemble._core.validation import require_number
 from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._solvers.assignment import assignment_kernel
 
 
 @final

@@ -7,8 +7,8 @@ from typing import Any, final
 import numpy.typing as npt
 from numba import njit
 
-from optensemble._kernel import make_kernel
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import make_kernel
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, as_dimension, bound_length, checks_actions
 

@@ -7,12 +7,12 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions
-from optensemble.feasible._conic import ConicProgram, explain
-from optensemble.feasible._cvxpy_form import read, recognise, require_form, standard_form
-from optensemble.feasible._scale import rounded
+from optensemble.feasible._solvers.conic import ConicProgram, explain
+from optensemble.feasible._solvers.cvxpy_form import read, recognise, require_form, standard_form
+from optensemble.feasible._solvers.scale import rounded
 from optensemble.feasible.mixed_integer import MixedInteger
 
 

@@ -7,13 +7,13 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._kernel import make_kernel
-from optensemble._types import Floats
-from optensemble._validation import as_floats
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import make_kernel
+from optensemble._core.validation import as_floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
-from optensemble.feasible._density_kernel import FIT, fill_by_density
-from optensemble.feasible._knapsack_kernel import choose_items, table_size
+from optensemble.feasible._solvers.density import FIT, fill_by_density
+from optensemble.feasible._solvers.knapsack import choose_items, table_size
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
 

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from optensemble._types import Floats, Indices
-from optensemble._validation import require_number
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
-from optensemble.feasible._constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
-from optensemble.feasible._highs import (
+from optensemble.feasible._solvers.constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
+from optensemble.feasible._solvers.highs import (
     ROUNDING,
     SMALLEST,
     build,
@@ -26,9 +26,9 @@ from optensemble.feasible._highs import (
     stop_by,
     with_excess,
 )
-from optensemble.feasible._lattice import MOST_NUMBERS, list_points, whole_bounds, without_between
-from optensemble.feasible._scale import rounded
-from optensemble.feasible._vertex_kernel import vertex_kernel
+from optensemble.feasible._solvers.lattice import MOST_NUMBERS, list_points, whole_bounds, without_between
+from optensemble.feasible._solvers.scale import rounded
+from optensemble.feasible._solvers.vertex_list import vertex_kernel
 from optensemble.feasible.polytope import Polytope
 
 _OPTIONS = {

@@ -8,8 +8,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._types import Floats, Indices
-from optensemble._validation import as_floats, describe_rows
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.validation import as_floats, describe_rows
 from optensemble.exceptions import InfeasibleActionError, InputError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, checks_actions
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
-from optensemble.feasible._constraints import (
+from optensemble.feasible._solvers.constraints import (
     Equilibrated,
     as_matrix,
     as_rows,
@@ -20,11 +20,11 @@ from optensemble.feasible._constraints import (
     rows_spec,
     scaled,
 )
-from optensemble.feasible._enumeration import enumerate_vertices, snap
-from optensemble.feasible._highs import LinearProgram, normalised
-from optensemble.feasible._simplex_kernel import simplex_kernel
-from optensemble.feasible._standard_form import standard_form
-from optensemble.feasible._vertex_kernel import vertex_kernel
+from optensemble.feasible._solvers.dual_simplex import simplex_kernel
+from optensemble.feasible._solvers.enumeration import enumerate_vertices, snap
+from optensemble.feasible._solvers.highs import LinearProgram, normalised
+from optensemble.feasible._solvers.standard_form import standard_form
+from optensemble.feasible._solvers.vertex_list import vertex_kernel
 
 _MOST_DENSE = 1_000_000
 """Constraints with more entries than this are never made dense."""

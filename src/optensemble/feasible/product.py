@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
 from optensemble.exceptions import EmptySetError, InputError, OptEnsembleError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 

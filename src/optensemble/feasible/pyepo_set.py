@@ -8,10 +8,10 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, checks_actions
-from optensemble.feasible._scale import rounded
+from optensemble.feasible._solvers.scale import rounded
 
 _SIGNS = {1: -1.0, -1: 1.0, "MINIMIZE": -1.0, "MAXIMIZE": 1.0}
 """What the coefficients are multiplied by, for each of PyEPO's senses."""

@@ -9,16 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
-from optensemble._kernel import Kernel
-from optensemble._types import Floats
-from optensemble._validation import as_floats
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import Kernel
+from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible import _cone, _supports
-from optensemble.feasible._active_set import NEAR
 from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
-from optensemble.feasible._critical_line import line_kernel
-from optensemble.feasible._highs import LinearProgram
-from optensemble.feasible._portfolio import HELD, Packed, guess_kernel, pack, polishing
+from optensemble.feasible._solvers.highs import LinearProgram
+from optensemble.feasible._solvers.risk_budget import cone as _cone
+from optensemble.feasible._solvers.risk_budget import supports as _supports
+from optensemble.feasible._solvers.risk_budget.active_set import NEAR
+from optensemble.feasible._solvers.risk_budget.critical_line import line_kernel
+from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, guess_kernel, pack, polishing
 
 _CLOSED_FORM = 8
 """Up to this dimension all supports (255 of them) are known in closed form."""

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 
-from optensemble._kernel import Kernel, make_kernel
-from optensemble._types import Floats, Indices
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import Kernel, make_kernel
 from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError
-from optensemble.feasible import _path_kernel, _path_search
 from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions
+from optensemble.feasible._solvers import path_search as _path_search
+from optensemble.feasible._solvers import paths as _path_kernel
 
 _QUICK, _PATIENT = 20_000, 100_000_000
 """How many arcs a search may look at, roughly: among other rows of a batch, and a hard row by itself."""

@@ -7,8 +7,8 @@ from typing import Any, final
 import numpy as np
 from numba import njit
 
-from optensemble._kernel import make_kernel
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import make_kernel
 from optensemble.feasible._base import TIE, FeasibleSet, as_dimension, checks_actions
 
 

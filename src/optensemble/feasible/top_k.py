@@ -7,12 +7,12 @@ from typing import Any, final
 import numpy as np
 from numba import njit
 
-from optensemble._kernel import make_kernel
-from optensemble._types import Floats
-from optensemble._validation import require_choice, require_number
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import make_kernel
+from optensemble._core.validation import require_choice, require_number
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import TIE, FeasibleSet, as_dimension, checks_actions
-from optensemble.feasible._scale import magnitude
+from optensemble.feasible._solvers.scale import magnitude
 
 _FEW = 8  # candidates, when halving stops to pay
 _HALVINGS = 16

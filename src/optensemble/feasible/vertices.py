@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import KDTree
 
-from optensemble._types import Floats
-from optensemble._validation import as_floats, describe_rows
+from optensemble._core.arrays import Floats
+from optensemble._core.validation import as_floats, describe_rows
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
-from optensemble.feasible._vertex_kernel import vertex_kernel
+from optensemble.feasible._solvers.vertex_list import vertex_kernel
 
 
 @final

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs.patterns import did_you_mean, is_pattern
+from optensemble.jobs.patterns import is_pattern
 
 DECISION, WHITE_BOX, BLACK_BOX = "decision", "white_box", "black_box"
 KINDS = (DECISION, WHITE_BOX, BLACK_BOX)

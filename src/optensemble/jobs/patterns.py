@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
+from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.exceptions import InputError
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question to end an error with, or nothing if no known name is close.
-
-    >>> did_you_mean("lables", ["labels", "time"])
-    " Did you mean 'labels'?"
-    """
-    names = list(known)
-    close = get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
@@ -107,24 +96,6 @@ def align(pattern: str, wanted: Sequence[str], columns: Sequence[str], where: st
             f"in the labels {listed(wanted)}. List the columns in the order of the labels."
         )
     return [before + star + after for star in wanted]
-
-
-def require_columns(names: Sequence[str], columns: Sequence[str], where: str) -> None:
-    """Refuse columns that are not there, and name the closest."""
-    for name in names:
-        if name not in columns:
-            hint = did_you_mean(name, columns) or f" It has {listed(columns)}."
-            raise InputError(f"{where} has no column {name!r}.{hint}")
-
-
-def listed(names: Sequence[str], most: int = 8) -> str:
-    """Name the first few, and count the rest.
-
-    >>> listed(["a", "b", "c"], most=2)
-    "'a', 'b' and 1 more"
-    """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(repr(name) for name in names[:most]) + more
 
 
 def _stem(column: str) -> str:

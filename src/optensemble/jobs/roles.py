@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from optensemble.columns import Columns
 from optensemble.exceptions import InputError
 from optensemble.jobs.job import Job, Names
-from optensemble.jobs.patterns import align, coordinates, is_pattern, left_to, require_columns, split, stars
+from optensemble.jobs.patterns import align, coordinates, is_pattern, left_to, split, stars
+from optensemble.members.columns import Columns
+from optensemble.tables.reading import require_columns
 
 FOLLOWED, PROMISED, LOW, HIGH = WRITTEN = ("followed", "promised", "low", "high")
 """Columns of decisions, beside the id and the actions."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from optensemble._validation import as_actions
-from optensemble.columns import Columns
+from optensemble._core.suggestions import listed
 from optensemble.exceptions import InfeasibleActionError, InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.jobs.ids import Ids
-from optensemble.jobs.labels import as_texts
-from optensemble.jobs.patterns import listed
 from optensemble.jobs.roles import Roles
-from optensemble.jobs.tables import Tables, Wanted
-from optensemble.jobs.times import as_times, in_order
+from optensemble.members.columns import Columns
+from optensemble.members.validation import as_actions
+from optensemble.tables.ids import Ids
+from optensemble.tables.labels import as_texts
+from optensemble.tables.reading import Tables, Wanted
+from optensemble.tables.times import as_times, in_order
 
 
 def read_rows(tables: Tables, roles: Roles, numbers: list[str]) -> pd.DataFrame:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from optensemble import feasible
-from optensemble._types import Floats
+from optensemble._core.arrays import Floats
+from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import FeasibleSetError, FileError, InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.jobs.patterns import did_you_mean
-from optensemble.jobs.tables import is_number
+from optensemble.tables.reading import is_number
 
 _VECTORS = ("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific", "fallback")
 _SIZED = ("A_ub", "A_eq", "lower", "upper")

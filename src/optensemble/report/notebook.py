@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from optensemble.audit import Audit
-from optensemble.planning import RowPlan
-from optensemble.report import ensemble_words as words
-from optensemble.report import fit_tables, tables
+from optensemble.evaluation.audit import Audit
+from optensemble.evaluation.planning import RowPlan
+from optensemble.report import text as words
 from optensemble.report.html import Html, element, plain_table
-from optensemble.report.tables import Sheet
+from optensemble.report.tables import audit as tables
+from optensemble.report.tables import fit as fit_tables
+from optensemble.report.tables.audit import Sheet
 
 _MOST = 10
 

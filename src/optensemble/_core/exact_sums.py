@@ -1,0 +1,72 @@
+"""Sums whose bits depend neither on the order of the rows nor on the shards they come in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from optensemble._core.arrays import Floats, Indices
+
+
+@njit(cache=True, nogil=True)
+def cell_sums(cells: Indices, values: Floats, count: int) -> tuple[Indices, Floats]:
+    """Count the rows of each cell and sum their ``values``, exactly but for one rounding at the end."""
+    n, d = values.shape
+    top = 0.0
+    for i in range(n):
+        for j in range(d):
+            top = max(top, abs(values[i, j]))
+    counts, high, low = np.zeros(count, np.int64), np.zeros((count, d)), np.zeros((count, d))
+    add_shard(cells, values, top, n, counts, high, low)
+    return counts, high + low
+
+
+@njit(cache=True, nogil=True)
+def add_shard(
+    cells: Indices, values: Floats, top: float, total: int, counts: Indices, high: Floats, low: Floats
+) -> None:
+    """Add some of ``total`` rows, none larger than ``top``, to the limbs of their cells' sums, in place.
+
+    Each value is split into two limbs on grids so coarse that no partial sum of a limb is ever rounded: float
+    addition is then associative, and rows and shards agree in any order. The sum is ``high + low``.
+    """
+    bits = 52.0 - np.ceil(np.log2(total + 1.0))
+    # below the smallest normal number there is nothing left to split
+    coarse = 2.0 ** max(np.ceil(np.log2(top)) - bits, -960.0) if top > 0.0 else 1.0
+    fine = coarse * 2.0**-bits
+    for i in range(len(values)):
+        cell = cells[i]
+        counts[cell] += 1
+        for j in range(values.shape[1]):
+            head = np.rint(values[i, j] / coarse) * coarse
+            high[cell, j] += head
+            low[cell, j] += np.rint((values[i, j] - head) / fine) * fine
+
+
+@njit(cache=True, nogil=True)
+def overlap_counts(cells: Indices, count: int) -> Floats:
+    """Return ``G = ZᵀZ``: how many rows each two cells share; ``cells`` is (n, columns)."""
+    n, columns = cells.shape
+    shared = np.zeros((count, count))
+    for i in range(n):
+        for p in range(columns):
+            for q in range(columns):
+                shared[cells[i, p], cells[i, q]] += 1.0
+    return shared
+
+
+@njit(cache=True, nogil=True)
+def row_dots(left: Floats, right: Floats) -> Floats:
+    """Return ``left[i]·right[i]`` for every row, summed in the order of the coordinates."""
+    n, d = left.shape
+    dots = np.zeros(n)
+    for i in range(n):
+        for j in range(d):
+            dots[i] += left[i, j] * right[i, j]
+    return dots
+
+
+def exact_mean(values: Floats) -> Floats:
+    """Return the mean row, the same whatever the order of the rows."""
+    _, sums = cell_sums(np.zeros(len(values), dtype=np.int64), values, 1)
+    return np.asarray(sums[0] / len(values))

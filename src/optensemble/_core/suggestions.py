@@ -1,0 +1,27 @@
+"""The end of an error message: the closest known name, or what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question to end an error with, or nothing if no known name is close.
+
+    >>> did_you_mean("lables", ["labels", "time"])
+    " Did you mean 'labels'?"
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Name the first few, and count the rest.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more

@@ -1,0 +1,266 @@
+"""Algorithm 3: one model that is consistent with itself and with every given policy, and decides by itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from optensemble._core.arrays import Floats
+from optensemble._core.exact_sums import exact_mean
+from optensemble._core.validation import require_choice
+from optensemble.ensembles._paper_fit import Callback, Ensemble
+from optensemble.ensembles.cross_validation import Replies
+from optensemble.ensembles.hyperparameters import Terms
+from optensemble.evaluation.lemmas_in_sample import Setting, black_box_table, conditional_utility
+from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet
+from optensemble.members.validation import (
+    as_actions,
+    as_labels,
+    as_members,
+    as_predictions,
+    ask,
+    require_rows,
+    row_count,
+)
+from optensemble.multicalibration import events
+from optensemble.multicalibration.events import Layout
+from optensemble.multicalibration.state import Situation
+
+OWN = "own"
+"""The name, last in ``names_``, of the model's own policy."""
+
+
+class BlackBoxEnsemble(Ensemble):
+    """One policy from several policies, of which nothing but their actions is known (Algorithm 3).
+
+    A single model of the labels is corrected until it is unbiased on the level sets of its own action and of every
+    given policy's. Then its policy earns, on the rows it was fitted on, at least about as much as each of them
+    (Lemma 4). Of other rows the lemma says nothing: by default (``validation="cv"``) how far to correct is chosen by
+    what it earns out of fold, and what it promises rests on the out-of-fold record.
+
+    Parameters
+    ----------
+    policies
+        Pairs of a name and a policy: a callable ``X -> (n, d)`` of feasible actions, or anything with ``decide(X)``,
+        such as another ensemble. The policy of a model is ``lambda X: omega.argmax(model.predict(X))``; of a model of
+        costs ``lambda X: omega.argmax(-model.predict(X))``.
+    feasible, sense, alpha, bucket_width, schedule, max_rounds, shrinkage, min_cell, groups, M, validation
+        As of :class:`WhiteBoxEnsemble`.
+    init
+        What to begin with: ``"mean"``, the labels' mean, or a model of the labels.
+    conditional
+        Also be unbiased on the products of level sets that Lemma 10 needs, so that the ensemble earns about as much
+        as each policy *on* every level set and group. Many more cells: give it many rows.
+
+    Attributes
+    ----------
+    names_
+        The policies' names, and last ``"own"``: ``choose`` says whose action is taken, "own" where it is nobody's.
+    init_
+        The labels' mean, or the model begun with.
+    conditional_
+        A frame: on every level set and group the comparison with the best policy there, beside Lemma 10's bound.
+    converged_, stopped_, worst_violation_, n_rounds_, n_patches_, n_solves_, n_thin_, history_, guarantees_, log_
+        As of :class:`WhiteBoxEnsemble`; a policy's promise in ``history_`` is what the model expects it to earn.
+
+    schedule_, shrinkage_, min_cell_, validation_, record_, fingerprints_
+        As of :class:`WhiteBoxEnsemble`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import optensemble as oe
+    >>> from optensemble import feasible
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> Y = X + rng.normal(scale=0.1, size=(400, 2))
+    >>> omega = feasible.Simplex(2)
+    >>> bold, shy = (lambda X: omega.argmax(X)), (lambda X: np.full(X.shape, 0.5))
+    >>> ensemble = oe.BlackBoxEnsemble([("bold", bold), ("shy", shy)], omega).fit(X, Y)
+    >>> ensemble.names_
+    ['bold', 'shy', 'own']
+    >>> ensemble.validation_.query("chosen")["rounds"].item()
+    1
+    """
+
+    conditional_: pd.DataFrame
+    init_: Any
+
+    def __init__(
+        self,
+        policies: Any,
+        feasible: FeasibleSet,
+        *,
+        init: Any = "mean",
+        conditional: bool = False,
+        sense: str = "max",
+        alpha: float = 0.01,
+        bucket_width: float = 0.1,
+        schedule: str | None = None,
+        max_rounds: int | None = None,
+        shrinkage: float | None = None,
+        min_cell: int | None = None,
+        groups: Any = None,
+        M: float | None = None,
+        validation: str | None = "cv",
+    ) -> None:
+        self.policies = policies
+        self.feasible = feasible
+        self.init = init
+        self.conditional = conditional
+        self.sense = sense
+        self.alpha = alpha
+        self.bucket_width = bucket_width
+        self.schedule = schedule
+        self.max_rounds = max_rounds
+        self.shrinkage = shrinkage
+        self.min_cell = min_cell
+        self.groups = groups
+        self.M = M
+        self.validation = validation
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        time_ordered: bool = False,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
+        with self._changing():
+            fitted = self._prepare(X, Y, time_ordered, random_state)
+            fitted._take_policies(as_members(self.policies, "policies"))
+            fitted._take_init()
+            self._announce(self._learn(fitted, fitted._ask_all(), callback))
+        return self
+
+    def extend(self, *, policies: Any = None, X: Any = None, Y: Any = None, callback: Callback | None = None) -> Self:
+        """Go on with new policies, new rows, or both.
+
+        With ``validation=None`` from the current model, whose corrections are kept. With ``validation="cv"`` the
+        ensemble is fitted again, on all rows and with all policies: what was chosen out of fold was chosen without
+        the new ones.
+
+        Parameters
+        ----------
+        policies
+            Further pairs of a name and a policy.
+        X, Y
+            Further rows. They are added to the rows fitted on so far (of which labels are copied and X is not), and
+            come after them in time. An ensemble that was loaded from a file has none of these: it learns from the new
+            rows alone, with a warning.
+        callback
+            Called as ``callback(round, violation)`` after every round.
+
+        Returns
+        -------
+        The ensemble itself; ``history_``, ``guarantees_`` and the counts speak of this extension.
+        """
+        with self._changing():
+            self._require_fitted()
+            self._check_parameters()
+            if policies is None and X is None and Y is None:
+                raise InputError("extend got nothing to go on with. Give policies=, or X= and Y=, or all three.")
+            if (X is None) != (Y is None):
+                raise InputError("extend needs X and Y together; got only one of them.")
+            if X is None and not self._rows:
+                raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
+            fitted = self._extended(policies, X, Y)
+            if X is not None and not self._rows:
+                warnings.warn(
+                    "the rows this ensemble was fitted on are not in its file: it goes on with the new rows alone.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            self._announce(self._learn(fitted, fitted._ask_all(), callback))
+        return self
+
+    def _extended(self, policies: Any, X: Any, Y: Any) -> Self:
+        """Return a copy that has the further policies and rows, and has yet to learn from them."""
+        fitted = self.__sklearn_clone__()
+        fitted.__dict__.update(self.__dict__)
+        fitted.terms_ = Terms.of(self)
+        self._require_same_terms()
+        if policies is not None:
+            fitted._take_policies(as_members([*self.members_, *as_members(policies, "policies")], "policies"))
+            fitted.policies = fitted.members_
+        if X is not None:
+            fitted._add_rows(X, Y)
+        fitted._forecaster = None
+        for name in ("record_", "validation_"):
+            fitted.__dict__.pop(name, None)
+        if fitted.terms_.validated:
+            fitted.terms_.require_enough(len(fitted._all_labels()))
+            fitted.log_, fitted._stages = (), []
+            fitted._take_init()
+        return fitted
+
+    def _require_same_terms(self) -> None:
+        for name in ("feasible", "sense", "bucket_width", "groups"):  # the log is in terms of these
+            before, now = getattr(self.terms_, name), getattr(self, name)
+            if now is not before and now != before:
+                raise InputError(f"{name} was {before!r} at the fit and is {now!r} now. Set it back, or fit again.")
+
+    def _add_rows(self, X: Any, Y: Any) -> None:
+        n = row_count(X)
+        require_rows(n + sum(len(labels) for _, labels in self._rows))
+        labels = as_labels(Y, n, self.feasible.dimension, self.M)
+        self._rows = [*self._rows, (X, labels.copy())]
+        self.grouping_ = self._learn_groups(X, self.grouping_)
+
+    def _layout(self) -> Layout:
+        policies = len(self.members_)
+        return events.black_box(self.terms_.buckets, policies, self._group_sizes, conditional=self.conditional)
+
+    def _tabulate(self, situation: Situation, labels: Floats, setting: Setting) -> None:
+        evidence = (situation, labels, setting, self.terms_.sign, self.names_)
+        self.conditional_ = conditional_utility(
+            *evidence, self.terms_.buckets, self._group_titles, conditional=self.conditional
+        )
+        self.guarantees_ = black_box_table(*evidence, self.conditional_)
+
+    def _ask(self, batches: Sequence[Any]) -> Replies:
+        omega = self.terms_.feasible
+        ends = np.cumsum([0, *(row_count(X) for X in batches)])
+        predictions = np.empty((1, ends[-1], omega.dimension))
+        actions = np.empty((len(self.names_), ends[-1], omega.dimension))
+        for X, start, end in zip(batches, ends[:-1], ends[1:], strict=True):
+            n = int(end - start)
+            predictions[0, start:end] = self._initial_predictions(X, n)
+            for (name, policy), room in zip(self.members_, actions, strict=False):
+                room[start:end] = as_actions(ask(policy, name, "decide", X), name, n, omega)
+        return Replies(predictions, actions, self._group_parts(batches))
+
+    def _take_init(self) -> None:
+        self.init_ = exact_mean(self._all_labels()) if isinstance(self.init, str) else self.init
+
+    @property
+    def _from_mean(self) -> bool:
+        return isinstance(self.init_, np.ndarray)
+
+    def _initial_predictions(self, X: Any, n: int) -> Floats:
+        if isinstance(self.init_, np.ndarray):
+            return self.init_
+        d = self.terms_.feasible.dimension
+        return as_predictions(ask(self.init_, "init", "predict", X), "init", n, d)
+
+    def _take_policies(self, members: list[tuple[str, Any]]) -> None:
+        self.members_ = members
+        self.names_ = [*(name for name, _ in members), OWN]
+        if self.names_.count(OWN) > 1:
+            raise InputError(f"a policy cannot be named {OWN!r}: that is the ensemble's own. Give it another name.")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require_choice(self.conditional, "conditional", [True, False])
+        if (isinstance(self.init, str) and self.init != "mean") or isinstance(self.init, np.ndarray):
+            raise InputError(
+                f"init must be 'mean' or a model of the labels, with predict(X) or callable; got {self.init!r}."
+            )

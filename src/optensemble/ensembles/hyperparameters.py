@@ -1,0 +1,119 @@
+"""The terms of a fit: its parameters, checked, and what goes with those that were left open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from optensemble._core.validation import bucket_count, require_choice, require_number
+from optensemble.ensembles.cross_validation import EVERY_ROUND, SHRINKAGES, Replies, Stage
+from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet, require_set
+from optensemble.members.validation import group_columns, row_count
+from optensemble.multicalibration.events import Buckets, Layout
+from optensemble.multicalibration.loop import SCHEDULES
+from optensemble.multicalibration.state import Situation
+from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The parameters of a fit, on which every answer depends: parameters set later wait for the next fit."""
+
+    feasible: FeasibleSet
+    sense: str
+    bucket_width: float
+    groups: Any
+    alpha: float
+    schedule: str | None
+    max_rounds: int | None
+    shrinkage: float | None
+    min_cell: int | None
+    M: float | None
+    validation: str | None
+
+    @classmethod
+    def of(cls, ensemble: Any) -> Self:
+        """Take the parameters of an ensemble as they are now."""
+        return cls(**{field.name: getattr(ensemble, field.name) for field in fields(cls)})
+
+    @property
+    def sign(self) -> float:
+        """Return 1 to maximise, -1 to minimise."""
+        return 1.0 if self.sense == "max" else -1.0
+
+    @property
+    def buckets(self) -> Buckets:
+        """Return the bucketing of the set's actions."""
+        return Buckets(self.feasible.lower, self.feasible.upper, bucket_count(self.bucket_width))
+
+    @property
+    def validated(self) -> bool:
+        """Whether out-of-fold payoff decides how much is corrected."""
+        return self.validation is not None
+
+    @property
+    def schedule_in_use(self) -> str:
+        """The schedule, or where none is given the one that goes with the validation."""
+        return self.schedule or ("joint" if self.validated else "frozen")
+
+    def group_labels(self, X: Any) -> list[list[Any]]:
+        """Return the columns of group labels of the rows of X."""
+        return group_columns(X, self.groups, row_count(X))
+
+    def situation(self, replies: Replies) -> Situation:
+        """Return what the members' replies induce; the arrays belong to the situation from now on."""
+        return Situation(
+            replies.predictions,
+            self.feasible,
+            self.buckets,
+            sign=self.sign,
+            actions=replies.actions,
+            groups=replies.groups,
+        )
+
+    def stage(self, layout: Layout, rows: int) -> Stage:
+        """Return the debiasing that these terms ask for; what was left open is as goes with the validation."""
+        few = self.max_rounds is None and self.validated and self.schedule_in_use == "joint"
+        return Stage(
+            layout=layout,
+            rows=rows,
+            schedule=self.schedule_in_use,
+            alpha=float(self.alpha),
+            shrinkage=0.0 if self.shrinkage is None else float(self.shrinkage),
+            min_cell=int(self.min_cell or (MIN_CELL if self.validated else 1)),
+            rounds=EVERY_ROUND if few else self.max_rounds,
+        )
+
+    def shrinkages(self, stage: Stage) -> tuple[float, ...]:
+        """Return how much may be shrunk, for cross-validation to choose from."""
+        return SHRINKAGES if self.shrinkage is None and stage.schedule == "joint" else (stage.shrinkage,)
+
+    def check(self) -> None:
+        """Refuse what cannot be."""
+        require_set(self.feasible)
+        require_choice(self.sense, "sense", ["max", "min"])
+        require_choice(self.schedule, "schedule", [*SCHEDULES, None])
+        require_choice(self.validation, "validation", ["cv", None])
+        require_number(self.alpha, "alpha", above=0)
+        bucket_count(self.bucket_width)
+        if self.max_rounds is not None:
+            require_number(self.max_rounds, "max_rounds", at_least=0, whole=True)
+        if self.min_cell is not None:
+            require_number(self.min_cell, "min_cell", at_least=1, whole=True)
+        if self.M is not None:
+            require_number(self.M, "M", above=0)
+        if self.shrinkage is not None:
+            require_number(self.shrinkage, "shrinkage", at_least=0)
+            if self.shrinkage > 0 and self.schedule_in_use != "joint":
+                given = self.schedule_in_use
+                raise InputError(f"shrinkage is for schedule='joint'; got schedule={given!r}. Leave it at 0.")
+
+    def require_enough(self, rows: int) -> None:
+        """Refuse to judge out of fold what has too few rows for that."""
+        if self.validated and rows < MINIMUM_ROWS:
+            raise InputError(
+                f"validation={self.validation!r} needs at least {MINIMUM_ROWS} rows; got {rows}: below that nothing "
+                "can be judged out of fold. Give more rows, or validation=None for the paper's algorithm, which is "
+                "honest only on its fitting rows."
+            )

@@ -1,0 +1,204 @@
+"""Algorithm 2: follow, row by row, the model with the highest self-assessment, after making it believable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from optensemble._core.arrays import Floats
+from optensemble.ensembles._paper_fit import Callback, Ensemble
+from optensemble.ensembles.cross_validation import Replies
+from optensemble.evaluation.lemmas_in_sample import Setting, white_box_table
+from optensemble.feasible import FeasibleSet
+from optensemble.members.validation import as_members, as_predictions, ask, row_count, warn_if_trained_on
+from optensemble.multicalibration import events
+from optensemble.multicalibration.events import Layout
+from optensemble.multicalibration.state import Situation
+
+
+class WhiteBoxEnsemble(Ensemble):
+    """One policy from several models that predict the coefficients of a linear objective (Algorithm 2).
+
+    Every model is corrected until it is unbiased on the level sets of its own action, crossed with who has the
+    highest self-assessment. Then the ensemble earns, on the rows it was fitted on, about the *pointwise maximum* of
+    the corrected models' self-assessments (Lemma 8). Against the models as they were given nothing is guaranteed.
+
+    The lemmas say nothing of rows it has not seen. For these there is ``validation="cv"``, the default: how far to
+    correct is chosen by what it earns out of fold, with no correction among the choices, and :meth:`self_assess` and
+    :meth:`promise` rest on the out-of-fold record. With ``validation=None`` the algorithm is the paper's to the
+    letter, and only :meth:`promise` is honest on other rows.
+
+    Parameters
+    ----------
+    models
+        Pairs of a name and a fitted model: anything with ``predict(X) -> (n, d)``, or a callable. They must not
+        have been trained on the rows given to :meth:`fit`.
+    feasible
+        The set of actions, from :mod:`optensemble.feasible`.
+    sense
+        ``"max"`` to maximise a payoff, ``"min"`` to minimise a cost.
+    alpha
+        The tolerance of consistency, in the units of the labels: summed over the rows of a cell and divided by all
+        rows, the predictions may be off by no more (Definition 1).
+    bucket_width
+        The width of the level sets, as a share of each coordinate's range; it must divide 1.
+    schedule
+        ``"frozen"`` (the paper's pseudo-code), ``"round-robin"`` (the order of its experiments), or ``"joint"``
+        (the limit of the first in one solve per round). By default joint with ``validation="cv"``, otherwise frozen.
+    max_rounds
+        Stop after so many rounds; by default after as many as Lemma 6 says can be needed, and with
+        ``validation="cv"`` and the joint schedule after 10. Cross-validation may choose fewer.
+    shrinkage
+        For ``schedule="joint"``: pseudo-rows without bias in every cell. By default chosen by cross-validation out of
+        10, 100 and 1,000; with ``validation=None`` there are none.
+    min_cell
+        Cells of fewer fitting rows are not patched, and do not count as violating. By default 50 with
+        ``validation="cv"``; with ``validation=None`` no cell is left out.
+    groups
+        Also be unbiased on groups of rows: a column of X, a list of columns, or a callable ``X -> (n,)`` labels.
+    M
+        A bound on the absolute value of the labels; estimated from the labels if not given.
+    validation
+        ``"cv"``: choose shrinkage and number of rounds by realised payoff in cross-validation, which needs at least
+        100 rows and the work of some thirty fits. No correction is made unless the best choice beats making none by
+        more than one paired standard error. ``None``: the paper to the letter, honest on the fitting rows.
+
+    Attributes
+    ----------
+    names_
+        The models' names.
+    converged_, stopped_, worst_violation_
+        Whether all cells ended within alpha, why the fit stopped, and the worst violation left.
+    n_rounds_, n_patches_, n_solves_
+        Rounds made, patches of a violation above alpha per model, rows handed to the solver; on all rows, without
+        cross-validation.
+    n_thin_
+        How many cells had rows in the end, but fewer than ``min_cell``, counted for every model.
+    schedule_, shrinkage_, min_cell_
+        What was used, given or not.
+    validation_
+        With ``validation="cv"`` a frame with a row per candidate, the simplest first: shrinkage, rounds, mean
+        ``realised`` and ``promised`` payoff out of fold, ``gain`` over round 0 (positive is better, of costs too) with
+        its paired ``standard_error``, and whether it was ``chosen``.
+    record_
+        Out of fold, what was assessed and what was realised of each row: what promises rest on. With
+        ``validation=None`` it is made by the first call of :meth:`promise`.
+    fingerprints_
+        A hash of every row fitted on: an audit recognises them.
+    history_
+        A frame with one row per round: promised and realised payoff of the ensemble and of each model, on how many
+        rows each was chosen, squared errors, worst violation.
+    guarantees_
+        A frame: each lemma's bound beside what was observed on the fitting rows.
+    log_
+        The corrections.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import optensemble as oe
+    >>> from optensemble import feasible
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> Y = X + rng.normal(scale=0.1, size=(400, 2))
+    >>> left, right = (lambda X: X * [1, 0]), (lambda X: X * [0, 1])
+    >>> models, omega = [("left", left), ("right", right)], feasible.Simplex(2)
+    >>> ensemble = oe.WhiteBoxEnsemble(models, omega).fit(X, Y)
+    >>> ensemble.decide(X).shape
+    (400, 2)
+    >>> print(ensemble.promise(rng.normal(size=(1000, 2))))
+    0.5... (95 %: 0.5... to 0.5...) on average over 1,000 rows
+    >>> oe.WhiteBoxEnsemble(models, omega, validation=None).fit(X, Y).converged_
+    True
+    """
+
+    def __init__(
+        self,
+        models: Any,
+        feasible: FeasibleSet,
+        *,
+        sense: str = "max",
+        alpha: float = 0.01,
+        bucket_width: float = 0.1,
+        schedule: str | None = None,
+        max_rounds: int | None = None,
+        shrinkage: float | None = None,
+        min_cell: int | None = None,
+        groups: Any = None,
+        M: float | None = None,
+        validation: str | None = "cv",
+    ) -> None:
+        self.models = models
+        self.feasible = feasible
+        self.sense = sense
+        self.alpha = alpha
+        self.bucket_width = bucket_width
+        self.schedule = schedule
+        self.max_rounds = max_rounds
+        self.shrinkage = shrinkage
+        self.min_cell = min_cell
+        self.groups = groups
+        self.M = M
+        self.validation = validation
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        time_ordered: bool = False,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Correct the models on rows they were not trained on.
+
+        Parameters
+        ----------
+        X
+            What the models predict from: an array, or a pandas or polars frame.
+        Y
+            The labels, of shape (n, d).
+        time_ordered
+            Whether the rows are in time order. Debiasing does not depend on it, but folds do, which are then
+            contiguous, and so do promises, whose interval then allows for a level that wanders.
+        random_state
+            Seeds the folds of rows that are not in time order.
+        callback
+            Called as ``callback(round, violation)`` after every round of the debiasing on all rows, not of those
+            that cross-validation makes.
+
+        Returns
+        -------
+        The ensemble itself. An interrupt (Ctrl-C) is passed on. With ``validation="cv"`` the ensemble is then as it
+        was before; with ``validation=None`` it is fitted as far as it came, all finished rounds kept.
+        """
+        with self._changing():
+            fitted = self._prepare(X, Y, time_ordered, random_state)
+            fitted.members_ = as_members(self.models, "models")
+            fitted.names_ = [name for name, _ in fitted.members_]
+            replies = fitted._ask_all()
+            for (name, model), predictions in zip(fitted.members_, replies.predictions, strict=True):
+                warn_if_trained_on(model, name, predictions, fitted._all_labels())
+            self._announce(self._learn(fitted, replies, callback))
+        return self
+
+    def predict_members(self, X: Any) -> Floats:
+        """Return every model's corrected predictions, of shape (k, n, d)."""
+        return self._as_it_stands()._replayed(X).predictions
+
+    def _ask(self, batches: Sequence[Any]) -> Replies:
+        d = self.terms_.feasible.dimension
+        ends = np.cumsum([0, *(row_count(X) for X in batches)])
+        predictions = np.empty((len(self.members_), ends[-1], d))
+        for X, start, end in zip(batches, ends[:-1], ends[1:], strict=True):
+            for (name, model), room in zip(self.members_, predictions, strict=True):
+                room[start:end] = as_predictions(ask(model, name, "predict", X), name, int(end - start), d)
+        return Replies(predictions, None, self._group_parts(batches))
+
+    def _layout(self) -> Layout:
+        return events.white_box(self.terms_.buckets, len(self.names_), self._group_sizes)
+
+    def _tabulate(self, situation: Situation, labels: Floats, setting: Setting) -> None:
+        self.guarantees_ = white_box_table(situation, labels, setting, self.terms_.sign, self.names_)

@@ -1,0 +1,170 @@
+"""The truth on rows not used for fitting: promised beside realised, biases, rivals and regrets, each with an interval.
+
+An interval holds the truth in 95 of 100 audits. Rows that belong together, in clusters or in time, are not taken for
+independent.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from math import isqrt
+
+import pandas as pd
+
+from optensemble.evaluation.audit_inputs import SEEN, Observed
+from optensemble.evaluation.audit_tables import (
+    cell_table,
+    choice_table,
+    conditional_table,
+    lift_table,
+    summary_table,
+    swap_table,
+)
+from optensemble.evaluation.audit_text import as_text, sentence
+from optensemble.stats.intervals import Family, dependence
+
+__all__ = ["Audit", "Observed", "audit"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """The truth about an ensemble on rows not used for fitting.
+
+    Payoffs are in the user's units: a cost is a cost, and a gap is always promised − realised. But a ``gain`` is
+    positive where it is for the better, of costs too.
+
+    Attributes
+    ----------
+    verdict
+        One sentence: promised, realised, on how many rows, kept or not.
+    summary
+        One row: ``rows``, of which ``seen`` in fitting; ``promised``, the mean over the rows; the ``promise`` of that
+        mean with its limits ``low`` and ``high``; ``realised`` ± ``half_width``; ``gap`` between ``gap_low`` and
+        ``gap_high``, from differences row by row; ``kept``, whether the realised mean lies within the limits (None if
+        there were none).
+    by_choice
+        The same for each one that was followed; ``note`` says why limits are missing.
+    cells
+        The worst cells: ``bias`` is the mean residual of a coordinate in a cell, ``violation`` is
+        ``Pr[C]·|bias|`` (Definition 1). ``low`` and ``high`` hold for *all* cells and coordinates at once: a bias
+        larger than ``detectable`` is ``significant``. Ordered by ``|t|`` relative to its critical value.
+    lift
+        The ensemble against each rival: ``gain`` with an interval, from differences row by row.
+    swap
+        What following ``instead`` would have gained wherever ``chosen`` was followed, as a mean over all rows; the
+        intervals hold for all pairs at once.
+    conditional
+        On every cell the ensemble against the best rival there. The intervals of ``gain`` hold for all cells and all
+        rivals at once, so that the best may be picked in hindsight.
+    thin, tested, biased
+        How many cells had too few rows, how many pairs of cell and coordinate were tested, and how many are
+        significantly off.
+    block_length
+        How many rows were taken for a block, if rows are in time order.
+    """
+
+    verdict: str
+    summary: pd.DataFrame
+    by_choice: pd.DataFrame
+    cells: pd.DataFrame
+    lift: pd.DataFrame
+    swap: pd.DataFrame
+    conditional: pd.DataFrame
+    thin: int
+    tested: int
+    biased: int
+    block_length: int | None
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the realised mean lies within the promised limits; None if that cannot be said."""
+        kept: bool | None = self.summary["kept"].tolist()[0]
+        return kept
+
+    @property
+    def gap(self) -> float:
+        """Promised − realised."""
+        return float(self.summary["gap"].iloc[0])
+
+    @cached_property
+    def swap_matrix(self) -> pd.DataFrame:
+        """The gains of ``swap``: a row for whom it followed, a column for whom it might have followed instead."""
+        k = isqrt(len(self.swap))
+        names = self.swap["instead"].tolist()[:k]
+        return pd.DataFrame(self.swap["gain"].to_numpy().reshape(k, k), index=names, columns=names)
+
+    @property
+    def swap_regret(self) -> float:
+        """What the best swap would have gained (Lemma 9). It is picked in hindsight: noise alone makes it positive."""
+        return float(self.swap_matrix.max(axis=1).sum())
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def __repr__(self) -> str:
+        return f"Audit({self.verdict!r})"
+
+    def _repr_html_(self) -> str:
+        from optensemble.report.notebook import show_audit
+
+        return show_audit(self)
+
+
+def audit(observed: Observed, random_state: int = 0) -> Audit:
+    """Compare what was promised with what came of it.
+
+    Rows in time order are cut into blocks that hardly depend on each other; blocks, clusters, or else rows are the
+    independent units of every interval (cluster-robust, Student's t). Intervals that hold for many means at once have
+    their critical value from a multiplier bootstrap of the largest ``|t|``.
+
+    Parameters
+    ----------
+    observed
+        What was promised, chosen and earned, row by row.
+    random_state
+        Seed of the multipliers.
+
+    Returns
+    -------
+    The audit. There is a warning if more than one in a hundred of the rows was fitted on.
+
+    Examples
+    --------
+    >>> from optensemble.evaluation.promise import Promise
+    >>> rng = np.random.default_rng(0)
+    >>> realised, all_rows = rng.normal(2.4, 1.0, size=500), np.zeros(500, dtype=np.int64)
+    >>> observed = Observed(
+    ...     promised=np.full(500, 2.41), realised=realised, interval=Promise(2.41, 2.2, 2.6, rows=500, rely_on=2.2),
+    ...     names=["vendor"], chosen=all_rows, arms=realised[None], rivals={"average": realised - 0.1},
+    ...     residuals=rng.normal(size=(500, 2)), partitions=[(["all rows"], all_rows)],
+    ... )
+    >>> print(audit(observed))
+    promised 2.41, earned 2.37 ± 0.09 on 500 new rows: kept
+    ...
+    """
+    n = len(observed.realised)
+    if observed.seen > SEEN * n:
+        warnings.warn(
+            f"{observed.seen:,} of these {n:,} rows are rows the ensemble was fitted on: this audit proves nothing. "
+            "Give rows it has not seen.",
+            UserWarning,
+            stacklevel=3,
+        )
+    units, length = dependence(n, observed.series, observed.clusters, observed.time_ordered)
+    summary = summary_table(observed, units)
+    cells = cell_table(observed, units, Family(units, (random_state, 0)))
+    return Audit(
+        verdict=sentence(summary, observed.sign),
+        summary=summary,
+        by_choice=choice_table(observed, units),
+        cells=cells.worst,
+        lift=lift_table(observed, units),
+        swap=swap_table(observed, units, Family(units, (random_state, 1))),
+        conditional=conditional_table(observed, units, Family(units, (random_state, 2))),
+        thin=cells.thin,
+        tested=cells.tested,
+        biased=cells.biased,
+        block_length=length,
+    )

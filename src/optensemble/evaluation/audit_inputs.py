@@ -1,0 +1,96 @@
+"""What an audit looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.validation import require_finite
+from optensemble.evaluation.promise import Promise
+from optensemble.exceptions import InputError
+from optensemble.members.validation import require_rows
+
+SEEN = 0.01
+"""If more than this share of the rows was fitted on, an audit proves nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """All that an audit looks at; payoffs in the user's units: a cost is a cost.
+
+    Attributes
+    ----------
+    promised, realised
+        Of every row, what the ensemble promised and what it earned, of shape (n,).
+    interval
+        Its promise of the mean, made before labels were seen.
+    names, chosen, arms
+        Of whom it may follow the names; whom it followed, as an index into them; and what following each of them
+        everywhere would have earned, of shape (k, n).
+    rivals
+        By name the payoff of each member and of simple baselines, of shape (n,).
+    residuals
+        Labels minus the coefficients behind the decision, of shape (n, d).
+    partitions
+        The cells of α-consistency: of each partition the names of its parts, and the part of every row.
+    sign
+        1 to maximise, -1 to minimise.
+    time_ordered, clusters
+        Whether rows are in time order; the number of the cluster each row belongs to, if rows belong together.
+    seen
+        How many of these rows are rows it was fitted on.
+    """
+
+    promised: Floats
+    realised: Floats
+    interval: Promise
+    names: list[str]
+    chosen: Indices
+    arms: Floats
+    rivals: dict[str, Floats]
+    residuals: Floats
+    partitions: list[tuple[list[str], Indices]]
+    sign: float = 1.0
+    time_ordered: bool = False
+    clusters: Indices | None = None
+    seen: int = 0
+
+    def __post_init__(self) -> None:
+        n = len(self.realised)
+        require_rows(n)
+        payoffs = [("promised", self.promised), ("realised", self.realised), ("residuals", self.residuals)]
+        payoffs += [(f"the payoff of {name!r}", payoff) for name, payoff in self.rivals.items()]
+        numbers = [("chosen", self.chosen, len(self.names))]
+        numbers += [(f"the partition into {names}", part, len(names)) for names, part in self.partitions]
+        clusters = [] if self.clusters is None else [("clusters", self.clusters)]
+        for name, array in [*payoffs, *clusters, *((name, part) for name, part, _ in numbers)]:
+            if len(array) != n:
+                raise InputError(f"{name} must have one entry for each of the {n} rows; got {len(array)}.")
+        if self.arms.shape != (len(self.names), n):
+            raise InputError(f"arms must have shape ({len(self.names)}, {n}); got {self.arms.shape}.")
+        for name, payoff in [*payoffs, ("arms", self.arms)]:
+            require_finite(payoff, name)
+        if self.clusters is not None and len(np.unique(self.clusters)) == 1:
+            raise InputError("all rows are in one group, so that nothing can be compared. Leave groups out.")
+        for name, part, count in numbers:
+            if part.min() < 0 or part.max() >= count:
+                raise InputError(f"{name} must number {count} names from 0; got {part.min()} to {part.max()}.")
+
+    @cached_property
+    def triple(self) -> Floats:
+        """The gap (promised − realised), promised and realised, side by side."""
+        return np.column_stack([self.promised - self.realised, self.promised, self.realised])
+
+    @cached_property
+    def gains(self) -> Floats:
+        """By how much the ensemble did better than each rival, of shape (n, rivals)."""
+        payoffs = np.array(list(self.rivals.values())).reshape(len(self.rivals), len(self.realised))
+        return np.ascontiguousarray(self.sign * (self.realised - payoffs).T)
+
+    @property
+    def series(self) -> Floats:
+        """All columns that means are taken of; the gap first."""
+        return np.column_stack([self.triple, self.gains, self.residuals])

@@ -1,0 +1,203 @@
+"""The tables of an audit: every number beside how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble.evaluation.audit_inputs import SEEN, Observed
+from optensemble.stats.intervals import Family, Means, means
+
+FEWEST_IN_CELL = 10
+"""A cell with fewer rows is left out."""
+
+FEWEST_OF_CHOICE = 30
+"""Whoever was followed on fewer rows gets no interval."""
+
+WORST = 50
+"""So many cells are shown."""
+
+_ROUNDING = 1e-12  # relative to the largest residual: what is left of a coordinate that is known
+
+
+def summary_table(observed: Observed, units: Indices) -> pd.DataFrame:
+    """Return promised, realised, and kept or not, in one row; None where that cannot be said."""
+    interval, found = observed.interval, means(observed.triple, units)
+    gap, promised, realised = found.estimate.tolist()
+    half = found.half_width()
+    # without limits there is nothing to keep, and rows that were fitted on prove nothing
+    judged = np.isfinite([interval.low, interval.high]).any() and observed.seen <= SEEN * len(observed.realised)
+    row = {
+        "rows": len(observed.realised),
+        "seen": observed.seen,
+        "promised": promised,
+        "promise": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
+        "realised": realised,
+        "half_width": half[2],
+        "gap": gap,
+        "gap_low": gap - half[0],
+        "gap_high": gap + half[0],
+        "kept": bool(interval.low <= realised <= interval.high) if judged else None,
+    }
+    return pd.DataFrame([row])
+
+
+def choice_table(observed: Observed, units: Indices) -> pd.DataFrame:
+    """Return what was promised and realised where each one was followed."""
+    found = []
+    for number, name in enumerate(observed.names):
+        rows = np.flatnonzero(observed.chosen == number)
+        if rows.size:
+            of = means(observed.triple[rows], units[rows])
+            gap, promised, realised = of.estimate.tolist()
+            half, note = float(of.half_width()[0]), ""
+            if rows.size < FEWEST_OF_CHOICE:
+                half, note = np.nan, f"fewer than {FEWEST_OF_CHOICE} rows"
+            elif np.isnan(half):
+                note = "all rows belong together"
+            found.append((name, rows.size, promised, realised, gap, gap - half, gap + half, note))
+    return pd.DataFrame(found, columns=["chosen", "rows", "promised", "realised", "gap", "low", "high", "note"])
+
+
+def lift_table(observed: Observed, units: Indices) -> pd.DataFrame:
+    """Compare the ensemble with each rival."""
+    table = pd.DataFrame({"rival": list(observed.rivals)})
+    if not observed.rivals:
+        return table.reindex(columns=["rival", "realised", "gain", "low", "high"])
+    found = means(observed.gains, units)
+    half = found.half_width()
+    realised = [float(payoff.mean()) for payoff in observed.rivals.values()]
+    return table.assign(realised=realised, gain=found.estimate, low=found.estimate - half, high=found.estimate + half)
+
+
+def swap_table(observed: Observed, units: Indices, family: Family) -> pd.DataFrame:
+    """Return what following j would have gained wherever i was followed, as a mean over all rows."""
+    gains = observed.sign * (observed.arms - observed.realised).T
+    k, counts = len(observed.names), np.bincount(observed.chosen, minlength=len(observed.names))
+    gain, half = np.zeros((k, k)), np.full((k, k), np.nan)
+    found: dict[int, Means] = {}
+    for number in np.flatnonzero(counts).tolist():
+        followed = observed.chosen == number
+        of = means(np.where(followed[:, None], gains, 0.0), units, carried=followed)
+        gain[number] = of.estimate
+        if counts[number] >= FEWEST_IN_CELL:
+            found[number] = family.add(of)
+    critical = family.critical(of.freedom for of in found.values())
+    for (number, of), errors in zip(found.items(), critical, strict=True):
+        half[number] = errors * of.error
+    return pd.DataFrame(
+        {
+            "chosen": np.repeat(np.array(observed.names, dtype=object), k),
+            "instead": observed.names * k,
+            "rows": np.repeat(counts, k),
+            "gain": gain.ravel(),
+            "low": (gain - half).ravel(),
+            "high": (gain + half).ravel(),
+        }
+    )
+
+
+# Cells
+
+
+class CellTable(NamedTuple):
+    """The worst cells; how many were too thin, how many pairs of cell and coordinate were tested, how many are off."""
+
+    worst: pd.DataFrame
+    thin: int
+    tested: int
+    biased: int
+
+
+def cell_table(observed: Observed, units: Indices, family: Family) -> CellTable:
+    """Find the worst violations of α-consistency."""
+    size = np.abs(observed.residuals)
+    residuals = np.where(size > _ROUNDING * size.max(initial=0.0), observed.residuals, 0.0)
+    names, counts, found, thin = _on_cells(observed, residuals, units, family)
+    d = residuals.shape[1]
+    bias = np.array([of.estimate for of in found]).reshape(-1, d)
+    error = np.array([of.error for of in found]).reshape(-1, d)
+    detectable = error * family.critical(of.freedom for of in found)[:, None]
+    significant = np.abs(bias) > detectable
+    # by |t| in terms of its critical value, which is larger for cells of few rows
+    cell, coordinate = np.unravel_index(_worst_first(np.abs(bias), detectable)[:WORST], bias.shape)
+    at = (cell, coordinate)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(bias[at] == 0, 0.0, bias[at] / error[at])
+    worst = pd.DataFrame(
+        {
+            "cell": np.array(names, dtype=object)[cell],
+            "coordinate": coordinate,
+            "rows": counts[cell],
+            "bias": bias[at],
+            "low": bias[at] - detectable[at],
+            "high": bias[at] + detectable[at],
+            "violation": counts[cell] / len(residuals) * np.abs(bias[at]),
+            "t": t,
+            "detectable": detectable[at],
+            "significant": significant[at],
+        }
+    )
+    return CellTable(worst, thin, bias.size, int(significant.sum()))
+
+
+def conditional_table(observed: Observed, units: Indices, family: Family) -> pd.DataFrame:
+    """Compare the ensemble with the best rival on every cell, the clearest loss first."""
+    if not observed.rivals:
+        return pd.DataFrame(columns=["cell", "rows", "realised", "rival", "rival_realised", "gain", "low", "high"])
+    names, counts, found, _ = _on_cells(observed, observed.gains, units, family)
+    payoffs = np.array([observed.realised[rows].mean() for _, rows in _cells(observed) if len(rows) >= FEWEST_IN_CELL])
+    best = [int(of.estimate.argmin()) for of in found]
+    gain = np.array([of.estimate[i] for of, i in zip(found, best, strict=True)])
+    half = family.critical(of.freedom for of in found) * [of.error[i] for of, i in zip(found, best, strict=True)]
+    table = pd.DataFrame(
+        {
+            "cell": names,
+            "rows": counts,
+            "realised": payoffs,
+            "rival": [list(observed.rivals)[i] for i in best],
+            "rival_realised": payoffs - observed.sign * gain,
+            "gain": gain,
+            "low": gain - half,
+            "high": gain + half,
+        }
+    )
+    return table.iloc[_worst_first(-gain, half)].reset_index(drop=True)
+
+
+def _on_cells(
+    observed: Observed, values: Floats, units: Indices, family: Family
+) -> tuple[list[str], Indices, list[Means], int]:
+    """Return the means on every cell that has enough rows, and how many have some but too few."""
+    names, counts, found, thin = [], [], [], 0
+    for name, rows in _cells(observed):
+        if len(rows) < FEWEST_IN_CELL:
+            thin += 1
+            continue
+        names.append(name)
+        counts.append(len(rows))
+        found.append(family.add(means(values[rows], units[rows])))
+    return names, np.array(counts, dtype=np.int64), found, thin
+
+
+def _cells(observed: Observed) -> Iterator[tuple[str, Indices]]:
+    """Go through the cells that have rows."""
+    for names, part in observed.partitions:
+        order = np.argsort(part, kind="stable")
+        ends = np.cumsum(np.bincount(part, minlength=len(names)))
+        for name, rows in zip(names, np.split(order, ends[:-1]), strict=True):
+            if rows.size:
+                yield name, rows
+
+
+def _worst_first(badness: Floats, scale: Floats) -> Indices:
+    """Order by ``badness/scale``; a badness of 0 is none, whatever its scale; what has no scale comes last."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(badness == 0, 0.0, badness / scale)
+    return np.argsort(-np.nan_to_num(ratio, nan=-np.inf, posinf=np.inf, neginf=-np.inf), axis=None, kind="stable")

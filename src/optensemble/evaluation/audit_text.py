@@ -1,0 +1,78 @@
+"""An audit in words: the sentence above it, and what else stands out."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from optensemble._core.number_format import figures
+from optensemble.evaluation.audit_inputs import SEEN
+
+if TYPE_CHECKING:
+    from optensemble.evaluation.audit import Audit
+
+
+def sentence(summary: pd.DataFrame, sign: float) -> str:
+    """Say in one sentence what was promised and what came of it."""
+    row: Any = summary.iloc[0]
+    limited = isfinite(row["low"]) or isfinite(row["high"])
+    # where promise and payoff are close the limits would only be in the way
+    close = row["kept"] and abs(row["promise"] - row["realised"]) <= row["half_width"]
+    shown = [row["promise"], row["realised"]] + ([row["low"], row["high"]] if limited and not close else [])
+    promise, realised, *limits, half = figures([*shown, row["half_width"]])
+    between = f" ({limits[0]} to {limits[1]})" if limits else "" if limited else " without limits"
+    doubt = "" if isnan(row["half_width"]) else f" ± {half}"
+    promised, earned = ("promised", "earned") if sign > 0 else ("promised a cost of", "came to")
+    said = f"{promised} {promise}{between}, {earned} {realised}{doubt} {_on_rows(row)}: {outcome(row, sign)}"
+    return said + _boast(row)
+
+
+def _on_rows(row: Any) -> str:
+    rows = f"{row['rows']:,} {'rows' if row['seen'] else 'new rows'}"
+    return f"on {rows}" + (f", of which {row['seen']:,} were fitted on" if row["seen"] else "")
+
+
+def outcome(row: Any, sign: float) -> str:
+    """Say in a few words whether the promise was kept; ``row`` is that of the summary."""
+    if row["seen"] > SEEN * row["rows"]:
+        return "this proves nothing"
+    if row["kept"] is None:
+        return "there was no promise to keep"
+    if row["kept"]:
+        return "kept"
+    above = row["realised"] > row["high"]
+    if sign > 0:
+        return "not kept, it earned more than promised" if above else "not kept, it promised too much"
+    return "not kept, it cost more than promised" if above else "not kept, it cost less than promised"
+
+
+def _boast(row: Any) -> str:
+    """Where the rows' own promises add up to something else than the promise of their mean, say so."""
+    if row["kept"] is None or row["low"] <= row["promised"] <= row["high"]:
+        return ""
+    assessed, _ = figures([row["promised"], row["half_width"]])
+    return f" (but row by row it assessed itself at {assessed})"
+
+
+def as_text(audit: Audit) -> str:
+    """Return the verdict and what else stands out, a sentence a line."""
+    lines = [audit.verdict, _cells(audit)]
+    for rival, *limits in audit.lift[["rival", "gain", "low", "high"]].itertuples(index=False, name=None):
+        gain, low, high = (f"{value:+.3g}".replace("-", "−") for value in limits)
+        lines.append(f"gain over {rival}: {gain} ({low} to {high})")
+    lines.append(f"gain of the best swap, in hindsight: {audit.swap_regret:.3g}")
+    return "\n".join(lines)
+
+
+def _cells(audit: Audit) -> str:
+    thin = f"; {audit.thin:,} cell{'s' if audit.thin > 1 else ''} had too few rows" if audit.thin else ""
+    if not audit.tested:
+        return f"no cell could be tested{thin}"
+    if not audit.biased:
+        return f"no bias stands out in {audit.tested:,} pairs of cell and coordinate{thin}"
+    worst: Any = audit.cells.iloc[0]
+    where = f"{worst['cell']}, coordinate {worst['coordinate']}, by {worst['bias']:.3g}".replace("-", "−")
+    are = "is" if audit.biased == 1 else "are"
+    return f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate {are} biased, the worst: {where}{thin}"

@@ -1,0 +1,272 @@
+"""What a policy may promise of its payoff: out-of-fold payoff regressed on out-of-fold self-assessment.
+
+A self-assessment is a claim. Its record, pairs of what was assessed and what was then realised on rows that the policy
+was not fitted on, says what the claim is worth: ``v'(x) = r̄ + β(v(x) − v̄)``. Decisions do not change by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import t as student
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.promise import Promise
+from optensemble.stats.blocks import BLOCKS, LEVEL, cluster_effect, t_quantile
+from optensemble.stats.sample_size import LEARNING
+
+TREND = 3.0
+"""So many standard errors make a steady trend in the level of rows in time order, which a promise then follows."""
+
+WHITE = 1.0
+"""Below this (Durbin and Watson's statistic) what a line leaves is no noise: the level wanders, and is no trend."""
+
+UNLIKE = 1.25
+"""Self-assessments that spread this much wider than the fitted rows' belong to rows unlike them."""
+
+SHIFT = 0.5
+"""So do those that lie this many standard deviations away on average, if that is not chance."""
+
+_ENOUGH_FOR_SPREAD = 20  # rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Record:
+    """What was assessed and what was realised, row by row, on rows the policy was not fitted on.
+
+    ``clusters`` numbers the groups of rows that belong together, if any; ``curse`` is by how much the record flatters
+    because the policy was picked by it; ``folds`` is the number of each row's fold, if any.
+    """
+
+    assessed: Floats
+    realised: Floats
+    sign: float = 1.0
+    time_ordered: bool = False
+    clusters: Indices | None = None
+    curse: float = 0.0
+    folds: Indices | None = None
+
+    def __repr__(self) -> str:
+        return f"Record({len(self.realised):,} rows, {self.realised.mean():.4g} realised, slope {self.slope:.3g})"
+
+    def extend(self, assessed: Floats, realised: Floats, clusters: Indices | None = None) -> Record:
+        """Return the record with further rows; where there are clusters and none are given, each is on its own."""
+        n, m = len(self.assessed), len(assessed)
+        if self.clusters is not None:
+            further = int(self.clusters.max()) + 1 + np.arange(m) if clusters is None else clusters
+            clusters = np.concatenate([self.clusters, further])
+        return replace(
+            self,
+            assessed=np.concatenate([self.assessed, assessed]),
+            realised=np.concatenate([self.realised, realised]),
+            clusters=clusters,
+            curse=self.curse * n / (n + m),  # new rows flatter nobody
+            folds=None if self.folds is None else np.concatenate([self.folds, np.full(m, self.folds.max() + 1)]),
+        )
+
+    def correct(self, assessed: Floats) -> Floats:
+        """Return for each row the payoff that can be believed, at the level of the last rows if that has a trend."""
+        return self.level + self.trend[0] * len(self.residual) / 2 + self.slope * (assessed - self.centre)
+
+    def limits(self, assessed: Floats) -> tuple[Floats, Floats]:
+        """Return for each row the limits that its own payoff keeps within 95 times out of 100.
+
+        They are quantiles of what self-assessments missed out of fold (conformal prediction): nothing is taken to be
+        normal. They hold on average over rows, not for every kind of row. The level of clusters and of rows in time
+        order may be another one than so far; a trend may go on for a quarter as many rows, or stop.
+        """
+        believed, n = self.correct(assessed), len(self.residual)
+        missed = np.sort(self.residual - self.trend[0] * (np.arange(n) - (n - 1) / 2))
+        outside = int((n + 1) * (1 - LEVEL) / 2)  # so many may be missed on either side
+        if not outside:
+            return np.full_like(believed, -np.inf), np.full_like(believed, np.inf)
+        drift, doubt = self._drift(n // 4)
+        level = float(np.hypot(self._level_doubt, doubt))
+        low = -np.hypot(missed[outside - 1], level) + min(2 * drift, 0.0)
+        high = np.hypot(missed[n - outside], level) + max(2 * drift, 0.0)
+        return believed + low, believed + high
+
+    @cached_property
+    def _level_doubt(self) -> float:
+        """Return by how much the level of new rows may differ from that of these, beyond what their own noise does."""
+        level = self.noise * (self.design_effect - 1) / len(self.residual)
+        if self.time_ordered:
+            level += (1 + 1 / BLOCKS) * self.wander
+        return self.quantile * float(np.sqrt(level))
+
+    def promise(self, rows: Floats | Assessments) -> Promise:
+        """Promise the average payoff over new rows, with an interval for what will be realised on them."""
+        assessed = _summary(rows)
+        drift, doubt = self._drift(assessed.count)
+        mean = float(self.correct(np.array(assessed.mean))) + drift / 2
+        half = float(np.hypot(self.half_width(assessed), doubt)) + abs(drift) / 2  # it may go on, or stop
+        low, high = mean - half, mean + half
+        strange = self._strangeness(assessed)
+        notes = [f"these rows are unlike the fitted ones, {strange}: the promise may not hold"] if strange else []
+        if drift:
+            way = "rising" if drift > 0 else "falling"
+            notes.append(f"the level has been {way} steadily, which may go on or stop")
+        return Promise(
+            mean=mean,
+            low=low,
+            high=high,
+            rows=assessed.count,
+            rely_on=low if self.sign > 0 else high,
+            unlike=bool(strange),
+            time_ordered=self.time_ordered,
+            note="; ".join(notes),
+        )
+
+    def _drift(self, m: int) -> tuple[float, float]:
+        """Return how far a trend carries the level from the last row on to the next ``m``, and how far all is off."""
+        slope, error = self.trend
+        ahead = (len(self.residual) + m) / 2  # from the middle of one stretch of rows to the middle of the other
+        return slope * m / 2, float(student.ppf((1 + LEVEL) / 2, BLOCKS - 2)) * error * ahead
+
+    def half_width(self, rows: Floats | Assessments) -> float:
+        """Return half the width of the interval for the average over these rows."""
+        assessed = _summary(rows)
+        n, m = len(self.realised), assessed.count
+        noise, away = self.noise, assessed.mean - self.centre
+        leverage = away * away / self.spread if self.spread > 0 else 0.0
+        # rows of a block or cluster go together; fewer new rows than that cannot
+        together = noise * (self.design_effect * (1 / n + leverage) + min(self.design_effect, m) / m)
+        if not self.time_ordered:
+            learning = self.design_effect * noise * LEARNING / n**2
+            return self.quantile * float(np.sqrt(together + learning))
+        # or the level of a block is drawn anew, whatever its length
+        wandering = noise * (1 / n + 1 / m) + (1 + 1 / BLOCKS) * self.wander + self.design_effect * noise * leverage
+        return self.quantile * float(np.sqrt(max(together, wandering) * max(1.0, self._widening(assessed))))
+
+    # The regression
+
+    @cached_property
+    def centre(self) -> float:
+        """Return the mean self-assessment."""
+        return float(self.assessed.mean())
+
+    @cached_property
+    def level(self) -> float:
+        """Return the mean payoff, without what flatters it."""
+        return float(self.realised.mean()) - self.sign * self.curse
+
+    @cached_property
+    def _apart(self) -> Floats:
+        """Return self-assessments about their mean, of independent rows about the mean of their fold.
+
+        Out of fold a forecast lacks its own fold's level, so that levels of folds and of their forecasts go against
+        each other: what self-assessments are worth shows within folds. In time order levels differ for better reasons.
+        """
+        if self.folds is None or self.time_ordered:
+            return self.assessed - self.centre
+        counts = np.maximum(np.bincount(self.folds), 1)
+        return np.asarray(self.assessed - (np.bincount(self.folds, self.assessed) / counts)[self.folds])
+
+    @cached_property
+    def spread(self) -> float:
+        """Return the sum of squares of self-assessments about their means."""
+        spread = float(np.square(self._apart).sum())
+        size = float(np.square(self.assessed).sum())
+        return spread if spread > 1e-18 * size else 0.0
+
+    @cached_property
+    def slope(self) -> float:
+        """Return how much payoff comes with a unit of self-assessment; never less than none."""
+        if self.spread == 0:
+            return 0.0
+        return max(float(self._apart @ (self.realised - self.realised.mean())) / self.spread, 0.0)
+
+    @cached_property
+    def residual(self) -> Floats:
+        """Return what the self-assessment does not explain."""
+        return np.asarray(self.realised - self.realised.mean() - self.slope * (self.assessed - self.centre))
+
+    @cached_property
+    def noise(self) -> float:
+        """Return the variance of the residuals."""
+        return float(np.square(self.residual).sum() / max(len(self.residual) - 2, 1))
+
+    @cached_property
+    def blocks(self) -> Floats:
+        """Return the mean residual of each contiguous block."""
+        return np.array([block.mean() for block in np.array_split(self.residual, BLOCKS)])
+
+    @cached_property
+    def trend(self) -> tuple[float, float]:
+        """Return by how much the level rises from row to row, and the standard error of that; 0 unless it is steady."""
+        if not self.time_ordered:
+            return 0.0, 0.0
+        slope, left = self._line
+        error = float(np.sqrt(left @ left / (BLOCKS - 2) / (self._when @ self._when)))
+        wandering = np.square(np.diff(left)).sum() < WHITE * float(left @ left)
+        if abs(slope) <= TREND * error or wandering:
+            return 0.0, 0.0
+        # a fold's own level is missing in the forecast made without it, which makes a trend look steeper than it is
+        seen = 1.0 if self.folds is None else 1 - 1 / len(np.unique(self.folds))
+        return slope * seen, error
+
+    @cached_property
+    def _when(self) -> Floats:
+        middles = [block.mean() for block in np.array_split(np.arange(len(self.residual)), BLOCKS)]
+        return np.asarray(np.array(middles) - np.mean(middles))
+
+    @cached_property
+    def _line(self) -> tuple[float, Floats]:
+        """Return the slope of the blocks' levels, and what a line through them leaves."""
+        slope = float(self._when @ self.blocks / (self._when @ self._when))
+        return slope, self.blocks - self.blocks.mean() - slope * self._when
+
+    @cached_property
+    def _block_variance(self) -> float:
+        """Return the variance of the blocks' levels, about their trend if they have one."""
+        if self.trend[0] == 0:
+            return float(self.blocks.var(ddof=1))
+        return float(self._line[1] @ self._line[1]) / (BLOCKS - 2)
+
+    @cached_property
+    def wander(self) -> float:
+        """Return the variance of the level of a block, beyond what row noise explains."""
+        return max(self._block_variance - self.noise / (len(self.residual) / BLOCKS), 0.0)
+
+    @cached_property
+    def design_effect(self) -> float:
+        """Return how many times the variance of a mean exceeds that of independent rows."""
+        if self.noise == 0:
+            return 1.0
+        effect = 1.0
+        if self.time_ordered:
+            effect = max(effect, self._block_variance * len(self.residual) / BLOCKS / self.noise)
+        if self.clusters is not None:
+            effect = max(effect, cluster_effect(self.residual, self.clusters, self.noise))
+        return effect
+
+    @cached_property
+    def quantile(self) -> float:
+        """Return the quantile of Student's t that goes with how the variance was measured."""
+        return t_quantile(len(self.residual) - 1, self.time_ordered, self.clusters)
+
+    def _strangeness(self, assessed: Assessments) -> str:
+        """Say in what rows differ from the fitted ones, as far as their self-assessments show; empty if in nothing."""
+        n, m, spread = len(self.assessed), assessed.count, float(self.assessed.std())
+        if spread == 0:
+            return ""
+        away = abs(assessed.mean - self.centre) / spread
+        if away > SHIFT and away > 5 * np.sqrt(1 / n + 1 / m):
+            return f"on average {away:.1f} of their standard deviations away"
+        beyond = assessed.beyond(self.centre) / np.abs(self.assessed - self.centre).max()
+        if beyond > 3:
+            return f"some of them {beyond:.0f} times as far out as any of those"
+        if m >= _ENOUGH_FOR_SPREAD and self._widening(assessed) > UNLIKE:
+            return f"{self._widening(assessed):.1f} times as spread out"
+        return ""
+
+    def _widening(self, assessed: Assessments) -> float:
+        fitted = float(self.assessed.std())
+        return assessed.deviation / fitted if fitted > 0 and assessed.count > 1 else 1.0
+
+
+def _summary(rows: Floats | Assessments) -> Assessments:
+    return rows if isinstance(rows, Assessments) else Assessments.of(rows)

@@ -1,0 +1,56 @@
+"""What a promise needs to know of self-assessments: a few numbers that add up over batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from optensemble._core.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Assessments:
+    """How many rows were assessed, at what on average, how much apart, and between which limits.
+
+    Examples
+    --------
+    >>> both = Assessments.of(np.array([1.0, 2.0])) + Assessments.of(np.array([6.0]))
+    >>> both.count, both.mean, both.high
+    (3, 3.0, 6.0)
+    """
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    low: float = np.inf
+    high: float = -np.inf
+
+    @classmethod
+    def of(cls, assessed: Floats) -> Self:
+        """Summarise a batch."""
+        if not len(assessed):
+            return cls()
+        mean = float(assessed.mean())
+        low, high = float(assessed.min()), float(assessed.max())
+        return cls(len(assessed), mean, float(np.square(assessed - mean).sum()), low, high)
+
+    def __add__(self, other: Self) -> Self:
+        """Put two batches together (Chan, Golub and LeVeque)."""
+        count = self.count + other.count
+        if not count:
+            return self
+        apart, share = other.mean - self.mean, other.count / count
+        squares = self.squares + other.squares + apart**2 * self.count * share
+        mean = self.mean + apart * share if self.count else other.mean
+        return type(self)(count, mean, squares, min(self.low, other.low), max(self.high, other.high))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation."""
+        return float(np.sqrt(self.squares / self.count)) if self.count else 0.0
+
+    def beyond(self, centre: float) -> float:
+        """Return how far the farthest lies from a centre."""
+        return max(centre - self.low, self.high - centre)

@@ -1,0 +1,201 @@
+"""How many rows are enough: numbers in, numbers out.
+
+``z(p)`` is the normal quantile. Intervals are 95 % intervals, and what is *detectable* is seen by them in four audits
+of five. Rows are taken for independent: of rows that belong together, count the clusters, or the days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+import pandas as pd
+
+from optensemble._core.validation import bucket_count, require_choice, require_number
+from optensemble.stats.sample_size import LEARNING, MIN_CELL, MINIMUM_ROWS
+
+__all__ = ["RowPlan", "plan"]
+
+
+ACCESS = ["white", "black", "mixed"]
+
+_z = NormalDist().inv_cdf
+_SURE, _POWER = 0.975, 0.8
+
+
+class _Part(NamedTuple):
+    """A part of the method: ``n`` rows detect ``scale·√(1/n + used/n²)``, where ``used`` is what learning uses up.
+
+    ``target`` is to be detected, with ``least`` rows at least. There are so many ``cells``, of which ``shared`` divide
+    the rows among them.
+    """
+
+    name: str
+    of: str
+    scale: float
+    target: float | None = None
+    least: int = MINIMUM_ROWS
+    cells: int = 1
+    shared: int = 1
+    used: int = 0
+
+    @property
+    def needed(self) -> int:
+        if self.target is None:
+            return self.least
+        plain = (self.scale / self.target) ** 2
+        return max(self.least, ceil((plain + sqrt(plain**2 + 4 * self.used * plain)) / 2))
+
+    def row(self, rows: int) -> dict[str, object]:
+        return {
+            "part": self.name,
+            "cells": self.cells,
+            "rows_per_cell": rows / self.shared,
+            "needed": self.needed,
+            "enough": rows >= self.needed,
+            "detects": self.scale * sqrt(1 / rows + self.used / rows**2),
+            "of": self.of,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowPlan:
+    """How many rows each part of the method needs, and what can be seen with them.
+
+    Attributes
+    ----------
+    rows
+        The rows there are, or else as many as all parts need.
+    given
+        Whether the rows were given.
+    parts
+        A frame, one row for each part: how many ``cells`` it has; ``rows_per_cell`` if they are evenly filled; how many
+        rows are ``needed``; whether there are ``enough``; what the rows there are ``detects``, and of what.
+    """
+
+    rows: int
+    given: bool
+    parts: pd.DataFrame
+
+    @property
+    def needed(self) -> int:
+        """How many rows all parts need."""
+        return int(self.parts["needed"].max())
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough rows for all parts."""
+        return self.rows >= self.needed
+
+    def __str__(self) -> str:
+        lines = [self._sentence()]
+        for part, needed, detects, of in self._shown():
+            lines.append(f"{part}: {needed:,} rows; {self.rows:,} show {of} of {detects:.3g}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"RowPlan({self._sentence()!r})"
+
+    def _repr_html_(self) -> str:
+        from optensemble.report.notebook import show_plan
+
+        return show_plan(self)
+
+    def _shown(self) -> Iterator[tuple[str, int, float, str]]:
+        return self.parts[["part", "needed", "detects", "of"]].itertuples(index=False, name=None)
+
+    def _sentence(self) -> str:
+        if not self.given:
+            return f"{self.needed:,} rows are enough"
+        if self.enough:
+            return f"{self.rows:,} rows are enough"
+        short = self.parts.loc[~self.parts["enough"], "part"].tolist()
+        return f"{self.rows:,} rows are too few for: {', '.join(short)}"
+
+
+def plan(
+    k: int,
+    d: int,
+    bucket_width: float = 0.1,
+    noise: float = 1.0,
+    *,
+    rows: int | None = None,
+    access: str = "white",
+    payoff_noise: float | None = None,
+    accuracy: float | None = None,
+    alpha: float | None = None,
+) -> RowPlan:
+    """Say how many rows each part of the method needs, and what can be seen with the rows there are.
+
+    Parameters
+    ----------
+    k, d
+        How many models or policies, and how many coordinates.
+    bucket_width
+        The width ``w`` of the level sets.
+    noise
+        The standard deviation ``σ`` of the labels around the predictions, in label units.
+    rows
+        How many rows there are; by default as many as all parts need.
+    access
+        ``"white"`` (models' predictions), ``"black"`` (policies' actions) or ``"mixed"`` (both).
+    payoff_noise
+        The standard deviation ``s`` of a row's payoff around its self-assessment. By default ``σ``, which is right for
+        actions of length 1 and errors that are independent from coordinate to coordinate.
+    accuracy
+        How well the mean payoff is to be promised, and which difference between two arms is to be seen.
+    alpha
+        Which violation of α-consistency is to be seen, in label units.
+
+    Returns
+    -------
+    The plan. With ``n`` rows:
+
+    - nothing goes with fewer than 100 rows;
+    - the promise is right within ``z(0.975)·s·√(1/n + 50/n²)`` for many new rows (``m`` of them add their own ``1/m``);
+    - two arms differ detectably by ``(z(0.975) + z(0.8))·√2·s/√n``, about ``2.8·√2·s/√n``;
+    - white box: ``k·d/w`` cells, of which each row is in ``d``, so that ``n·w/k`` rows are in each if they are evenly
+      filled, and ``50·k/w`` rows are needed;
+    - black box: ``(k + 1)·d/w`` cells, with ``n·w`` rows in each, so that ``50/w`` rows are needed;
+    - a cell of ``r`` rows has a detectable bias of ``(z(1 − 0.025/m) + z(0.8))·σ/√r``, where ``m``, the number of cells
+      times ``d``, is how many means are looked at together; times ``Pr[C]`` it is a violation.
+
+    Examples
+    --------
+    >>> print(plan(k=3, d=4, noise=2.0, rows=600, accuracy=0.25))
+    600 rows are too few for: two arms told apart, white box cells
+    promise of the mean: 289 rows; 600 show a half-width of 0.167
+    two arms told apart: 1,005 rows; 600 show a difference of 0.323
+    white box cells: 1,500 rows; 600 show a bias of 2.11
+    """
+    for name, whole in (("k", k), ("d", d)):
+        require_number(whole, name, at_least=1, whole=True)
+    require_number(noise, "noise", above=0)
+    require_choice(access, "access", ACCESS)
+    for name, value in (("payoff_noise", payoff_noise), ("accuracy", accuracy), ("alpha", alpha)):
+        if value is not None:
+            require_number(value, name, above=0)
+    if rows is not None:
+        require_number(rows, "rows", at_least=1, whole=True)
+    s, count = noise if payoff_noise is None else payoff_noise, bucket_count(bucket_width)
+    parts = [
+        _Part("promise of the mean", "a half-width", _z(_SURE) * s, accuracy, used=LEARNING),
+        _Part("two arms told apart", "a difference", (_z(_SURE) + _z(_POWER)) * sqrt(2) * s, accuracy),
+    ]
+    if access != "black":
+        parts.append(_cells("white box cells", k * d * count, k * count, d, noise, alpha))
+    if access != "white":
+        parts.append(_cells("black box cells", (k + 1) * d * count, count, d, noise, alpha))
+    there = max(part.needed for part in parts) if rows is None else int(rows)
+    return RowPlan(there, rows is not None, pd.DataFrame([part.row(there) for part in parts]))
+
+
+def _cells(name: str, cells: int, shared: int, d: int, noise: float, alpha: float | None) -> _Part:
+    """Cells that divide the rows evenly, so that ``Pr[C]`` is ``1/shared``, and a bias of α/Pr[C] violates α."""
+    errors = _z(1 - (1 - _SURE) / (cells * d)) + _z(_POWER)
+    target = None if alpha is None else alpha * shared
+    least = max(MINIMUM_ROWS, MIN_CELL * shared)
+    return _Part(name, "a bias", errors * noise * sqrt(shared), target, least, cells, shared)

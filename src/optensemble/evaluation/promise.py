@@ -1,0 +1,54 @@
+"""What an ensemble promises of its payoff on rows whose labels are not yet known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from optensemble._core.number_format import figures
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The average payoff over some rows, as promised before their labels are known.
+
+    Attributes
+    ----------
+    mean, low, high
+        The promise and its 95 % interval for the average payoff that will be realised on these very rows, in the
+        user's units and sense.
+    rows
+        How many rows.
+    rely_on
+        The limit to rely on: the lower one of a payoff, the upper one of a cost.
+    unlike
+        Whether these rows are unlike the fitted ones: their self-assessments spread much wider, or lie elsewhere.
+    time_ordered
+        Whether the interval allows for a level that wanders with time.
+    advantage
+        The same for the advantage over the mean member, which is known much better than the level where members are
+        policies without predictions; None where that was not recorded.
+    note
+        What else should be known, in words; empty if nothing.
+    """
+
+    mean: float
+    low: float
+    high: float
+    rows: int
+    rely_on: float
+    unlike: bool = False
+    time_ordered: bool = False
+    advantage: Promise | None = None
+    note: str = ""
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
+
+    def __str__(self) -> str:
+        half = (self.high - self.low) / 2
+        mean, low, high, rely_on, _ = figures([self.mean, self.low, self.high, self.rely_on, half])
+        relied = f"; rely on {rely_on}" if self.time_ordered else ""
+        note = f" ({self.note})" if self.note else ""
+        rows = f"{self.rows:,} row{'s' if self.rows != 1 else ''}"
+        return f"{mean} (95 %: {low} to {high}{relied}) on average over {rows}{note}"

@@ -1,0 +1,1 @@
+"""Why a row was decided as it was."""

@@ -1,0 +1,216 @@
+"""Why a row was decided as it was: who is followed and why, what else could be done, and what moved the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optensemble._core.arrays import Floats
+from optensemble.exceptions import InputError
+from optensemble.explanation.patch_trace import Move
+from optensemble.explanation.text import Rivalry, as_html, as_text, reason
+
+__all__ = ["Explanation"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """Why one row was decided as it was.
+
+    Payoffs are in the user's units and sense: a cost is a cost. But ``margin`` and ``behind`` are positive where they
+    are for the better of whoever is followed, of costs too. Columns of coordinates end in their number, or in their
+    name if they were named.
+
+    Attributes
+    ----------
+    row
+        Which row of the batch, from 0 on.
+    followed, action, promised
+        Whose action is taken, the action, of shape (d,), and the payoff that is promised of it.
+    margin
+        By how much it is valued above the next best different action; nan if there is none. Negative only where
+        somebody is followed in every row, because that earns most, although another looks better in this one.
+    reason
+        One sentence.
+    alternatives
+        A row for each whom the ensemble may follow, the one followed first and then the best: ``name``; ``value``, the
+        payoff expected of its action here, by a white box as each model assesses itself; ``behind``, by how much that
+        is worse than the promise; ``same``, whether its action is the one taken; ``action_0``, ``action_1``, … A value
+        is nan where it was not weighed: a ridge and the mean label play everywhere, if they win the league, or nowhere.
+    steps
+        How the coefficients behind the decision came about: ``stage``, and ``y_0``, ``y_1``, … The last stage is the
+        one that assesses every action.
+    patches
+        The patches that moved the prediction from the last stage but one to the last, the largest first: ``round`` (the
+        first, counted from 1, of several on the same cell), ``cell`` in words, ``rows`` (how many fitting rows stand
+        behind it; of several the fewest; -1 if that is not known), ``times``, and ``y_0``, ``y_1``, …, what they add in
+        all.
+
+    Examples
+    --------
+    >>> import optensemble as oe
+    >>> from optensemble import feasible
+    >>> X, noise = np.random.default_rng(0).normal(size=(2, 400, 2))
+    >>> vendors = [("east", lambda X: X * [1, 0]), ("west", lambda X: X * [0, 1])]
+    >>> ensemble = oe.WhiteBoxEnsemble(vendors, feasible.Simplex(2)).fit(X, X + 0.1 * noise)
+    >>> print(ensemble.explain(X, 3, coordinates=["bread", "milk"]))
+    row 3: east is followed: its calibrated value is 0... above west, the next
+    promised ... of action[bread] = 1; its last prediction below says ... of that, which its record corrects
+    <BLANKLINE>
+    Whom it may follow
+    name  value  behind same  action_bread  action_milk
+    east ... yes              1            0
+    west ... no               0            1
+    ...
+    """
+
+    row: int
+    followed: str
+    action: Floats
+    promised: float
+    margin: float
+    reason: str
+    alternatives: pd.DataFrame
+    steps: pd.DataFrame
+    patches: pd.DataFrame
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def __repr__(self) -> str:
+        return f"Explanation(row={self.row}, {self.reason!r})"
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What is known of a row, in the user's units.
+
+    Attributes
+    ----------
+    row, coordinates
+        Its number, and the names of the coordinates.
+    names, actions, values
+        Of whom may be followed the names, the actions (k, d), and what is expected of them (k,); nan if nothing is.
+    followed, taken
+        Whose name is given, and whose action is taken: two may do the same.
+    alike
+        How little the coordinates of two actions differ that count as the same, of shape (d,).
+    sign
+        1 to maximise, -1 to minimise.
+    steps, moves
+        The stages of the prediction and their names; the patches behind the last stage.
+    believed
+        What values are: "calibrated" by rows held out, or "corrected" on the fitting rows.
+    always
+        Why whoever is followed is followed in every row, if so; otherwise empty.
+    """
+
+    row: int
+    coordinates: list[str]
+    names: list[str]
+    actions: Floats
+    values: Floats
+    followed: int
+    taken: int
+    alike: Floats
+    sign: float
+    steps: list[tuple[str, Floats]]
+    moves: list[Move]
+    believed: str = "calibrated"
+    always: str = ""
+
+
+def explain(case: Case) -> Explanation:
+    """Put what is known of a row into tables and words."""
+    action, promised = case.actions[case.taken], float(case.values[case.taken])
+    behind = case.sign * (promised - case.values) + 0.0  # no -0
+    if not case.always:  # the best was taken: what is left is a tie
+        behind = np.maximum(behind, 0.0)
+    same = (np.abs(case.actions - action) <= case.alike).all(axis=1)
+    different = np.flatnonzero(~same & ~np.isnan(behind))
+    best = int(different[behind[different].argmin()]) if len(different) else None
+    rivalry = Rivalry(
+        followed=case.names[case.followed],
+        best=None if best is None else case.names[best],
+        margin=np.nan if best is None else float(behind[best]),
+        weighed=int((~np.isnan(behind)).sum()),
+        cost=case.sign < 0,
+        believed=case.believed,
+        always=case.always,
+    )
+    table = pd.DataFrame({"name": case.names, "value": case.values, "behind": behind, "same": same})
+    order = np.lexsort((behind, np.arange(len(same)) != case.followed))  # nan comes last
+    actions = _columns("action", case.coordinates, case.actions)
+    return Explanation(
+        row=case.row,
+        followed=rivalry.followed,
+        action=action.copy(),
+        promised=promised,
+        margin=rivalry.margin,
+        reason=reason(rivalry),
+        alternatives=pd.concat([table, actions], axis=1).iloc[order].reset_index(drop=True),
+        steps=_steps(case),
+        patches=_patches(case),
+    )
+
+
+def _columns(what: str, coordinates: list[str], values: Floats) -> pd.DataFrame:
+    return pd.DataFrame(values + 0.0, columns=[f"{what}_{name}" for name in coordinates])
+
+
+def _steps(case: Case) -> pd.DataFrame:
+    stages = pd.DataFrame({"stage": [name for name, _ in case.steps]})
+    values = np.stack([values for _, values in case.steps])
+    return pd.concat([stages, _columns("y", case.coordinates, values)], axis=1)
+
+
+def _patches(case: Case) -> pd.DataFrame:
+    """Add up the patches on the same cell, and put the largest first."""
+    cells: dict[tuple[int, int], list[Move]] = {}
+    for move in case.moves:
+        if move.delta.any():
+            cells.setdefault(move.cell, []).append(move)
+    found = list(cells.values())
+    table = pd.DataFrame(
+        {
+            "round": np.array([moves[0].round for moves in found], dtype=np.int64),
+            "cell": [moves[0].name for moves in found],
+            "rows": np.array([min(move.rows for move in moves) for moves in found], dtype=np.int64),
+            "times": np.array([len(moves) for moves in found], dtype=np.int64),
+        }
+    )
+    sums = [np.sum([move.delta for move in moves], axis=0) for moves in found]
+    added = np.array(sums).reshape(len(found), len(case.coordinates))
+    order = np.argsort(-np.square(added).sum(axis=1), kind="stable")
+    whole = pd.concat([table, _columns("y", case.coordinates, added)], axis=1)
+    return whole.iloc[order].reset_index(drop=True)
+
+
+def as_row(row: Any, n: int) -> int:
+    """Return the number of a row of a batch, or say what is wrong with it."""
+    if n == 0:
+        raise InputError("X has no rows, and so none to explain. Give at least one.")
+    if isinstance(row, bool) or not isinstance(row, Integral) or not 0 <= int(row) < n:
+        raise InputError(f"row must be a whole number from 0 to {n - 1}, as X has {n:,} rows; got {row!r}.")
+    return int(row)
+
+
+def as_coordinates(names: Any, d: int) -> list[str]:
+    """Return distinct names of the coordinates; their numbers if none are given."""
+    if names is None:
+        return [str(j) for j in range(d)]
+    found = [str(name) for name in names] if isinstance(names, Iterable) and not isinstance(names, str) else []
+    if len(set(found)) != d or len(found) != d:
+        raise InputError(
+            f"coordinates must be {d} distinct names, one for each coordinate of an action; got {names!r}. "
+            "Leave them out to have numbers."
+        )
+    return found

@@ -1,0 +1,137 @@
+"""An explanation in words: the sentence above it, as text and as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from optensemble._core.arrays import Floats, Indices
+
+if TYPE_CHECKING:
+    from optensemble.explanation.explanation import Explanation
+
+_SHOWN = 10  # rows of a table
+_WIDE = 6  # coordinates beside each other
+
+
+@dataclass(frozen=True)
+class Rivalry:
+    """Who is followed, who is the ``best`` of those that would do something else, and by how much it is ``behind``.
+
+    ``weighed`` counts those that a value is known of; ``believed`` is what values are; ``always`` is why whoever is
+    followed is followed in every row, if so.
+    """
+
+    followed: str
+    best: str | None
+    margin: float
+    weighed: int
+    cost: bool
+    believed: str
+    always: str
+
+
+def reason(rivalry: Rivalry) -> str:
+    """Say in one sentence why somebody is followed.
+
+    >>> reason(Rivalry("ours", "theirs", 0.3123, weighed=2, cost=False, believed="calibrated", always=""))
+    'ours is followed: its calibrated value is 0.312 above theirs, the next'
+    """
+    if rivalry.always:
+        return f"{rivalry.followed} is followed in every row: it {rivalry.always}"
+    said = f"{rivalry.followed} is followed: "
+    if rivalry.best is None:
+        return said + ("there is nobody else" if rivalry.weighed == 1 else "all others it weighs would do the same")
+    value = f"its {rivalry.believed} {'cost' if rivalry.cost else 'value'} is"
+    if rivalry.margin == 0:
+        return f"{said}{value} no {'higher' if rivalry.cost else 'lower'} than that of {rivalry.best}, the next"
+    return f"{said}{value} {rivalry.margin:.3g} {'below' if rivalry.cost else 'above'} {rivalry.best}, the next"
+
+
+def as_text(explanation: Explanation) -> str:
+    """Return the sentence, the action and the tables, for a terminal."""
+    lines = [f"row {explanation.row}: {explanation.reason}", _done(explanation)]
+    for title, table in _tables(explanation).items():
+        lines += ["", title, *([_text(table)] if len(table) else [])]
+    return "\n".join(lines)
+
+
+def _done(explanation: Explanation) -> str:
+    """Say what is promised, and of what."""
+    assessed = float(explanation.steps.iloc[-1, 1:].to_numpy(dtype=np.float64) @ explanation.action)
+    by = f"its last prediction below says {_number(assessed)} of that, which its record corrects"
+    does = _does(explanation.action, _coordinates(explanation), "action[{}]")
+    return f"promised {_number(explanation.promised)} of {does}; {by}"
+
+
+def _coordinates(explanation: Explanation) -> list[str]:
+    return [name.removeprefix("y_") for name in explanation.steps.columns[1:]]
+
+
+def _does(action: Floats, coordinates: list[str], title: str = "{}") -> str:
+    """Say what an action does: the largest coordinates first."""
+    order = np.argsort(-np.abs(action), kind="stable")
+    done = [f"{title.format(coordinates[j])} = {_number(action[j])}" for j in order if action[j] != 0]
+    more = f" and {len(done) - _SHOWN} more" if len(done) > _SHOWN else ""
+    return ", ".join(done[:_SHOWN]) + more if done else "doing nothing"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}".replace("-", "−")
+
+
+def _tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
+    """Return the head of every table under its title; of many coordinates those of the largest actions."""
+    count = len(explanation.action)
+    shown = np.sort(np.argsort(-np.abs(explanation.action), kind="stable")[:_WIDE])
+    some = f" (of {count} coordinates the {_WIDE} largest of the action)" if count > _WIDE else ""
+    same = explanation.alternatives["same"].map({True: "yes", False: "no"})
+    others = explanation.alternatives.assign(same=same)
+    if count > _WIDE:  # what others do instead may be anywhere
+        does = [
+            _does(action, _coordinates(explanation)) for action in others.iloc[:, -count:].to_numpy(dtype=np.float64)
+        ]
+        others = others.iloc[:, :-count].assign(does=does)
+    patches = explanation.patches
+    left = f", the {_SHOWN} largest of {len(patches)}" if len(patches) > _SHOWN else ""
+    moved = f"Patches that moved the prediction{left}" if len(patches) else "No patch moved the prediction"
+    return {
+        "Whom it may follow": others,
+        f"How the prediction came about{some}": _narrow(explanation.steps, count, shown),
+        moved: _narrow(patches.head(_SHOWN), count, shown),
+    }
+
+
+def _narrow(table: pd.DataFrame, count: int, shown: Indices) -> pd.DataFrame:
+    """Return a table with some of its coordinates, which are its last ``count`` columns."""
+    first = table.shape[1] - count
+    return table.iloc[:, [*range(first), *(first + shown)]]
+
+
+def _text(table: pd.DataFrame) -> str:
+    """Return a table with its words on the left, and its numbers on the right."""
+    text = table.copy()
+    for name in text.columns:
+        if not pd.api.types.is_numeric_dtype(text[name]):
+            width = max(len(name), *text[name].str.len())
+            text[name] = text[name].str.ljust(width)
+            text = text.rename(columns={name: name.ljust(width)})
+    return str(text.to_string(index=False, na_rep="", float_format=_number))
+
+
+def as_html(explanation: Explanation) -> str:
+    """Return the sentence and the head of every table."""
+    shown = [
+        f"<h4>{escape(title)}</h4>\n{_html(table) if len(table) else ''}"
+        for title, table in _tables(explanation).items()
+    ]
+    said = f"<p><strong>row {explanation.row}: {escape(explanation.reason)}</strong></p>"
+    return "\n".join([f"<div>{said}\n<p>{escape(_done(explanation))}</p>", *shown, "</div>"])
+
+
+def _html(table: pd.DataFrame) -> str:
+    return str(table.to_html(index=False, escape=True, border=0, justify="left", na_rep="", float_format=_number))

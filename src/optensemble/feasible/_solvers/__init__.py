@@ -1,0 +1,1 @@
+"""The solvers below the feasible sets."""

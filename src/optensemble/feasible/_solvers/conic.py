@@ -1,0 +1,135 @@
+"""A linear objective over a product of cones, by Clarabel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from optensemble._core.arrays import Floats
+from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
+from optensemble.feasible._solvers.per_thread import PerThread
+
+_BEST = ((1e-12, 0.99), (1e-10, 0.99), (1e-10, 0.9), (1e-9, 0.8))
+_NEAREST = ((1e-9, 0.99), (1e-9, 0.9), (1e-8, 0.99), (1e-8, 0.8))
+"""Tolerances, and shares of the way to the boundary that a step may go, in the order they are tried."""
+
+
+class ConicProgram(PerThread):
+    """Maximise ``c·x[:d]`` with ``b - A x`` in a product of cones, by one Clarabel for each thread."""
+
+    def __init__(self, A: Any, b: Floats, cones: list[tuple[Any, ...]], start: int, dimension: int) -> None:
+        self.A, self.b, self.cones = sparse.csc_matrix(A), b, cones
+        self.columns = slice(start, start + dimension)
+        super().__init__()
+
+    def argmax(self, costs: Floats) -> tuple[Floats, dict[int, str]]:
+        """Return an action for each row, and for rows without one the status of Clarabel."""
+        actions, failures = np.zeros_like(costs), {}
+        for row, cost in enumerate(costs):
+            x, status = self._solve("best", _BEST, q=self._objective(cost))
+            if status is None:
+                actions[row] = x[self.columns]
+            else:
+                failures[row] = status
+        return actions, failures
+
+    def distance(self, actions: Floats) -> Floats:
+        """Return the least ``t`` with an action of the set within ``t`` of each given one, in every coordinate."""
+        distances = np.zeros(len(actions))
+        for row, action in enumerate(actions):
+            x, status = self._solve("nearest", _NEAREST, b=np.concatenate([self.b, action, -action]))
+            if status is not None:
+                raise SolverError(f"the distance of row {row} to the set could not be found: {explain(status)}")
+            distances[row] = max(x[-1], 0.0)
+        return distances
+
+    def _solve(self, kind: str, tries: tuple[tuple[float, float], ...], **data: Floats) -> tuple[Floats, str | None]:
+        """Solve with new data; return the status if no try succeeds."""
+        status = ""
+        for number, (tolerance, step) in enumerate(tries):
+            name = f"{kind}{number}"
+            if not hasattr(self._local, name):
+                setattr(self._local, name, getattr(self, f"_build_{kind}")(tolerance, step))
+            solver = getattr(self._local, name)
+            # The first row too: what the solver was built with must not show in any action.
+            solver.update(**data)
+            solution = solver.solve()
+            status = str(solution.status)
+            if status in ("Solved", "AlmostSolved"):
+                return np.array(solution.x), None
+            if "Infeasible" in status:
+                break
+        return np.empty(0), status
+
+    def _build_best(self, tolerance: float, step: float) -> Any:
+        d = self.columns.stop - self.columns.start
+        return _solver(self.A, self.b, self._objective(np.ones(d)), self.cones, tolerance, _BEST[-1][0], step)
+
+    def _build_nearest(self, tolerance: float, step: float) -> Any:
+        """Minimise ``t`` with ``-t <= x[:d] - action <= t``; the actions are right-hand sides."""
+        pick: Any = sparse.eye_array(self.A.shape[1], format="csr")[self.columns]
+        d = pick.shape[0]
+        rows: list[Any] = [[self.A, None], [pick, -np.ones((d, 1))], [-pick, -np.ones((d, 1))]]
+        A: Any = sparse.block_array(rows)
+        t = np.append(np.zeros(self.A.shape[1]), 1.0)
+        cones = [*self.cones, ("NonnegativeConeT", 2 * d)]
+        return _solver(A, np.append(self.b, np.zeros(2 * d)), t, cones, tolerance, _NEAREST[-1][0], step)
+
+    def tighten(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Replace infinite bounds by the farthest that each coordinate gets; find out whether there are actions."""
+        d = len(lower)
+        self._farthest(np.zeros(d), "a first action")
+        low, high = lower.copy(), upper.copy()
+        for bound, sign, side in ((low, -1.0, "smallest"), (high, 1.0, "largest")):
+            for j in np.flatnonzero(np.isinf(bound)):
+                bound[j] = self._farthest(sign * np.eye(d)[j], f"the {side} value of coordinate {j}")[j]
+        # Rounded, because these become edges of buckets and 0.9999999999 means 1.
+        size = max(float(np.abs([low, high]).max()), 1e-300)
+        digits = 9 - int(np.ceil(np.log10(size)))
+        low = np.where(np.isinf(lower), np.round(low, digits), low)
+        high = np.where(np.isinf(upper), np.round(high, digits), high)
+        return low + 0.0, np.maximum(low, high) + 0.0
+
+    def _farthest(self, cost: Floats, what: str) -> Floats:
+        actions, failures = self.argmax(cost[None])
+        status = failures.get(0, "")
+        if "PrimalInfeasible" in status:
+            raise EmptySetError("no action satisfies all constraints of the problem. Relax them, or check their signs.")
+        if "DualInfeasible" in status:
+            raise UnboundedSetError(f"{what} is infinite: no constraint limits it. Add one to the problem.")
+        if status:
+            raise SolverError(f"{what} could not be found: {explain(status)} If there is no such value, add a bound.")
+        return np.asarray(actions[0], dtype=np.float64)
+
+    def _objective(self, cost: Floats) -> Floats:
+        q = np.zeros(self.A.shape[1])
+        q[self.columns] = -cost
+        return q
+
+
+def _solver(
+    A: Any, b: Floats, q: Floats, cones: list[tuple[Any, ...]], tolerance: float, almost: float, step: float
+) -> Any:
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.presolve_enable = False
+    settings.chordal_decomposition_enable = False
+    settings.max_threads = 1
+    settings.max_step_fraction = step
+    for name in ("gap_abs", "gap_rel", "feas"):
+        setattr(settings, f"tol_{name}", tolerance)
+        setattr(settings, f"reduced_tol_{name}", almost)
+    made = [getattr(clarabel, name)(*arguments) for name, *arguments in cones]
+    nothing = sparse.csc_matrix((len(q), len(q)))
+    return clarabel.DefaultSolver(nothing, q, sparse.csc_matrix(A), b, made, settings)
+
+
+def explain(status: str) -> str:
+    """Say what a status of Clarabel means for the user."""
+    return (
+        f"Clarabel ended with status {status}. The likely cause is a set that is barely feasible, or constraints whose "
+        "numbers differ by many orders of magnitude; relax or rescale them."
+    )

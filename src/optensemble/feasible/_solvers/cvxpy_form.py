@@ -1,0 +1,258 @@
+"""What a cvxpy problem says: its constraints as bounds, rows and squares, or in Clarabel's standard form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from optensemble._core.arrays import Floats
+from optensemble.exceptions import InputError
+from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible.mixed_integer import MixedInteger
+from optensemble.feasible.polytope import Polytope
+from optensemble.feasible.risk_budget import RiskBudget
+
+_BOUNDS = ("nonneg", "nonpos", "pos", "neg", "bounds")
+_WHOLE = ("boolean", "integer")
+
+
+def _cvxpy() -> Any:
+    try:
+        import cvxpy
+    except ImportError as error:
+        raise ImportError("CvxpySet needs cvxpy. Install it with: pip install 'optensemble[cvxpy]'") from error
+    return cvxpy
+
+
+def require_form(problem: Any, variable: Any, parameter: Any) -> None:
+    """Refuse what is not a problem with ``parameter @ variable`` as its objective."""
+    cp = _cvxpy()
+    for name, value, kind in (("problem", problem, "Problem"), ("variable", variable, "Variable")):
+        if not isinstance(value, getattr(cp, kind)):
+            raise InputError(f"{name} must be a cvxpy.{kind}; got {type(value).__name__}.")
+    if not isinstance(parameter, cp.Parameter) or parameter.shape != variable.shape or variable.ndim != 1:
+        raise InputError(
+            "variable and parameter must be a cvxpy.Variable and a cvxpy.Parameter of one dimension and the same "
+            f"length; got {variable.shape} and {getattr(parameter, 'shape', type(parameter).__name__)}."
+        )
+    if variable.is_complex() or not problem.is_dcp(dpp=True):
+        raise InputError(
+            "the problem must be real and convex by cvxpy's rules, with its parameters too: is_dcp(dpp=True)."
+        )
+    unknown = [other for other in problem.parameters() if other.value is None and other.id != parameter.id]
+    if unknown:
+        raise InputError(f"the other parameters of the problem need values; {unknown[0].name()} has none.")
+    if any(used.id == parameter.id for constraint in problem.constraints for used in constraint.parameters()):
+        raise InputError(
+            "the parameter must be in the objective alone, and it is in a constraint: one fixed set for all rows is "
+            "supported."
+        )
+    if not _is_product(problem, variable, parameter):
+        raise InputError(
+            "the objective must be the product of the parameter and the variable and nothing else: "
+            f"cp.Maximize(parameter @ variable), or cp.Minimize(parameter @ variable); got {problem.objective}."
+        )
+
+
+def _is_product(problem: Any, variable: Any, parameter: Any) -> bool:
+    """Try whether the objective is ``parameter @ variable``, of either sign."""
+    if [used.id for used in problem.objective.variables()] != [variable.id]:
+        return False
+    p, x = np.random.default_rng(0).normal(size=(2, variable.size))
+    with _values([parameter, variable]):
+        found = []
+        for weights, action in ((p, x), (x, p), (np.abs(p), x), (p, 0 * x)):
+            parameter.save_value(weights)
+            variable.save_value(action)
+            found.append((float(problem.objective.expr.value), float(weights @ action)))
+    return any(np.allclose([sign * value for value, _ in found], [product for _, product in found]) for sign in (1, -1))
+
+
+@contextmanager
+def _values(leaves: list[Any]) -> Iterator[None]:
+    """Give variables and parameters back the values they had."""
+    kept = [leaf.value for leaf in leaves]
+    try:
+        yield
+    finally:
+        for leaf, value in zip(leaves, kept, strict=True):
+            leaf.save_value(value)
+
+
+@dataclass
+class Form:
+    """What was read of a problem, with the entries of the variable first and those of others after them."""
+
+    lower: Floats
+    upper: Floats
+    whole: npt.NDArray[np.bool_]
+    ub: list[tuple[Any, Floats]] = field(default_factory=list)
+    eq: list[tuple[Any, Floats]] = field(default_factory=list)
+    quadratic: list[tuple[Floats, float]] = field(default_factory=list)
+    other: bool = False
+    """Whether there are constraints of another kind."""
+
+
+def read(problem: Any, variable: Any) -> Form:
+    """Read bounds and constraints at their present parameters."""
+    variables = [variable, *(other for other in problem.variables() if other.id != variable.id)]
+    n = sum(other.size for other in variables)
+    form = Form(np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, dtype=np.bool_))
+    with _values(variables):
+        for other in variables:
+            other.save_value(np.zeros(other.shape))
+        start = 0
+        for other in variables:
+            _read_attributes(form, other, slice(start, start + other.size))
+            start += other.size
+        for constraint in problem.constraints:
+            _read_constraint(form, constraint, variables)
+    return form
+
+
+def _read_attributes(form: Form, variable: Any, columns: slice) -> None:
+    given = {name: value for name, value in variable.attributes.items() if value is not None and value is not False}
+    form.other |= any(name not in (*_BOUNDS, *_WHOLE) for name in given)
+    lower, upper = form.lower[columns], form.upper[columns]
+    if given.keys() & {"nonneg", "pos"}:
+        lower[:] = 0.0
+    if given.keys() & {"nonpos", "neg"}:
+        upper[:] = 0.0
+    if "bounds" in given:
+        low, high = given["bounds"]
+        lower[:] = np.maximum(lower, np.broadcast_to(low, variable.shape).ravel(order="F"))
+        upper[:] = np.minimum(upper, np.broadcast_to(high, variable.shape).ravel(order="F"))
+    for name in _WHOLE:
+        index = getattr(variable, f"{name}_idx")
+        if given.get(name) and len(index):
+            entries = np.ravel_multi_index(tuple(np.asarray(part) for part in index), variable.shape, order="F")
+            form.whole[columns][entries] = True
+            if name == "boolean":
+                lower[entries], upper[entries] = np.maximum(lower[entries], 0.0), np.minimum(upper[entries], 1.0)
+
+
+def _read_constraint(form: Form, constraint: Any, variables: list[Any]) -> None:
+    cp = _cvxpy()
+    kind = type(constraint).__name__
+    if kind in ("Inequality", "NonPos", "NonNeg", "Equality", "Zero") and constraint.expr.is_affine():
+        sign = -1.0 if kind == "NonNeg" else 1.0
+        matrix, right = _rows(constraint.expr, variables)
+        if kind in ("Equality", "Zero"):
+            form.eq.append((matrix, right))
+        else:
+            _read_bounds(form, sign * matrix, sign * right)
+    elif kind == "Inequality" and len(variables) == 1:
+        square = _as_square(cp, constraint, variables[0])
+        form.other |= square is None
+        form.quadratic += [square] if square is not None else []
+    else:
+        form.other = True
+
+
+def _rows(expression: Any, variables: list[Any]) -> tuple[Any, Floats]:
+    """Return the matrix and the right-hand side of an affine expression; the variables are at 0."""
+    blocks = [_gradient(expression, other) for other in variables]
+    return sparse.csr_array(sparse.hstack(blocks)), -np.asarray(expression.value, dtype=np.float64).ravel(order="F")
+
+
+def _gradient(expression: Any, variable: Any) -> Any:
+    """Return the derivative of each entry of an expression by those of a variable, where that is now."""
+    found: Any = {used.id: gradient for used, gradient in expression.grad.items()}.get(variable.id, 0.0)
+    if hasattr(found, "T") and np.ndim(found) == 2:
+        return sparse.csr_array(found).T
+    return sparse.csr_array(np.full((expression.size, variable.size), float(found)))
+
+
+def _read_bounds(form: Form, matrix: Any, right: Floats) -> None:
+    """Take rows of a single entry as bounds, and the others as they are."""
+    matrix.eliminate_zeros()
+    single = np.diff(matrix.indptr) == 1
+    for row in np.flatnonzero(single):
+        j, entry = matrix.indices[matrix.indptr[row]], matrix.data[matrix.indptr[row]]
+        if entry > 0:
+            form.upper[j] = min(form.upper[j], right[row] / entry)
+        else:
+            form.lower[j] = max(form.lower[j], right[row] / entry)
+    if not single.all():
+        form.ub.append((matrix[~single], right[~single]))
+
+
+def _as_square(cp: Any, constraint: Any, variable: Any) -> tuple[Floats, float] | None:
+    """Return ``C`` and ``limit`` of a constraint ``a'Ca <= limit``; None if it is none."""
+    left, right = constraint.args
+    if isinstance(left, cp.Pnorm) and left.p == 2 and left.args[0].is_affine() and right.is_constant():
+        matrix, offset = _rows(left.args[0], [variable])
+        root = matrix.toarray()
+        return (root.T @ root, float(right.value) ** 2) if not offset.any() and right.value > 0 else None
+    if constraint.expr.size != 1 or not constraint.expr.is_quadratic():
+        return None
+    limit = -float(constraint.expr.value)
+    if abs(_gradient(constraint.expr, variable)).sum():
+        return None
+    columns = []
+    for unit in np.eye(variable.size):
+        variable.save_value(unit)
+        columns.append(_gradient(constraint.expr, variable).toarray()[0] / 2)
+    variable.save_value(np.zeros(variable.shape))
+    return np.array(columns), limit
+
+
+def recognise(form: Form, d: int) -> FeasibleSet | None:
+    """Make the set of ours that a form describes, if there is one."""
+    whole = bool(form.whole.any())
+    if form.other or (len(form.lower) > d and not whole) or len(form.quadratic) > (0 if whole else 1):
+        return None
+    n = len(form.lower)
+    arguments: dict[str, Any] = {}
+    for name, rows in (("ub", form.ub), ("eq", form.eq)):
+        if rows:
+            arguments[f"A_{name}"] = sparse.csr_array(sparse.vstack([matrix for matrix, _ in rows]))
+            arguments[f"b_{name}"] = np.concatenate([right for _, right in rows])
+    if form.quadratic:
+        return _risk_budget(form, arguments)
+    lower, upper = form.lower + 0.0, form.upper + 0.0
+    if whole:
+        return MixedInteger(**arguments, lower=lower, upper=upper, integer=form.whole, dimension=n)
+    return Polytope(**arguments, lower=lower, upper=upper, dimension=n)
+
+
+def _risk_budget(form: Form, arguments: dict[str, Any]) -> RiskBudget | None:
+    if "A_eq" not in arguments or form.lower.any():
+        return None
+    A_eq, b_eq = arguments.pop("A_eq").toarray(), arguments.pop("b_eq")
+    shares = (A_eq == A_eq[:, :1]).all(axis=1) & (A_eq[:, 0] == b_eq) & (b_eq != 0)
+    if not shares.any():
+        return None
+    if not shares.all():
+        arguments |= {"A_eq": A_eq[~shares], "b_eq": b_eq[~shares]}
+    if (form.upper < 1).any():
+        arguments["upper"] = np.minimum(form.upper, 1.0)
+    if "A_ub" in arguments:
+        arguments["A_ub"] = arguments["A_ub"].toarray()
+    return RiskBudget(*form.quadratic[0], **arguments)
+
+
+def standard_form(problem: Any, variable: Any) -> tuple[Any, Floats, list[tuple[Any, ...]], int]:
+    """Return A, b, the cones, and where the variable begins, of the problem as Clarabel sees it."""
+    cp = _cvxpy()
+    constraints, target = list(problem.constraints), variable
+    if any(value is not None and value is not False for value in variable.attributes.values()):
+        target = cp.Variable(variable.size)  # cvxpy replaces variables with attributes by others
+        constraints.append(target == variable)
+    plain = cp.Problem(cp.Minimize(cp.sum(target)), constraints)
+    data = plain.get_problem_data(cp.CLARABEL)[0]
+    dims = data["dims"]
+    cones: list[tuple[Any, ...]] = [("ZeroConeT", dims.zero), ("NonnegativeConeT", dims.nonneg)]
+    cones = [cone for cone in cones if cone[1]]
+    cones += [("SecondOrderConeT", size) for size in dims.soc]
+    cones += [("PSDTriangleConeT", size) for size in dims.psd]
+    cones += [("ExponentialConeT",)] * dims.exp
+    cones += [("PowerConeT", power) for power in dims.p3d]
+    cones += [("GenPowerConeT", power, 1) for power in dims.pnd]
+    return data["A"], np.asarray(data["b"], dtype=np.float64), cones, data["param_prob"].var_id_to_col[target.id]

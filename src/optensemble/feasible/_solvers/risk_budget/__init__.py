@@ -1,0 +1,1 @@
+"""Portfolios under a limit of variance."""

@@ -1,0 +1,278 @@
+"""The best portfolio under a limit of variance, by the critical line.
+
+For each price ``1/t`` of variance there is a best portfolio, and it is piecewise linear in t. The line rises from
+t = 0, the portfolio of least variance, which is the same for all rows; or, where that fails, it falls from
+t = infinity, where the largest coefficients are filled up to their caps. One coordinate or constraint is exchanged at
+a time, until the variance meets the limit. What is traced is the active set alone (see ``_active_set``), from which
+the action is then computed afresh. A hint's active set is tried first, and taken if it is certain.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import Kernel, inner, make_kernel
+from optensemble.feasible._solvers.risk_budget.active_set import (
+    CAPPED,
+    IN,
+    LOOSE,
+    NEVER,
+    OUT,
+    Problem,
+    add_rows,
+    find_products,
+    repair,
+    settle,
+    variance_at,
+)
+from optensemble.feasible._solvers.risk_budget.portfolio import (
+    Packed,
+    new_work,
+    read_hint,
+    read_scaled,
+    takes_all,
+    unpack,
+    write,
+)
+
+
+def line_kernel(packed: Packed) -> Kernel:
+    """Return the kernel that follows the critical line."""
+    return make_kernel(best_portfolios, packed.floats, packed.ints, packed.rows_at_once)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+    """Solve each row: by the hint's active set, or by the line up from the least variance, or down from the top."""
+    n, d = C.shape
+    problem, start, variances, centre, limit, plain = unpack(d, floats, ints)
+    N, m, n0 = len(problem.H), len(problem.b), len(start.places)
+    H = floats[len(floats) - N * N :].reshape(N, N) if ints[4] > 0 else problem.H
+    path = Problem(d, problem.equal, problem.rho, H, problem.b, problem.upper)
+    work = new_work(d, N)
+    line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
+    c, ordered, use_hint = np.empty(d), np.empty(d), hinted and floats[4] < NEVER
+    for i in range(n):
+        tie = read_scaled(C[i], c)
+        for j in range(d):
+            ordered[j] = c[j] - tie * j
+        if m == 1 and is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, actions[i]):
+            continue
+        if tie == 1.0:
+            for j in range(d):
+                actions[i, j] = centre[j]
+            continue
+        t = -1.0
+        for way in range(3):  # by the hint, up from the least variance, down from the top
+            if t >= 0.0 or (way == 0 and not use_hint) or (way == 1 and n0 == 0) or (way == 2 and m > 1):
+                continue
+            down = way == 2
+            if way == 0:
+                read_hint(actions[i], floats[3], problem, work.state)
+            else:
+                size = (
+                    start_at_top(ordered, problem, work, line) if down else start_at_centre(c, start, path, work, line)
+                )
+                trace(ordered if down else c, down, size, problem if down else path, work, line)
+            t = repair(c, tie, 6, int(floats[4]) if way == 0 else LOOSE, problem, work)
+        status[i] = t < 0.0
+        if t >= 0.0:
+            write(t, plain, problem, work, actions[i])
+
+
+class Line(NamedTuple):
+    """Where the line is: the inverse of H on the active set, by positions in ``places``, and scratch."""
+
+    inverse: Floats
+    direction: Floats
+    change: Floats
+    spread: Floats
+    positions: Indices
+
+
+@inner
+def is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, action):  # type: ignore[no-untyped-def]
+    """Say whether the limit lets the largest coefficients take all they can, and write that action."""
+    if plain:
+        return takes_all(c, tie, variances, limit, action)
+    start_at_top(ordered, problem, work, line)
+    if variance_at(0.0, problem, work.x, work.w) > 1.0 or settle(c, tie, problem, work)[0] < 0.0:
+        return False
+    write(np.inf, False, problem, work, action)
+    return True
+
+
+@inner
+def start_at_top(c, problem, work, line):  # type: ignore[no-untyped-def]
+    """Fill the largest coefficients up to their caps; the last one is free. Return the size of the active set."""
+    d, H, state, x = problem.d, problem.H, work.state, work.x
+    for s in range(len(state)):
+        state[s] = OUT
+        x[0, s] = x[1, s] = 0.0
+    left = problem.b[0]
+    while True:
+        best = -1
+        for j in range(d):
+            if state[j] == OUT and (best < 0 or c[j] > c[best]):
+                best = j
+        if problem.upper[best] >= left - 1e-15:
+            break
+        state[best], x[0, best] = CAPPED, problem.upper[best]
+        left -= problem.upper[best]
+    state[best] = state[d] = IN
+    work.places[0], work.places[1] = best, d
+    line.inverse[0, 0], line.inverse[0, 1], line.inverse[1, 0], line.inverse[1, 1] = 0.0, 1.0, 1.0, -H[best, best]
+    x[0, best], x[1, d] = min(left, problem.upper[best]), c[best]
+    for s in range(d):
+        x[0, d] -= H[best, s] * x[0, s]
+    find_products(problem, state, work.places[:2], x, work.w)
+    for s in range(d):
+        work.w[1, s] -= c[s]
+    return 2
+
+
+@inner
+def start_at_centre(c, start, problem, work, line):  # type: ignore[no-untyped-def]
+    """Begin at the portfolio of least variance. Return the size of the active set."""
+    d, x, w, n = problem.d, work.x, work.w, len(start.inverse)
+    for s in range(len(work.state)):
+        work.state[s] = start.state[s]
+        x[0, s], x[1, s] = start.x[s], 0.0
+        w[0, s], w[1, s] = start.w[s], (-c[s] if s < d else 0.0)
+    for i in range(n):
+        s = start.places[i]
+        work.places[i] = s
+        line.change[i] = c[s] if s < d else 0.0
+        line.direction[i] = 0.0
+        for j in range(n):
+            line.inverse[i, j] = start.inverse[i, j]
+    add_rows(line.direction[:n], line.change, start.inverse, line.positions[:n])
+    for i in range(n):
+        x[1, work.places[i]] = line.direction[i]
+    add_rows(w[1], x[1], problem.H, work.places[:n])
+    return n
+
+
+@inner
+def trace(c, down, n, problem, work, line):  # type: ignore[no-untyped-def]
+    """Follow the line from t = infinity ``down``, or from 0 up, until the variance is 1 or rounding stops it."""
+    d, state, x, w = problem.d, work.state, work.x, work.w
+    t = np.inf if down else 0.0
+    for _ in range(20 + 4 * len(state)):
+        t, place, bound = next_event(down, t, problem, work)
+        variance, gain = -problem.rho, 0.0
+        for s in range(d):
+            if state[s] == CAPPED:
+                variance += problem.upper[s] * w[0, s]
+            gain += x[1, s] * c[s]
+        for s in range(d, len(state)):
+            variance -= x[0, s] * problem.b[s - d]
+        reached = variance + t * t * gain if gain > 0.0 else variance
+        if place < 0 or (reached <= 1.0 if down else reached >= 1.0):
+            return
+        n = leave(place, bound, n, problem, work, line) if state[place] == IN else enter(place, n, problem, work, line)
+        if n < 0:
+            return
+
+
+@inner
+def next_event(down, t, problem, work):  # type: ignore[no-untyped-def]
+    """Return the next t at which a sign turns wrong, the place of that sign, and the bound met there."""
+    d, state, x, w = problem.d, work.state, work.x, work.w
+    freedom, fastest = 0, 0.0
+    for s in range(len(state)):
+        if state[s] == IN:
+            freedom += 1 if s < d else -1
+            fastest = max(fastest, abs(x[1, s])) if s < d else fastest
+    sign = 1.0 if down else -1.0
+    following, place, bound = 0.0 if down else np.inf, -1, 0.0
+    for s in range(len(state)):
+        if d <= s < d + problem.equal:
+            continue
+        # What binding rows keep in place moves by rounding alone.
+        still = 1e-15 if (s < d) != (state[s] == IN) else (1e-10 * fastest if freedom > 0 else np.inf)
+        if state[s] == IN:
+            p, q = x[0, s], x[1, s] * sign
+        elif state[s] == OUT and s < d:
+            p, q = w[0, s], w[1, s] * sign
+        else:
+            p, q = -w[0, s], -w[1, s] * sign
+        # The sign p + tq >= 0 turns wrong at -p/q, if it does so in this direction at all.
+        if q > still and (-p > following * q if down else p < following * q):
+            following, place, bound = -p * sign / q, s, 0.0
+        if s < d and state[s] == IN:
+            p, q = problem.upper[s] - p, -q
+            if q > still and (-p > following * q if down else p < following * q):
+                following, place, bound = -p * sign / q, s, problem.upper[s]
+    return (min(following, t) if down else max(following, t)), place, bound
+
+
+@inner
+def enter(s, n, problem, work, line):  # type: ignore[no-untyped-def]
+    """Let a place enter the active set, so that its residual vanishes. Return the size, or -1 if H were singular."""
+    H, u, inverse = problem.H, line.direction, line.inverse
+    for i in range(n):
+        u[i], line.change[i] = 0.0, -H[s, work.places[i]]
+    add_rows(u[:n], line.change, inverse, line.positions[:n])
+    pivot = size = H[s, s]
+    for i in range(n):
+        pivot -= line.change[i] * u[i]
+        size = max(size, abs(line.change[i] * u[i]))
+    if not abs(pivot) > 1e-12 * size:
+        return -1
+    work.places[n], u[n] = s, 1.0
+    for i in range(n + 1):
+        inverse[n, i] = inverse[i, n] = 0.0
+    move(-work.w[0, s] / pivot, -work.w[1, s] / pivot, 1.0 / pivot, n + 1, problem, work, line)
+    work.state[s] = IN
+    work.w[0, s] = work.w[1, s] = 0.0
+    return n + 1
+
+
+@inner
+def leave(s, bound, n, problem, work, line):  # type: ignore[no-untyped-def]
+    """Let a place leave the active set for a bound. Return the size, or -1 if H would be singular."""
+    inverse, places, x = line.inverse, work.places, work.x
+    at = 0
+    while places[at] != s:
+        at += 1
+    pivot = inverse[at, at]
+    if pivot == 0.0:
+        return -1
+    for j in range(n):
+        line.direction[j] = inverse[at, j] / pivot
+    move(bound - x[0, s], -x[1, s], -pivot, n, problem, work, line)
+    work.state[s] = CAPPED if s < problem.d and bound > 0.0 else OUT
+    x[0, s], x[1, s] = bound, 0.0
+    places[at] = places[n - 1]
+    for i in range(n):
+        inverse[at, i] = inverse[n - 1, i]
+    for i in range(n):
+        inverse[i, at] = inverse[i, n - 1]
+    return n - 1
+
+
+@inner
+def move(by_p, by_q, curvature, n, problem, work, line):  # type: ignore[no-untyped-def]
+    """Move x along the direction, w with it, and change the inverse by a multiple of the direction's square."""
+    u, change, x, w = line.direction, line.change, work.x, work.w
+    N = len(work.state)
+    for i in range(n):
+        s = work.places[i]
+        x[0, s] += by_p * u[i]
+        x[1, s] += by_q * u[i]
+        line.spread[s] = u[i]
+    for s in range(N):
+        change[s] = 0.0
+    add_rows(change[:N], line.spread, problem.H, work.places[:n])
+    for s in range(N):
+        w[0, s] += by_p * change[s]
+        w[1, s] += by_q * change[s]
+    for i in range(n):
+        factor = curvature * u[i]
+        for j in range(n):
+            line.inverse[i, j] += factor * u[j]

@@ -1,0 +1,334 @@
+"""A linear objective on the simplex under a quadratic limit, in closed form over all supports.
+
+On the support S the best point of ``sum(a) = 1, a'Ca <= limit`` is ``m + s D c``, where the inverse of the
+optimality system ``[[C_S, 1], [1', 0]]`` is ``[[D, m], [m', -v]]``: ``m`` is the point of least variance
+``v``, and ``s = sqrt((limit - v) / c'Dc)``. This form serves singular covariances too: an optimal action of
+smallest support always has an invertible system. A coordinate j outside S has the multiplier
+``(C_Sj'm - v) / s + (m + D C_Sj)'c - c_j``. All of this is linear in c but for s: one small matrix for each support.
+
+A support is *proven* where all weights and multipliers are positive by a margin. Every feasible point without one of
+its coordinates is then worse by at least ``min(b^2 / (8 s D), p b / (2 + 4 h))``, where ``b`` is the least weight,
+``p`` the least multiplier, ``D`` the largest diagonal entry of the matrix D, and ``h^2`` that times the largest
+variance. The margins keep this far above the tie and above rounding. So at most one support is proven, it is the one
+that a comparison of all supports would choose, and the order in which supports are tried does not matter. Rows without
+a proven support compare them all.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import Kernel, make_kernel
+from optensemble.feasible._base import TIE
+from optensemble.feasible._solvers.scale import row_scale
+
+_CONDITION = 1e12
+"""Supports whose system is worse conditioned than this are left to their subsets."""
+
+_PROVABLE = 1e8
+"""Supports whose system is worse conditioned than this are not proven, but compared."""
+
+NEGATIVE = 1e-12
+"""A weight this little below zero is zero."""
+
+_HELD = 1e-9
+"""A hint with this much of a coordinate holds it."""
+
+_HEADER = 8
+
+System = tuple[tuple[int, ...], Floats, float]
+"""The members of a support, the inverse of its optimality system in units of the largest variance, its condition."""
+
+
+def list_systems(covariance: Floats) -> list[System]:
+    """Return the supports whose system can be inverted: by size, and then in lexicographic order."""
+    d, scale = len(covariance), float(np.diag(covariance).max()) or 1.0
+    found = []
+    for size in range(1, d + 1):
+        for members in combinations(range(d), size):
+            system = np.ones((size + 1, size + 1))
+            system[:size, :size] = covariance[np.ix_(members, members)] / scale
+            system[-1, -1] = 0.0
+            singular = np.linalg.svd(system, compute_uv=False)
+            if singular[-1] * _CONDITION > singular[0]:
+                inverse = np.asarray(np.linalg.inv(system), dtype=np.float64)
+                found.append((members, inverse, float(singular[0] / singular[-1])))
+    return found
+
+
+def least_variance(covariance: Floats) -> tuple[Floats, float]:
+    """Return the action of least variance on the simplex, and its variance."""
+    best, least = np.zeros(len(covariance)), np.inf
+    for members, inverse, _ in list_systems(covariance):
+        weights = inverse[:-1, -1]
+        if weights.min() < -NEGATIVE:
+            continue
+        action = np.zeros(len(covariance))
+        action[list(members)] = np.maximum(weights, 0.0)
+        action /= action.sum()
+        variance = float(action @ covariance @ action)
+        if variance < least:
+            best, least = action, variance
+    return best, least
+
+
+def supports_kernel(covariance: Floats, limit: float, slack: float, centre: Floats) -> Kernel:
+    """Return the kernel that finds the best support of each row; the supports within the limit are laid out here."""
+    d, scale = len(covariance), float(np.diag(covariance).max()) or 1.0
+    systems = list_systems(covariance)
+    # The slack is for a limit at the least variance alone; nothing can be proven there.
+    face = limit - centre @ covariance @ centre <= slack
+    most = limit + (slack if face else 1e-12 * limit)
+    systems = [one for one in systems if -scale * one[1][-1, -1] <= most]
+    records = np.zeros((len(systems), _HEADER + d + d * d))
+    order = np.zeros((len(systems), d), dtype=np.int64)
+    number = np.full(2**d, -1)
+    for t, (members, inverse, condition) in enumerate(systems):
+        others = [j for j in range(d) if j not in members]
+        order[t] = [*members, *others]
+        number[sum(1 << j for j in members)] = t
+        records[t] = _record(covariance, limit, order[t], inverse, np.inf if face else condition, scale)
+    sizes = [len(members) for members, _, _ in systems]
+    return make_kernel(
+        best_on_supports,
+        floats=[records, covariance, centre, [limit, slack]],
+        ints=[len(systems), number, sizes, order],
+    )
+
+
+def _record(
+    covariance: Floats, limit: float, order: npt.NDArray[np.int64], inverse: Floats, condition: float, scale: float
+) -> Floats:
+    """Return the numbers of one support: a header, the constant part, and the columns of the linear part."""
+    d, size = len(order), len(inverse) - 1
+    D, m, v = inverse[:-1, :-1] / scale, inverse[:-1, -1], -inverse[-1, -1] * scale
+    cross = covariance[np.ix_(order[size:], order[:size])]
+    constant = np.concatenate([m, cross @ m - v])
+    columns = np.zeros((d, d))
+    columns[:size] = np.concatenate([D, m + cross @ D]).T
+    room, widest = np.sqrt(max(limit - v, 0.0)), float(np.diag(D).max())
+    rounding = 64 * np.finfo(np.float64).eps * condition
+    provable = size > 1 and 0.0 < 1e-8 * limit < room**2 and condition < _PROVABLE
+    header = [
+        room,
+        1.0 / room if provable else 0.0,  # no price, no proof
+        100 * TIE * np.sqrt(widest),  # a support whose coefficients are tied stays below
+        max(1e-7, rounding),
+        512 * TIE * widest,
+        64 * TIE * (1.0 + 2.0 * np.sqrt(widest * scale)),
+        max(64 * TIE, rounding),
+        limit > 0.0 and rounding * np.sqrt(scale / limit) < 1e-9,  # rounding cannot lead beyond the limit
+    ]
+    return np.concatenate([header, constant, columns.ravel()])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_on_supports(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+    """Take for each row a coordinate that may take everything, the support that is proven, or the best of all."""
+    n, d = C.shape
+    count, width = ints[0], _HEADER + d + d * d
+    number, sizes = ints[1 : 1 + (1 << d)], ints[1 + (1 << d) : 1 + (1 << d) + count]
+    order = ints[1 + (1 << d) + count :].reshape(count, d)
+    records, rest = floats[: count * width].reshape(count, width), floats[count * width :]
+    covariance, centre, limit, slack = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[-2], rest[-1]
+    c, y, best = np.empty(d), np.empty(d), np.empty(d)
+    guess = number[support_of(centre)]
+    for i in range(n):
+        size, top = read_row(C[i], c)
+        if covariance[top, top] <= limit and stands_out(c, top, 3.0 * TIE * size):
+            for j in range(d):
+                actions[i, j] = 1.0 if j == top else 0.0
+            continue
+        if hinted:
+            held = number[support_of(actions[i])]
+            guess = held if held >= 0 else guess
+        winner = pursue(c, size, top, guess, number, sizes, order, records, y)
+        if winner < 0:
+            winner = compare_all(c, size, sizes, order, records, y, best)
+        guess = winner
+        write(y, order[winner], sizes[winner], actions[i])
+        if records[winner, 7] == 0.0:
+            pull_row_inside(actions[i], covariance, limit, slack, centre)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def read_row(row, c):  # type: ignore[no-untyped-def]
+    """Copy a row, divided by its size if that is extreme; return the largest magnitude and the first largest entry."""
+    scale = row_scale(row)
+    size, top = 0.0, 0
+    for j in range(len(c)):
+        c[j] = row[j] / scale if scale != 1.0 else row[j]
+        size = max(size, abs(c[j]))
+        top = j if c[j] > c[top] else top
+    return size, top
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def stands_out(c, top, margin):  # type: ignore[no-untyped-def]
+    """Say whether one coefficient is larger than all others by more than the margin."""
+    rival = -np.inf
+    for j in range(len(c)):
+        rival = max(rival, c[j]) if j != top else rival
+    return rival < c[top] - margin
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def support_of(action):  # type: ignore[no-untyped-def]
+    """Return the coordinates that an action holds, as the bits of a number."""
+    bits = 0
+    for j in range(len(action)):
+        bits |= (action[j] > _HELD) << j
+    return bits
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def solve_on(c, flat, record, order, size, y):  # type: ignore[no-untyped-def]
+    """Write the weights of members, then the multipliers of others times ``s``, into ``y``; return ``sqrt(c'Dc)``.
+
+    On a tied (``flat``) support every point is as good; its least variance is taken, and 0 returned.
+    """
+    d, first = len(c), c[order[0]]
+    for k in range(d):
+        y[k] = 0.0
+    for k in range(size, d):
+        y[k] = first - c[order[k]]
+    at = _HEADER + d
+    for q in range(1, size):
+        at += d
+        # Differences within the support keep their digits; they lose nothing, because weights sum to one.
+        excess = c[order[q]] - first
+        for k in range(d):
+            y[k] += record[at + k] * excess
+    curvature = 0.0
+    for k in range(1, size):
+        curvature += y[k] * (c[order[k]] - first)
+    root = 0.0 if flat or curvature <= 0.0 else np.sqrt(curvature)
+    step = record[0] / root if root > 0.0 else 0.0
+    for k in range(d):
+        y[k] = record[_HEADER + k] + step * y[k]
+    return root
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def proves(c_size, root, record, weight, multiplier):  # type: ignore[no-untyped-def]
+    """Say whether the least weight and the least multiplier (times ``s``) of a support prove it."""
+    price = root * record[1]
+    return (
+        root > record[2] * c_size
+        and weight > record[3]
+        and price * weight * weight > record[4] * c_size
+        and price * multiplier * weight > record[5] * c_size
+        and price * multiplier > record[6] * c_size
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def lowest(y, start, stop):  # type: ignore[no-untyped-def]
+    """Return the place of the least entry between two places, and the entry; infinity if there is none."""
+    place, least = start, np.inf
+    for k in range(start, stop):
+        if y[k] < least:
+            place, least = k, y[k]
+    return place, least
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def pursue(c, c_size, top, start, number, sizes, order, records, y):  # type: ignore[no-untyped-def]
+    """Exchange one coordinate after the other until a support is proven; -1 if that leads nowhere."""
+    d, t = len(c), start
+    for _ in range(3 * d):
+        size, moved = sizes[t], top
+        if size > 1:
+            root = solve_on(c, False, records[t], order[t], size, y)
+            weakest, weight = lowest(y, 0, size)
+            nearest, multiplier = lowest(y, size, d)
+            if proves(c_size, root, records[t], weight, multiplier):
+                return t
+            if weight >= 0.0 and multiplier >= 0.0:
+                return -1
+            moved = order[t, weakest] if weight < 0.0 else order[t, nearest]
+        bits = 1 << moved
+        for k in range(size):
+            bits ^= 1 << order[t, k]
+        t = number[bits]
+        if t < 0:
+            return -1
+    return -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def compare_all(c, c_size, sizes, order, records, y, best):  # type: ignore[no-untyped-def]
+    """Return the support that is proven, or else the best; a later one must win by more than the tie."""
+    d, to_beat, winner = len(c), -np.inf, 0
+    for t in range(len(sizes)):
+        size, first = sizes[t], c[order[t, 0]]
+        low = high = first
+        for k in range(1, size):
+            low, high = min(low, c[order[t, k]]), max(high, c[order[t, k]])
+        if high <= to_beat and (sizes[winner] == 1 or records[winner, 1] > 0.0):
+            continue
+        root = solve_on(c, high - low <= TIE * c_size, records[t], order[t], size, y)
+        weight, multiplier = lowest(y, 0, size)[1], lowest(y, size, d)[1]
+        if proves(c_size, root, records[t], weight, multiplier):
+            return t
+        value = first + records[t, 0] * root
+        for k in range(1, size):
+            value += records[t, _HEADER + k] * (c[order[t, k]] - first)
+        if weight >= -NEGATIVE and value > to_beat:
+            to_beat, winner = value + TIE * c_size, t
+            for k in range(size):
+                best[k] = y[k]
+    for k in range(sizes[winner]):
+        y[k] = best[k]
+    return winner
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def write(y, order, size, action):  # type: ignore[no-untyped-def]
+    """Give the weights of a support to its members, so that they sum to one."""
+    total = 0.0
+    for k in range(size):
+        total += max(y[k], 0.0)
+    for k in range(len(action)):
+        action[order[k]] = max(y[k], 0.0) / total if k < size else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def pull_row_inside(action, covariance, limit, slack, centre):  # type: ignore[no-untyped-def]
+    """Move an action beyond the limit and its slack toward the centre, no further than needed."""
+    variance = bilinear(covariance, action, action)
+    if variance <= limit + slack:
+        return
+    least = bilinear(covariance, centre, centre)
+    cross = bilinear(covariance, centre, action)
+    square = variance - 2.0 * cross + least
+    half = cross - least
+    # Along centre + t (action - centre) the variance is least + 2 t half + t^2 square.
+    root = np.sqrt(max(half * half + square * (limit - least), 0.0))
+    t = min(max((root - half) / square, 0.0), 1.0) if square > 0.0 else 0.0
+    for j in range(len(action)):
+        action[j] = centre[j] + t * (action[j] - centre[j])
+
+
+@njit(cache=True, nogil=True)
+def pull_inside(actions, covariance, limit, slack, centre):  # type: ignore[no-untyped-def]
+    """Move every row beyond the limit toward the centre."""
+    for i in range(len(actions)):
+        pull_row_inside(actions[i], covariance, limit, slack, centre)
+
+
+@njit(cache=True, nogil=True)
+def bilinear(covariance, a, b):  # type: ignore[no-untyped-def]
+    """Return ``a'Cb``."""
+    total = 0.0
+    for j in range(len(a)):
+        row = 0.0
+        for k in range(len(b)):
+            row += covariance[j, k] * b[k]
+        total += a[j] * row
+    return total

@@ -1,0 +1,40 @@
+"""How large the coefficients of a row are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import inner, maker
+
+_BITS = 40
+"""Costs are rounded to this many bits below the largest of their row."""
+
+
+@maker
+def magnitude(c):  # type: ignore[no-untyped-def]
+    """Return the largest absolute value. Without their sign bit, floats are in the order of their bits as integers.
+
+    A maximum of integers is vectorised, unlike one of floats.
+    """
+    bits = c.view(np.int64)
+    largest = np.int64(0)
+    for j in range(len(bits)):
+        largest = max(largest, bits[j] & np.int64(0x7FFFFFFFFFFFFFFF))
+    return np.int64(largest).view(np.float64)
+
+
+@inner
+def row_scale(c):  # type: ignore[no-untyped-def]
+    """Return 1, except for rows whose products could overflow or vanish: those are divided by their size."""
+    size = 0.0
+    for value in c:
+        size = max(size, abs(value))
+    return size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
+
+
+def rounded(coefficients: Floats) -> Floats:
+    """Divide rows by their largest magnitude, and round away what may be noise of the last bits."""
+    largest = np.abs(coefficients).max(axis=1, keepdims=True)
+    costs = coefficients / np.where(largest > 0, largest, 1.0)
+    return np.asarray(np.rint(costs * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""Models and policies: what they say of some rows, checked, in one sense."""

@@ -1,0 +1,130 @@
+"""Models and policies that are columns of a table: predictions, or actions, that somebody has already made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any, cast
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from optensemble._core.arrays import Floats
+from optensemble._core.suggestions import did_you_mean, listed
+from optensemble.exceptions import InputError
+
+__all__ = ["Columns"]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Columns:
+    """A model, or a policy, that reads its output from columns of X.
+
+    Parameters
+    ----------
+    names
+        One column for each coordinate of the feasible set, in its order: names of the columns of a frame (pandas or
+        polars), or whole numbers, from 0, of the columns of an array.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"vendor_north": [1.0, 2.0], "vendor_south": [3.0, 4.0], "day": ["Mon", "Tue"]})
+    >>> vendor = Columns(["vendor_north", "vendor_south"])
+    >>> vendor.predict(table)
+    array([[1., 3.],
+           [2., 4.]])
+    """
+
+    names: tuple[str, ...] | tuple[int, ...]
+
+    def __init__(self, names: Iterable[str] | Iterable[int]) -> None:
+        object.__setattr__(self, "names", as_column_names(names))
+
+    def predict(self, X: Any) -> Floats:
+        """Return the columns of every row of X, of shape (n, d); NaN where X has no value."""
+        return read_columns(X, self.names)
+
+    def decide(self, X: Any) -> Floats:
+        """Return the same: columns that hold actions."""
+        return self.predict(X)
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the same: anywhere a function is expected."""
+        return self.predict(X)
+
+    def __repr__(self) -> str:
+        return f"Columns({list(self.names)!r})"
+
+
+def as_column_names(names: Any) -> tuple[str, ...] | tuple[int, ...]:
+    """Return distinct names of columns, or distinct whole numbers of columns, as a tuple."""
+    advice = "Give a list of names of a frame's columns, or of whole numbers of an array's."
+    if isinstance(names, (str, bytes)):
+        raise InputError(f"names must be a list of columns; got {names!r}. Give [{names!r}] for a single one.")
+    try:
+        given = list(names)
+    except TypeError as error:
+        raise InputError(f"names must be a list of columns; got {names!r}. {advice}") from error
+    numbers = [isinstance(name, Integral) and not isinstance(name, bool) and int(name) >= 0 for name in given]
+    if not given or not (all(numbers) or all(isinstance(name, str) for name in given)):
+        raise InputError(f"names must be all text, or all whole numbers from 0; got {given!r}. {advice}")
+    columns = [int(name) if number else str(name) for name, number in zip(given, numbers, strict=True)]
+    twice = [(name, count) for name, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise InputError(f"names must be distinct; got {twice[0][0]!r} {twice[0][1]} times. Name it once.")
+    return cast("tuple[str, ...] | tuple[int, ...]", tuple(columns))
+
+
+def read_columns(X: Any, names: tuple[str, ...] | tuple[int, ...]) -> Floats:
+    """Return the named columns of a frame, or the numbered ones of an array, of shape (n, d); NaN where missing."""
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise InputError(f"the columns of X must have distinct names; {error}. Rename or drop some.") from error
+    columns = _named if isinstance(frame, nw.DataFrame) else _numbered
+    return np.stack(columns(frame, names), axis=1)
+
+
+def _named(frame: Any, names: tuple[Any, ...]) -> list[Floats]:
+    if isinstance(names[0], int):
+        raise InputError(
+            f"the columns {list(names)} are numbers, but X is a frame with the columns {listed(frame.columns)}. "
+            "Name its columns, or give X as an array."
+        )
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        more = f" (nor {listed(missing[1:])})" if missing[1:] else ""
+        hint = did_you_mean(missing[0], frame.columns) or f" Its columns are {listed(frame.columns)}."
+        raise InputError(f"X has no column {missing[0]!r}{more}.{hint}")
+    return [_numeric(frame[name].to_numpy(), f"column {name!r} of X", str(frame[name].dtype)) for name in names]
+
+
+def _numbered(X: Any, names: tuple[Any, ...]) -> list[Floats]:
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise InputError(f"X must be a frame or an array of two dimensions; got {type(X).__name__} {array.shape}.")
+    if isinstance(names[0], str):
+        raise InputError(
+            f"the columns {listed(names)} are names, but X is an array of shape {array.shape}, which has none. "
+            "Give a pandas or polars frame, or number the columns."
+        )
+    if max(names) >= array.shape[1]:
+        raise InputError(f"X has no column {max(names)}: it has {array.shape[1]}, numbered from 0. Check the numbers.")
+    return [_numeric(array[:, name], f"column {name} of X", str(array.dtype)) for name in names]
+
+
+def _numeric(values: npt.NDArray[Any], name: str, kind: str) -> Floats:
+    """Return numbers as float64, with NaN for what is missing. Text is no number, even where it looks like one."""
+    if values.dtype.kind == "O":
+        given = [np.nan if pd.isna(value) is True else value for value in values]
+        if all(isinstance(value, (Real, Decimal)) for value in given):
+            return np.array(given, dtype=np.float64)
+    if values.dtype.kind not in "biuf" or kind in ("Categorical", "Enum"):
+        raise InputError(f"{name} must be numeric; got {kind}. Convert it to numbers, or leave it out of the names.")
+    return values.astype(np.float64)

@@ -1,0 +1,84 @@
+"""What a fit of DecisionEnsemble is given: members, labels and groups, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet
+from optensemble.members.validation import as_members, row_labels
+from optensemble.stats.sample_size import MINIMUM_ROWS
+
+_FEWEST_GROUPS = 5
+_MOST_REPEATS = 20
+_LARGEST = 1e60
+
+
+def is_rule(groups: Any) -> bool:
+    """Say whether groups are found in X, and so in further rows too."""
+    return callable(groups) or isinstance(groups, (str, Integral))
+
+
+def as_member_list(members: Any, what: str) -> list[tuple[str, Any]]:
+    """Return pairs of name and member; of none an empty list."""
+    if isinstance(members, FeasibleSet):
+        raise InputError(f"{what} got the feasible set {members!r}. Give it as feasible=….")
+    if isinstance(members, Iterator):
+        raise InputError(
+            f"{what} must be a list of pairs; got an iterator, which can be read but once. Make it a list."
+        )
+    none = members is None or (isinstance(members, Sized) and len(members) == 0)
+    return [] if none else as_members(members, what)
+
+
+def require_enough(n: int) -> None:
+    """Refuse to judge out of fold what has too few rows for that."""
+    if n < MINIMUM_ROWS:
+        raise InputError(
+            f"DecisionEnsemble needs at least {MINIMUM_ROWS} rows to fit on; got {n}. Below that nothing can be judged "
+            "out of fold, and no promise would mean anything. optensemble.plan(k, d) says how many rows are enough."
+        )
+
+
+def require_size(labels: Floats) -> None:
+    """Refuse labels that are too large, or too small, for the squares that are made of them."""
+    largest = float(np.abs(labels).max())
+    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+        raise InputError(f"the labels go up to {largest:.3g}, which squares of squares cannot hold. Scale them.")
+
+
+def group_labels(rows: list[tuple[Any, Any, Any]], counts: list[int]) -> list[Any] | None:
+    """Return the label of every row's group; the same label in two batches is the same group."""
+    given = [groups is not None for _, _, groups in rows]
+    if not any(given):
+        return None
+    if not all(given):
+        raise InputError("some rows have groups and others do not. Give groups for all of them, or for none.")
+    batches = [row_labels(groups, X, n) for (X, _, groups), n in zip(rows, counts, strict=True)]
+    labels = [label for batch in batches for label in batch]
+    if len(set(labels)) < _FEWEST_GROUPS:
+        raise InputError(
+            f"groups must have at least {_FEWEST_GROUPS} different labels, for some are judged by what the others "
+            f"teach; got {len(set(labels))}. Leave groups out if rows do not belong together."
+        )
+    return labels
+
+
+def number_repeats(found: npt.NDArray[np.uint64]) -> Indices | None:
+    """Return a number for each distinct row if some are there more than once: these must not judge each other.
+
+    What is there very often is alike by nature, as nights without sun are, and each row stands for itself.
+    """
+    _, number, times = np.unique(found, return_inverse=True, return_counts=True)
+    natural = times[number] > _MOST_REPEATS
+    if len(found) == 0 or times[times <= _MOST_REPEATS].max(initial=1) == 1:
+        return None
+    number = number.astype(np.int64)
+    number[natural] = len(times) + np.arange(natural.sum())
+    return np.unique(number, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,212 @@
+"""Members, rows and labels as users give them: coerced once, or refused with a clear error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
+from typing import Any, cast
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.utils.validation import _num_samples
+
+from optensemble._core.arrays import Floats
+from optensemble._core.suggestions import did_you_mean, listed
+from optensemble._core.validation import as_floats, describe_rows
+from optensemble.exceptions import InfeasibleActionError, InputError
+from optensemble.feasible import FeasibleSet
+
+_POLICY_SLACK = 1e-6  # a planner's log may be rounded
+_LARGEST = 1e100  # squares must not overflow
+_FEWEST_ROWS = 2
+
+
+def as_labels(Y: Any, n: int, d: int, M: float | None) -> Floats:
+    """Return the labels as an (n, d) array whose entries are at most a declared ``M`` in size."""
+    labels = _as_rows(Y, "the labels Y", n, d)
+    if M is None:
+        return labels
+    beyond = np.flatnonzero(np.abs(labels).max(axis=1) > M)
+    if beyond.size:
+        raise InputError(
+            f"the labels must be at most M={M:g} in absolute value; got {np.abs(labels).max():g} "
+            f"({describe_rows(beyond)}). Declare a larger M, or leave it out to have it estimated."
+        )
+    return labels
+
+
+def as_predictions(values: Any, name: str, n: int, d: int) -> Floats:
+    """Return what a model predicted as an (n, d) array."""
+    return _as_rows(values, f"the predictions of model {name!r}", n, d)
+
+
+def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
+    """Return what a policy decided as an (n, d) array of feasible actions."""
+    actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension)
+    outside = feasible.violation(actions)
+    rows = np.flatnonzero(~(outside <= _POLICY_SLACK * feasible.extent))
+    if rows.size:
+        raise InfeasibleActionError(
+            f"policy {name!r} returned actions outside the feasible set in {describe_rows(rows)} of {n}, by up to "
+            f"{outside.max():.3g}. Check that it decides for the set {feasible!r}, or project its actions onto it; if "
+            "it is a model, give its policy: lambda X: omega.argmax(model.predict(X)), with a minus for costs."
+        )
+    return actions
+
+
+def _as_rows(values: Any, name: str, n: int, d: int) -> Floats:
+    array = as_floats(values, name)
+    if array.size and np.abs(array).max() > _LARGEST:
+        raise InputError(f"{name} must be at most {_LARGEST:g} in size; got {np.abs(array).max():g}. Rescale the data.")
+    if array.ndim == 1 and d == 1:
+        array = array.reshape(-1, 1)
+    if array.shape != (n, d):
+        raise InputError(
+            f"{name} must have shape ({n}, {d}): one row for each row of X, one column for each coordinate of the "
+            f"feasible set; got shape {array.shape}."
+        )
+    return array
+
+
+def row_count(X: Any) -> int:
+    """Return how many rows X has, whatever it is."""
+    try:
+        if isinstance(X, (str, bytes, Mapping)):
+            raise TypeError
+        return int(_num_samples(X))
+    except TypeError as error:
+        raise InputError(f"X must have rows: an array, a pandas or polars frame; got {type(X).__name__}.") from error
+
+
+def require_rows(n: int, at_least: int = _FEWEST_ROWS) -> None:
+    """Refuse to learn from, or to judge by, next to nothing."""
+    if n < at_least:
+        raise InputError(
+            f"at least {at_least} row{'s are' if at_least > 1 else ' is'} needed; got {n}. Give more rows."
+        )
+
+
+def as_members(members: Any, what: str) -> list[tuple[str, Any]]:
+    """Return ``members`` as a list of (name, member) pairs with distinct names."""
+    pairs = list(members.items()) if isinstance(members, Mapping) else members
+    pair = f"(name, {'policy' if what == 'policies' else 'model'})"
+    try:
+        named = [(name, member) for name, member in pairs]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be a list of {pair} pairs; got {members!r}.") from error
+    names = [name for name, _ in named]
+    if not names:
+        raise InputError(f"{what} is empty. Give at least one {pair} pair.")
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the names in {what} must be non-empty strings; got {name!r}.")
+        if names.count(name) > 1:
+            raise InputError(
+                f"the names in {what} must be distinct; {name!r} is there {names.count(name)} times. "
+                "Rename all but one."
+            )
+    return named
+
+
+def ask(member: Any, name: str, method: str, X: Any) -> Any:
+    """Have a member answer for the rows of X, by its ``method`` or as a function; its errors will name it."""
+    function = _as_function(member, name, method)
+    try:
+        return function(X)
+    except Exception as error:
+        error.add_note(f"This came from the member {name!r} of the ensemble.")
+        raise
+
+
+def _as_function(member: Any, name: str, method: str) -> Callable[[Any], Any]:
+    if isinstance(member, type):
+        raise InputError(f"{name!r} is the class {member.__name__}. Give an object of it, fitted.")
+    found = getattr(member, method, member)
+    if not callable(found):
+        raise InputError(f"{name!r} must have a {method}(X) method, or be callable; got {type(member).__name__}.")
+    return cast("Callable[[Any], Any]", found)
+
+
+def group_columns(X: Any, groups: Any, n: int) -> list[list[Any]]:
+    """Return the columns of group labels that ``groups`` (a callable, a column, or a list of columns) names in X."""
+    if callable(groups):
+        given = np.asarray(groups(X))
+        labels = given[:, None] if given.ndim == 1 else given
+        if labels.ndim != 2 or len(labels) != n:
+            raise InputError(
+                f"groups(X) must return one label for each of the {n} rows; got an array of shape {given.shape}."
+            )
+        columns = list(labels.T)
+    else:
+        names = groups if isinstance(groups, (list, tuple)) else [groups]
+        columns = [_column(X, name) for name in names]
+    return [_group_values(column) for column in columns]
+
+
+def _group_values(column: npt.NDArray[Any]) -> list[Any]:
+    """Return group labels as text or numbers, which can be saved and compared."""
+    missing = np.flatnonzero(pd.isna(column))
+    if missing.size:
+        raise InputError(
+            f"group labels must not be missing; they are in {describe_rows(missing)} of {len(column)}. "
+            "Give these rows a label of their own, or remove them."
+        )
+    dates = column.dtype.kind == "M"  # whose text must not depend on the unit they are stored in
+    values = (column.astype("datetime64[us]") if dates else column).tolist()
+    return [value if isinstance(value, (str, int, float)) else str(value) for value in values]
+
+
+def _column(X: Any, name: Any) -> npt.NDArray[Any]:
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        if name not in frame.columns:
+            hint = did_you_mean(str(name), frame.columns) or f" Its columns are {listed(frame.columns)}."
+            raise InputError(f"X has no column {name!r} to take groups from.{hint}")
+        return np.asarray(frame[name].to_numpy())
+    array = np.asarray(X)
+    if not isinstance(name, Integral) or array.ndim != 2 or not -array.shape[1] <= int(name) < array.shape[1]:
+        raise InputError(
+            f"groups must name a column of X, be the number of one, or be callable; got {name!r} for an X of shape "
+            f"{array.shape}."
+        )
+    return array[:, int(name)]
+
+
+def warn_if_trained_on(member: Any, name: str, predictions: Floats, labels: Floats, stacklevel: int = 3) -> None:
+    """Warn when a member fits these rows much better than its out-of-bag record says it can."""
+    record = getattr(member, "oob_score_", None)
+    if not isinstance(record, float):
+        return
+    spread = np.square(labels - labels.mean(axis=0)).sum(axis=0)
+    missed = np.square(labels - predictions).sum(axis=0)
+    score = float(np.mean(1 - missed[spread > 0] / spread[spread > 0])) if (spread > 0).any() else 1.0
+    if 1 - score < 0.5 * (1 - record):
+        warnings.warn(
+            f"model {name!r} explains {score:.2f} of these labels' variance, but only {record:.2f} "
+            "out of bag: these look like the rows it was trained on. Fit the ensemble on other rows.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def row_labels(groups: Any, X: Any, n: int) -> list[Any]:
+    """Return the label of every row: given one by one, as a column of X, or by a callable of X."""
+    if callable(groups) or isinstance(groups, (str, Integral)):
+        columns = group_columns(X, groups, n)
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise InputError(
+            f"groups must hold one label for each of the {n} rows, or name a column of X; got an array of shape "
+            f"{labels.shape}."
+        )
+    return _group_values(labels)
+
+
+def number_labels(labels: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """Return a number for every label, in the order in which they first appear."""
+    number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    return np.array([number[label] for label in labels], dtype=np.int64)

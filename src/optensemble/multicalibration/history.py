@@ -1,0 +1,129 @@
+"""What every round found: summaries of the situation, never copies of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numba import njit
+
+from optensemble._core.arrays import Floats, Indices, Rows
+from optensemble._core.exact_sums import row_dots
+from optensemble._core.kernel import maker
+from optensemble.multicalibration.state import Situation, State, assess
+
+VIOLATION = 2
+"""Where in an entry the violation stands that the round saw."""
+
+
+class Tally(NamedTuple):
+    """Running summaries of a situation, for compiled code: payoffs per contender and row, and means."""
+
+    realised: Floats
+    promised_by: Floats
+    realised_by: Floats
+    squared_error: Floats
+
+
+class Recorder:
+    """Follows a situation through the rounds, updating only what moved."""
+
+    def __init__(self, situation: Situation, labels: Floats) -> None:
+        contenders, members, n = len(situation.actions), len(situation.predictions), len(labels)
+        self._situation, self._labels = situation, labels
+        self.columns = 4 + 3 * contenders + members
+        self.tally = Tally(np.empty((contenders, n)), np.empty(contenders), np.empty(contenders), np.empty(members))
+        for contender, actions in enumerate(situation.actions):
+            self.tally.realised[contender] = row_dots(actions, labels)
+            self.tally.realised_by[contender] = mean(self.tally.realised[contender])
+        for member in range(members):
+            refresh(self.tally, situation.state, labels, member, np.empty(0, dtype=np.int64))
+
+    @property
+    def squared_error(self) -> Floats:
+        """Of each member, the mean of ``‖y − h‖²``."""
+        return self.tally.squared_error
+
+    def refresh(self, member: int, rows: Rows) -> None:
+        """Take up that the predictions of ``member`` have moved on ``rows``."""
+        numbers = np.arange(len(self._labels)) if isinstance(rows, slice) else rows
+        refresh(self.tally, self._situation.state, self._labels, member, numbers)
+
+    def entry(self, violation: float = np.nan) -> Floats:
+        """Write down the state as it is now, in the order of :func:`history_frame`; without a violation, NaN."""
+        entry = np.empty(self.columns)
+        record(self.tally, self._situation.state, violation, self._situation.solves, entry)
+        return entry
+
+
+@njit(cache=True, nogil=True)
+def refresh(tally: Tally, state: State, labels: Floats, member: int, rows: Indices) -> None:
+    """Take up that the predictions of ``member`` have moved on ``rows``."""
+    given, n = len(state.actions) - len(state.predictions), len(labels)
+    own, predictions = given + member, state.predictions[member]
+    assess(state.actions[own], labels, rows, tally.realised[own])
+    tally.realised_by[own] = mean(tally.realised[own])
+    for contender in range(given + 1 if given else 0):
+        tally.promised_by[contender] = mean(state.assessed[contender])
+    tally.promised_by[own] = mean(state.assessed[own])
+    tally.squared_error[member] = squared_distance(labels.ravel(), predictions.ravel()) / n
+
+
+@njit(cache=True, nogil=True)
+def record(tally: Tally, state: State, violation: float, solves: int, entry: Floats) -> None:
+    """Write down the state as it is now, in the order of :func:`history_frame`."""
+    contenders, n = state.assessed.shape
+    promised = realised = 0.0
+    chosen = entry[4 + 2 * contenders : 4 + 3 * contenders]
+    chosen[:] = 0.0
+    winner, choice, assessed, earned = state.winner, state.choice, state.assessed, tally.realised
+    for row in range(n):
+        promised += assessed[winner[row], row]
+        realised += earned[winner[row], row]
+        chosen[choice[row]] += 1.0
+    entry[0], entry[1], entry[2], entry[3] = promised / n, realised / n, violation, solves
+    entry[4 : 4 + contenders] = tally.promised_by
+    entry[4 + contenders : 4 + 2 * contenders] = tally.realised_by
+    entry[4 + 3 * contenders :] = tally.squared_error
+
+
+# Sums in eight strands, always the same: a processor adds them at once, and fewer digits are lost.
+
+
+@njit(cache=True, nogil=True)
+def mean(values: Floats) -> float:
+    """Return the mean of a vector."""
+    strands = np.zeros(8)
+    whole = len(values) - len(values) % 8
+    for i in range(0, whole, 8):
+        for k in range(8):
+            strands[k] += values[i + k]
+    return float((strands.sum() + values[whole:].sum()) / len(values))
+
+
+@maker
+def squared_distance(left: Floats, right: Floats) -> float:
+    """Return ``‖left − right‖²`` of two vectors."""
+    strands = np.zeros(8)
+    whole = len(left) - len(left) % 8
+    for i in range(0, whole, 8):
+        for k in range(8):
+            strands[k] += (left[i + k] - right[i + k]) ** 2
+    return float(strands.sum() + ((left[whole:] - right[whole:]) ** 2).sum())
+
+
+def history_frame(entries: Sequence[Floats], contenders: Sequence[str], members: Sequence[str]) -> pd.DataFrame:
+    """Return one row per round, of the state the round found; the last row is the state in the end.
+
+    ``promised`` and ``realised`` are the ensemble's mean payoff as it assesses it and as the labels have it,
+    ``worst_violation`` is what the round saw (in the end, of all cells), ``solves`` counts rows handed to the solver;
+    then promise, payoff and number of rows followed of each contender, and the squared error of each model.
+    """
+    columns = ["promised", "realised", "worst_violation", "solves"]
+    columns += [f"{what}_{name}" for what in ("promised", "realised", "chosen") for name in contenders]
+    columns += [f"squared_error_{name}" for name in members]
+    counts = ["solves", *(f"chosen_{name}" for name in contenders)]
+    frame = pd.DataFrame(np.stack(entries), columns=columns).rename_axis("round")
+    return frame.astype(dict.fromkeys(counts, np.int64))

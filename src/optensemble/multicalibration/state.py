@@ -1,0 +1,225 @@
+"""What predictions induce on a batch of rows, kept up to date as they change."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from optensemble._core.arrays import Floats, Indices, Rows
+from optensemble._core.kernel import Kernel, inner
+from optensemble._core.tolerances import SAME_ASSESSMENT
+from optensemble.multicalibration.events import EDGE, Buckets, Cells, Layout, Plan, bucket
+
+
+class Solver(Protocol):
+    """What a situation needs of Ω."""
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The compiled solver, if there is one."""
+
+    def argmax(self, C: Floats, hint: Floats | None = None) -> Floats:
+        """Solve a batch of (n, d) coefficients; the hint is what was optimal before they changed."""
+
+
+class State(NamedTuple):
+    """The arrays of a situation, for compiled code; they change in place."""
+
+    predictions: Floats
+    actions: Floats
+    level: npt.NDArray[np.int16]
+    assessed: Floats
+    winner: Indices
+    choice: Indices
+    groups: npt.NDArray[np.int32]
+    sign: float
+    lower: Floats
+    per_unit: Floats
+    buckets: int
+    alike: Floats
+    """How little the coordinates of two actions differ that count as the same."""
+
+
+class Situation:
+    """What the current predictions induce on a batch of rows: actions, self-assessments, winners, cells.
+
+    The *contenders* are the given policies (black box) followed by the models' own policies ``π_h``.
+
+    Parameters
+    ----------
+    predictions
+        Of shape (members, n, d), in the user's units. They belong to the situation from now on, and change in place.
+    omega
+        Solves batches.
+    buckets
+        Cuts actions into level sets.
+    sign
+        1 to maximise, -1 to minimise.
+    actions
+        Room for every contender's actions, of shape (contenders, n, d). What comes before the models' own is filled
+        in with the actions of given policies; these are assessed by the only model.
+    groups
+        Parts of user-given groups, of shape (columns, n).
+
+    Attributes
+    ----------
+    actions, level, assessed
+        Per contender: its actions, their buckets, and their assessed payoff.
+    winner
+        Per row, the contender whose action is taken: of models the highest self-assessment; with given policies
+        always the only model's own.
+    choice
+        Per row, whom the ensemble follows: the winner; with given policies the first contender, maybe itself, that
+        takes the same action.
+    solves
+        How many rows were solved so far.
+    """
+
+    def __init__(
+        self,
+        predictions: Floats,
+        omega: Solver,
+        buckets: Buckets,
+        *,
+        sign: float = 1.0,
+        actions: Floats | None = None,
+        groups: npt.NDArray[np.int32] | None = None,
+    ) -> None:
+        members, n, d = predictions.shape
+        self.omega = omega
+        self.predictions = predictions
+        self.actions = np.empty((members, n, d)) if actions is None else actions
+        self.given = len(self.actions) - members
+        self.level = np.empty((len(self.actions), d, n), dtype=np.int16)
+        self.assessed = np.zeros((len(self.actions), n))
+        self.winner = np.full(n, self.given, dtype=np.int64)
+        self.choice = self.winner.copy() if self.given else self.winner
+        self.groups = np.empty((0, n), dtype=np.int32) if groups is None else groups
+        self.solves = 0
+        self.state = State(
+            *(predictions, self.actions, self.level, self.assessed, self.winner, self.choice, self.groups),
+            *(float(sign), buckets.lower, buckets.per_unit, buckets.count, EDGE * (buckets.upper - buckets.lower)),
+        )
+        for policy in range(self.given):
+            self.level[policy] = buckets(self.actions[policy]).T
+        for member in range(members):
+            self._solve(member, slice(None), None)
+
+    def resolve(self, member: int, rows: Rows) -> None:
+        """Take up changed predictions of ``member`` on ``rows``, and only there."""
+        self._solve(member, rows, self.actions[self.given + member, rows])
+
+    def parts(self, member: int) -> list[npt.NDArray[np.integer[Any]]]:
+        """Return the partitions as ``member`` sees them: own level sets, winner, groups, given policies' level sets."""
+        given = [bucket for policy in self.level[: self.given] for bucket in policy]
+        return [*self.level[self.given + member], self.winner, *self.groups, *given]
+
+    def cells(self, member: int, layout: Layout) -> Cells:
+        """Return the cells of ``member`` as they are now."""
+        parts = self.parts(member)
+        for partition in layout.groups:  # a value that came after the layout was made belongs to the last part
+            parts[partition] = np.minimum(parts[partition], layout.sizes[partition] - 1)
+        return Cells(layout, parts)
+
+    def taken(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Pick the winner's entry of an array with one row per contender."""
+        return values[self.winner, np.arange(len(self.winner))]
+
+    def behind(self) -> Floats:
+        """Return the coefficients behind the winner's action: its own model's, or the only one's."""
+        return self.predictions[0] if self.given else self.taken(self.predictions)
+
+    def _solve(self, member: int, rows: Rows, hint: Floats | None) -> None:
+        predictions = self.predictions[member, rows]
+        actions = self.omega.argmax(predictions if self.state.sign > 0 else -predictions, hint)
+        numbers = np.arange(len(self.winner)) if isinstance(rows, slice) else rows
+        take_up(self.state, member, numbers, actions)
+        self.solves += len(actions)
+
+
+# Compiled code takes the arrays out of the state before it goes through the rows: each access counts references.
+
+
+@njit(cache=True, nogil=True)
+def take_up(state: State, member: int, rows: Indices, actions: Floats) -> None:
+    """Write what new actions of ``member`` on ``rows`` entail: level sets, self-assessments, who is followed."""
+    given, d = len(state.actions) - len(state.predictions), actions.shape[1]
+    own, predictions = state.actions[given + member], state.predictions[member]
+    level, lower, per_unit, buckets = state.level[given + member], state.lower, state.per_unit, state.buckets
+    for i in range(len(rows)):
+        for j in range(d):
+            own[rows[i], j] = actions[i, j]
+            level[j, rows[i]] = bucket(actions[i, j], lower[j], per_unit[j], buckets)
+    assess(own, predictions, rows, state.assessed[given + member])
+    if given == 0:
+        find_highest(state.assessed, state.sign, rows, state.winner)
+        return
+    for policy in range(given):
+        assess(state.actions[policy], predictions, rows, state.assessed[policy])
+    # Algorithm 3 decides by its own policy; note whether some given policy does the same
+    find_alike(state.actions, state.alike, rows, state.choice)
+
+
+@inner
+def assess(actions: Floats, values: Floats, rows: Indices, payoff: Floats) -> None:
+    """Write ``actions·values`` of some rows into ``payoff``, summed in the order of the coordinates."""
+    for row in rows:
+        total = 0.0
+        for j in range(actions.shape[1]):
+            total += actions[row, j] * values[row, j]
+        payoff[row] = total
+
+
+@inner
+def find_highest(assessed: Floats, sign: float, rows: Indices, winner: Indices) -> None:
+    """Definition 5: write into ``winner`` who has the highest self-assessment; of ties the lowest index."""
+    for row in rows:
+        best = sign * assessed[0, row]
+        for contender in range(1, len(assessed)):
+            best = max(best, sign * assessed[contender, row])
+        first = 0
+        while sign * assessed[first, row] < best - SAME_ASSESSMENT * abs(best):
+            first += 1
+        winner[row] = first
+
+
+@inner
+def find_alike(actions: Floats, alike: Floats, rows: Indices, choice: Indices) -> None:
+    """Write into ``choice`` the first contender that takes the same action as the last."""
+    last, d = len(actions) - 1, actions.shape[2]
+    for row in rows:
+        first, j = 0, 0
+        while j < d:
+            j += 1
+            if abs(actions[first, row, j - 1] - actions[last, row, j - 1]) > alike[j - 1]:
+                first, j = first + 1, 0
+        choice[row] = first
+
+
+@inner
+def find_cells(state: State, plan: Plan, member: int, event: int, cell: Indices) -> None:
+    """Write each row's cell in one event family, counted from the family's first; see :meth:`Situation.parts`."""
+    given, d = len(state.actions) - len(state.predictions), state.level.shape[1]
+    cell[:] = 0
+    for partition in plan.partitions[event]:
+        policy = partition - d - 1 - plan.groups
+        if partition < 0:
+            break
+        if partition < d:
+            fold_in(state.level[given + member, partition], plan.sizes[partition], cell)
+        elif partition == d:
+            fold_in(state.winner, plan.sizes[partition], cell)
+        elif policy < 0:
+            fold_in(state.groups[partition - d - 1], plan.sizes[partition], cell)
+        else:
+            fold_in(state.level[policy // d, policy % d], plan.sizes[partition], cell)
+
+
+@inner
+def fold_in(part: npt.NDArray[np.integer[Any]], size: int, cell: Indices) -> None:
+    """Split every cell further by a partition; a value that came after the layout was made is in the last part."""
+    for row in range(len(cell)):
+        cell[row] = cell[row] * size + min(np.int64(part[row]), size - 1)

@@ -1,0 +1,1 @@
+"""Fitted ensembles as files, read without running anything."""

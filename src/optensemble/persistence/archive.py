@@ -1,0 +1,213 @@
+"""The file behind a saved ensemble: a zip of JSON and npz with checksums, written whole or not at all.
+
+::
+
+    manifest.json    format, schema_version, SHA-256 of the other two
+    ensemble.json    text and single numbers
+    arrays.npz       everything else
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import struct
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._core.atomic_files import replace
+from optensemble.exceptions import FileError
+
+SCHEMA_VERSION = 1
+_FORMAT = "optensemble"
+_MANIFEST, _DOCUMENT, _ARRAYS = "manifest.json", "ensemble.json", "arrays.npz"
+
+LIMIT = 2 << 30
+"""Bytes that a file may take up unless more are allowed: enough for the record of some thirty million rows."""
+
+_LARGEST_MANIFEST = 1 << 16
+_LARGEST_DIRECTORY = 1 << 24
+"""Bytes that list the arrays of a hundred thousand blocks; zipfile makes an object of some fifty bytes of it."""
+
+_EXPANDS = 128
+"""Bytes allowed for one of JSON: an empty list is three there and 64 in Python, and every entry is looked at."""
+
+_CHUNK = 1 << 20
+_LARGEST_HEADER = 1 << 17
+_SMALL = 1 << 20
+"""Bytes of an array that may be copied, whatever else there is."""
+
+_NUMBER = 8
+"""Bytes of a number in an array; all are float64, int64 or uint64."""
+
+_END = struct.Struct("<4s4H2LH")
+"""How a zip archive without a comment ends; the sixth number is the length of its table of contents."""
+
+_LARGE_END = 20
+"""Bytes before that, which a large archive has, and which point to another length."""
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def _bundle(document: dict[str, Any], arrays: Arrays) -> bytes:
+    packed = _zipped({f"{name}.npy": _as_npy(array) for name, array in arrays.items()}, zipfile.ZIP_DEFLATED)
+    parts = {_DOCUMENT: json.dumps(document, ensure_ascii=False).encode(), _ARRAYS: packed}
+    manifest = {
+        "format": _FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "sha256": {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()},
+    }
+    return _zipped({_MANIFEST: json.dumps(manifest).encode(), **parts}, zipfile.ZIP_STORED)
+
+
+def _zipped(parts: dict[str, bytes], compression: int) -> bytes:
+    """Return a zip of the parts without the time it was made at: the same content is the same file."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", compression) as archive:
+        for name, part in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), part, compress_type=compression)
+    return whole.getvalue()
+
+
+def _as_npy(array: npt.NDArray[Any]) -> bytes:
+    written = io.BytesIO()
+    np.lib.format.write_array(written, array, allow_pickle=False)
+    return written.getvalue()
+
+
+def write(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
+    """Write the file; a reader finds the old one or the new one, whole."""
+    replace(path, _bundle(document, arrays))
+
+
+def read(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays]:
+    """Check format, version, sizes and integrity, in this order, before anything is looked at.
+
+    Neither the file nor what it unpacks to may be longer than ``limit`` bytes.
+    """
+    try:
+        with path.open("rb") as file:
+            return _read(file, limit)
+    except FileNotFoundError as error:
+        raise FileError(f"there is no file {path}. Check the path.") from error
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}. Give a file that save() wrote.") from error
+    except FileError as error:
+        raise FileError(f"{path} {error}") from error
+    except Exception as error:  # whatever zipfile, zlib, json and numpy make of bytes that are not theirs
+        raise FileError(
+            f"{path} is not a whole optensemble file: truncated, altered, or something else ({error}). "
+            "Take another copy, or save the ensemble again."
+        ) from error
+
+
+def _read(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
+    _require_size(file.seek(0, io.SEEK_END), limit, "is itself")
+    with _open(file) as archive:
+        manifest = json.loads(_part(archive, _MANIFEST, _LARGEST_MANIFEST))
+        version, expected = manifest["schema_version"], dict(manifest["sha256"])
+        if manifest["format"] != _FORMAT:
+            raise FileError("is not an optensemble file. Check the path.")
+        if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
+            raise FileError(
+                f"has schema version {version!r}, and this optensemble reads up to {SCHEMA_VERSION}. "
+                "Update optensemble to read it."
+            )
+        parts = {_DOCUMENT: _part(archive, _DOCUMENT, limit // _EXPANDS), _ARRAYS: _part(archive, _ARRAYS, limit)}
+    for name, part in parts.items():
+        if hashlib.sha256(part).hexdigest() != expected.get(name):
+            raise FileError(
+                f"was altered after it was saved ({name} does not match its checksum). "
+                "Take another copy, or save the ensemble again."
+            )
+    try:
+        return json.loads(parts[_DOCUMENT].decode()), _arrays(parts[_ARRAYS], limit)
+    except Exception as error:
+        raise FileError(f"holds what optensemble never writes ({error}). Save the ensemble again.") from error
+
+
+def _open(file: IO[bytes]) -> zipfile.ZipFile:
+    """Open an archive, unless its table of contents, which zipfile reads as a whole, is larger than any of ours."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(size - _END.size - _LARGE_END, 0))
+    before, end = (tail := file.read())[: -_END.size], tail[-_END.size :]
+    if len(end) < _END.size or not end.startswith(b"PK\5\6"):
+        raise zipfile.BadZipFile("it does not end as an archive does")
+    if _END.unpack(end)[5] > _LARGEST_DIRECTORY or (before.startswith(b"PK\6\7") and size < zipfile.ZIP64_LIMIT):
+        raise zipfile.BadZipFile("its table of contents is too long")
+    archive = zipfile.ZipFile(file)
+    if len(set(archive.namelist())) < len(archive.namelist()):
+        raise zipfile.BadZipFile("it has two parts of the same name")
+    return archive
+
+
+def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """Read a part of an archive, which says before how long it is."""
+    info = _info(archive, name, limit)
+    with archive.open(info) as part:
+        content = part.read(info.file_size)
+    if len(content) != info.file_size:
+        raise zipfile.BadZipFile(f"{name} is shorter than it says")
+    return content
+
+
+def _info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipInfo:
+    info = archive.getinfo(name)
+    _require_size(info.file_size, limit, f"has a part {name} that is")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others expand without bounds
+        raise zipfile.BadZipFile(f"{name} is compressed in another way")
+    return info
+
+
+def _arrays(packed: bytes, limit: int) -> Arrays:
+    """Read the arrays, none of which may be larger than what there is of it."""
+    with _open(io.BytesIO(packed)) as archive:
+        left = limit - sum(info.file_size for info in archive.infolist())
+        _require_size(limit - left, limit, "has arrays that are")
+        return {
+            name.removesuffix(".npy"): _array(_bytes(archive, _info(archive, name, limit)), left)
+            for name in archive.namelist()
+        }
+
+
+def _bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[np.uint8]:
+    """Read a part into memory that an array can stay in."""
+    content, read = np.empty(info.file_size, np.uint8), 0
+    with archive.open(info) as part:
+        while chunk := part.read(min(_CHUNK, len(content) - read)):
+            content[read : read + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            read += len(chunk)
+    if read != info.file_size:
+        raise zipfile.BadZipFile(f"{info.filename} is shorter than it says")
+    return content
+
+
+def _array(content: npt.NDArray[np.uint8], left: int) -> npt.NDArray[Any]:
+    """Return an array: its header is read first, and must describe the rest to the last byte; not copied if it fits."""
+    stream = io.BytesIO(content[:_LARGEST_HEADER].tobytes())
+    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, by_columns, dtype = header[np.lib.format.read_magic(stream)](stream)
+    if dtype.kind not in "biufU" or not dtype.itemsize or (dtype.kind in "iuf" and dtype.itemsize != _NUMBER):
+        raise ValueError(f"an array of {dtype}")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError(f"an array that is not {shape} as it says")
+    flat = np.frombuffer(content, dtype, offset=stream.tell()) if math.prod(shape) else np.empty(0, dtype)
+    if dtype.kind == "b" and (flat.view(np.uint8) > 1).any():
+        raise ValueError("truth values that are neither true nor false")
+    if by_columns or not dtype.isnative or not flat.flags.aligned:
+        _require_size(len(content), max(left, _SMALL), "has an array, which must be turned around, that is")
+    flat = np.require(flat.astype(dtype.newbyteorder("="), copy=False), requirements=["A"])
+    return flat.reshape(shape, order="F").copy(order="C") if by_columns else flat.reshape(shape)
+
+
+def _require_size(size: int, limit: int, what: str) -> None:
+    if size > limit:
+        raise FileError(
+            f"{what} {size:,} bytes long; {limit:,} are allowed. If you trust it, give load a larger limit=."
+        )

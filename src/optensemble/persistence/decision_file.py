@@ -1,0 +1,143 @@
+"""A DecisionEnsemble as a file, and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from optensemble.ensembles.decision import DecisionEnsemble
+from optensemble.evaluation.payoff_record import Record
+from optensemble.feasible import FeasibleSet
+from optensemble.members.columns import Columns
+from optensemble.members.subgroups import Grouping, Subgroups
+from optensemble.persistence.archive import Arrays
+from optensemble.persistence.packing import (
+    as_plain,
+    match,
+    pack_fields,
+    pack_forecaster,
+    pack_frame,
+    pack_set,
+    unpack_fields,
+    unpack_forecaster,
+    unpack_frame,
+    unpack_set,
+)
+from optensemble.stacking.arm_choice import Choice
+from optensemble.stacking.final_policy import Decider
+
+KIND = DecisionEnsemble.__name__
+
+_LEARNED = (
+    "names_",
+    "n_models_",
+    "winner_",
+    "finding_",
+    "notes_",
+    "time_ordered_",
+    "n_rows_",
+    "n_updated_",
+    "refit_due_",
+)
+_FRAMES = ("leaderboard_", "guarantees_")
+
+
+def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
+    """Return what goes into the file: text and numbers, and arrays."""
+    decider, record = ensemble.decider_, ensemble.record_
+    arrays: Arrays = {
+        "fingerprints_": ensemble.fingerprints_,
+        "assessed": record.assessed,
+        "realised": record.realised,
+        "advantage_assessed": ensemble.advantage_.assessed,
+        "advantage_realised": ensemble.advantage_.realised,
+    }
+    for name in ("clusters", "folds"):
+        if getattr(record, name) is not None:
+            arrays[name] = getattr(record, name)
+    pack_fields(decider.choice, arrays, "choice")
+    document = {
+        "kind": KIND,
+        "names": [name for name, _ in ensemble.members_],
+        "columns": {name: list(member.names) for name, member in ensemble.members_ if isinstance(member, Columns)},
+        "sense": ensemble._sense,
+        "feasible": pack_set(ensemble._set, arrays),
+        "learned": {name: as_plain(getattr(ensemble, name)) for name in _LEARNED},
+        "decider": {"forecasts": list(decider.forecasts), "winner": decider.winner},
+        "forecaster": pack_forecaster(decider.forecaster, arrays),
+        "curse": record.curse,
+        "groups": ensemble._groups,
+        "subgroups": _pack_subgroups(ensemble._subgroups),
+        "seed": ensemble._seed,
+        "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in _FRAMES},
+    }
+    return document, arrays
+
+
+def _pack_subgroups(subgroups: Subgroups | None) -> dict[str, Any] | None:
+    if subgroups is None:
+        return None
+    by_function = callable(subgroups.rule)
+    return {
+        "callable": by_function,
+        "columns": None if by_function else as_plain(subgroups.rule),
+        "values": [list(known) for known in subgroups.grouping.values],
+    }
+
+
+def restore(
+    document: dict[str, Any],
+    arrays: Arrays,
+    given: dict[str, dict[str, Any]],
+    feasible: FeasibleSet | None,
+    subgroups: Any = None,
+) -> DecisionEnsemble:
+    """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
+    models, policies = _members(document, given)
+    omega = unpack_set(document["feasible"], arrays, feasible)
+    ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], subgroups)
+    ensemble._take_terms(omega)
+    known = (document.get("subgroups") or {}).get("values")  # older files have none
+    grouping = None if known is None else Grouping(tuple(tuple(values) for values in known))
+    ensemble._subgroups = None if grouping is None else Subgroups(subgroups, grouping)
+    ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
+    ensemble._groups, ensemble._seed = _labels(document["groups"]), document["seed"]
+    for name in _LEARNED:
+        setattr(ensemble, name, document["learned"][name])
+    for name in _FRAMES:
+        setattr(ensemble, name, unpack_frame(document["frames"][name], arrays, name))
+    forecaster = unpack_forecaster(document["forecaster"], arrays)
+    decider = document["decider"]
+    choice = unpack_fields(Choice, arrays, "choice")
+    names = tuple(decider["forecasts"])
+    ensemble.decider_ = Decider(len(ensemble.members_), names, forecaster, choice, decider["winner"])
+    ensemble.record_ = Record(
+        arrays["assessed"],
+        arrays["realised"],
+        ensemble._sign,
+        ensemble.time_ordered_,
+        arrays.get("clusters"),
+        document["curse"],
+        arrays.get("folds"),
+    )
+    ensemble.advantage_ = replace(
+        ensemble.record_, assessed=arrays["advantage_assessed"], realised=arrays["advantage_realised"]
+    )
+    ensemble.fingerprints_ = arrays["fingerprints_"]
+    return ensemble
+
+
+def _labels(saved: list[Any] | None) -> list[Any] | None:
+    """Return labels of rows as they were: those of several columns are tuples, which JSON has none of."""
+    return None if saved is None else [tuple(label) if isinstance(label, list) else label for label in saved]
+
+
+def _members(
+    document: dict[str, Any], given: dict[str, dict[str, Any]]
+) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    count, names, columns = document["learned"]["n_models_"], document["names"], document["columns"]
+    matched = [
+        match(part, given[what], {name: columns[name] for name in part if name in columns}, what)
+        for part, what in ((names[:count], "models"), (names[count:], "policies"))
+    ]
+    return matched[0], matched[1]

@@ -1,0 +1,200 @@
+"""The parts of a saved ensemble: members, feasible sets, logs, frames, and arrays that belong together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+
+from optensemble.exceptions import InputError, OptEnsembleError
+from optensemble.feasible import FeasibleSet, from_spec, to_spec
+from optensemble.members.columns import Columns
+from optensemble.members.validation import as_members
+from optensemble.multicalibration.events import Event, Layout
+from optensemble.multicalibration.loop import Patch, PatchLog
+from optensemble.persistence.archive import Arrays
+from optensemble.stacking.forecaster import Forecaster
+from optensemble.stacking.stack import Ridge, Stack
+
+T = TypeVar("T")
+
+_SET = "feasible/"
+
+
+def by_name(members: Any, what: str) -> dict[str, Any]:
+    """Return members given again, by name."""
+    return {} if members is None or members == {} else dict(as_members(members, what))
+
+
+def match(names: list[str], given: dict[str, Any], columns: dict[str, list[Any]], what: str) -> list[tuple[str, Any]]:
+    """Match what was given again with the names in the file; what was not given may be columns, which are there."""
+    unknown = [name for name in given if name not in names]
+    missing = [name for name in names if name not in given and name not in columns]
+    if unknown:
+        close = get_close_matches(unknown[0], missing or names, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else "Leave it out."
+        known = f"those saved are {', '.join(map(repr, names))}" if names else f"the file needs no {what}"
+        raise InputError(f"{what} has {unknown[0]!r}, but {known}. {hint}")
+    if missing:
+        again = ", ".join(f"{name!r}: …" for name in missing)
+        raise InputError(f"{what} cannot be saved safely and must be given again: load(path, {what}={{{again}}}).")
+    return [(name, given[name] if name in given else Columns(columns[name])) for name in names]
+
+
+def pack_set(omega: FeasibleSet, arrays: Arrays) -> dict[str, Any]:
+    """Put a feasible set among the arrays, and return the rest."""
+    arrays["lower"], arrays["upper"] = omega.lower, omega.upper
+    spec = to_spec(omega)
+    plain = _pack_spec(spec or {}, arrays, _SET)
+    return {"kind": type(omega).__name__, "saved": spec is not None, "arguments": plain}
+
+
+def _pack_spec(spec: dict[str, Any], arrays: Arrays, prefix: str) -> dict[str, Any]:
+    """Put a set's arrays among the others under their names, and return the rest; so for each block of a product."""
+    plain: dict[str, Any] = {}
+    for name, value in spec.items():
+        if isinstance(value, np.ndarray):
+            arrays[prefix + name] = value
+        elif name == "blocks":
+            plain[name] = [
+                {"kind": block["kind"], "spec": _pack_spec(block["spec"], arrays, f"{prefix}{number}/")}
+                for number, block in enumerate(value)
+            ]
+        else:
+            plain[name] = as_plain(value)
+    return plain
+
+
+def _unpack_spec(plain: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    inside = defaultdict[str, Arrays](dict)
+    for name, array in arrays.items():
+        block, slash, within = name.partition("/")
+        inside[block if slash else ""][within or name] = array
+    spec = {**plain, **inside[""]}
+    if "blocks" in spec:
+        spec["blocks"] = [
+            {"kind": block["kind"], "spec": _unpack_spec(block["spec"], inside[str(number)])}
+            for number, block in enumerate(spec["blocks"])
+        ]
+    return spec
+
+
+def unpack_set(saved: dict[str, Any], arrays: Arrays, given: FeasibleSet | None) -> FeasibleSet:
+    """Make the set again, or take the one given if it fits."""
+    if given is None and not saved["saved"]:
+        raise InputError(
+            f"the feasible set ({saved['kind']}) cannot be saved and must be given again: load(path, feasible=…)."
+        )
+    omega = _saved_set(saved, arrays) if given is None else given
+    lower, upper = arrays["lower"], arrays["upper"]
+    if not (np.array_equal(omega.lower, lower) and np.array_equal(omega.upper, upper)):
+        if given is None:
+            raise LookupError(f"its feasible set has other bounds than {lower.tolist()} to {upper.tolist()}")
+        raise InputError(
+            f"the feasible set given has bounds {omega.lower.tolist()} to {omega.upper.tolist()}, but the ensemble was "
+            f"fitted with {lower.tolist()} to {upper.tolist()}. Give the same set again."
+        )
+    return omega
+
+
+def _saved_set(saved: dict[str, Any], arrays: Arrays) -> FeasibleSet:
+    try:
+        of_set = {name.removeprefix(_SET): array for name, array in arrays.items() if name.startswith(_SET)}
+        return from_spec(saved["kind"], _unpack_spec(saved["arguments"], of_set))
+    except OptEnsembleError as error:
+        raise LookupError(f"its feasible set cannot be made: {error}") from error
+
+
+def pack_log(log: PatchLog, arrays: Arrays, key: str) -> dict[str, Any]:
+    """Lay all patches end to end."""
+    patches = [(number, patch) for number, patches in enumerate(log.rounds) for patch in patches]
+    d = patches[0][1].delta.shape[1] if patches else 0
+    arrays[f"{key}/round"] = np.array([number for number, _ in patches], dtype=np.int64)
+    arrays[f"{key}/member"] = np.array([patch.member for _, patch in patches], dtype=np.int64)
+    arrays[f"{key}/length"] = np.array([len(patch.cells) for _, patch in patches], dtype=np.int64)
+    arrays[f"{key}/cells"] = np.concatenate([np.zeros(0, np.int64), *(patch.cells for _, patch in patches)])
+    arrays[f"{key}/delta"] = np.concatenate([np.zeros((0, d)), *(patch.delta for _, patch in patches)])
+    arrays[f"{key}/rows"] = np.concatenate([np.zeros(0, np.int64), *(patch.rows for _, patch in patches)])
+    events = [[event.turn, list(event.partitions)] for event in log.layout.events]
+    layout = {"sizes": list(log.layout.sizes), "events": events, "groups": list(log.layout.groups)}
+    return {"rounds": len(log.rounds), "layout": layout}
+
+
+def unpack_log(saved: dict[str, Any], arrays: Arrays, key: str) -> PatchLog:
+    """Return the log that was packed; of a file without the cells' numbers of rows these are -1."""
+    sizes, events, groups = (saved["layout"][name] for name in ("sizes", "events", "groups"))
+    layout = Layout(tuple(sizes), tuple(Event(turn, tuple(parts)) for turn, parts in events), tuple(groups))
+    rounds: list[tuple[Patch, ...]] = [()] * saved["rounds"]
+    patches = defaultdict[int, list[Patch]](list)
+    ends, cells = np.cumsum(arrays[f"{key}/length"]), arrays[f"{key}/cells"]
+    counts = arrays.get(f"{key}/rows", np.full_like(cells, -1))
+    laid = [np.split(each, ends)[:-1] for each in (cells, arrays[f"{key}/delta"], counts)]
+    parts = zip(arrays[f"{key}/round"].tolist(), arrays[f"{key}/member"].tolist(), *laid, strict=True)
+    for number, member, *patch in parts:
+        patches[number].append(Patch(member, *patch))
+    for number, several in patches.items():
+        rounds[number] = tuple(several)
+    return PatchLog(layout, rounds)
+
+
+def pack_frame(frame: pd.DataFrame, arrays: Arrays, key: str) -> dict[str, Any]:
+    """Put the columns of a frame among the arrays."""
+    for number, name in enumerate(frame.columns):
+        column = frame[name]
+        numeric = pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)
+        arrays[f"{key}/{number}"] = column.to_numpy() if numeric else column.to_numpy(dtype=np.str_)
+    return {"columns": list(frame.columns), "index": frame.index.name}
+
+
+def unpack_frame(saved: dict[str, Any], arrays: Arrays, key: str) -> pd.DataFrame:
+    """Return the frame that was packed."""
+    columns = {name: arrays[f"{key}/{number}"] for number, name in enumerate(saved["columns"])}
+    plain = {name: column.tolist() if column.dtype.kind == "U" else column for name, column in columns.items()}
+    return pd.DataFrame(plain).rename_axis(saved["index"])
+
+
+def pack_fields(found: Any, arrays: Arrays, key: str) -> None:
+    """Put a dataclass of arrays among the others."""
+    for field in fields(found):
+        arrays[f"{key}/{field.name}"] = getattr(found, field.name)
+
+
+def unpack_fields(kind: type[T], arrays: Arrays, key: str) -> T:
+    """Return the dataclass of arrays that was packed."""
+    return kind(**{field.name: arrays[f"{key}/{field.name}"] for field in fields(cast("Any", kind))})
+
+
+def pack_forecaster(forecaster: Forecaster, arrays: Arrays) -> dict[str, Any]:
+    """Put what forecasts among the arrays, and return the rest."""
+    arrays["mean"], arrays["scale"] = forecaster.mean, forecaster.scale
+    pack_fields(forecaster.stack, arrays, "stack")
+    pack_fields(forecaster.ridge, arrays, "ridge")
+    if forecaster.refinement is not None:
+        pack_fields(forecaster.refinement, arrays, "refinement")
+    patch = None if forecaster.patch is None else pack_log(forecaster.patch, arrays, "patch")
+    return {"refined": forecaster.refinement is not None, "patch": patch}
+
+
+def unpack_forecaster(saved: dict[str, Any], arrays: Arrays) -> Forecaster:
+    """Return the forecaster that was packed."""
+    return Forecaster(
+        mean=arrays["mean"],
+        scale=arrays["scale"],
+        stack=unpack_fields(Stack, arrays, "stack"),
+        ridge=unpack_fields(Ridge, arrays, "ridge"),
+        refinement=unpack_fields(Ridge, arrays, "refinement") if saved["refined"] else None,
+        patch=None if saved["patch"] is None else unpack_log(saved["patch"], arrays, "patch"),
+    )
+
+
+def as_plain(value: Any) -> Any:
+    """Return a value as JSON has it: numpy scalars become Python's; a list of columns stays one."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [as_plain(item) for item in value]
+    return value

@@ -1,0 +1,1 @@
+"""What was found, as tables: the same in a terminal, a page and a notebook."""

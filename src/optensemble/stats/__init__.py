@@ -1,0 +1,1 @@
+"""Dependence between rows, folds, intervals and tests: numbers in, numbers out."""

@@ -1,0 +1,1 @@
+"""Tables in files: reading, writing, ids, times."""

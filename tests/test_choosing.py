@@ -14,8 +14,8 @@ from problems import Floats
 from scipy import stats
 
 from optensemble import feasible
+from optensemble._core.buckets import Buckets
 from optensemble.members.outputs import View
-from optensemble.multicalibration.events import Buckets
 from optensemble.stacking.arm_choice import Choice, fit_choice
 from optensemble.stacking.final_policy import Decider, Learning, learn_decider
 from optensemble.stacking.forecaster import Learned, learn_forecasts

@@ -18,11 +18,12 @@ from problems import Problem, random_problem
 import optensemble as oe
 from optensemble import feasible
 from optensemble._core.arrays import Floats
+from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import add_shard, cell_sums
 from optensemble._core.kernel import make_kernel
 from optensemble.multicalibration import cell_tables as _tables
 from optensemble.multicalibration import loop as debiasing
-from optensemble.multicalibration.events import Buckets, Cells, black_box, white_box
+from optensemble.multicalibration.events import Cells, black_box, white_box
 from optensemble.multicalibration.least_squares import least_squares
 from optensemble.multicalibration.state import Situation
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble import feasible
+from optensemble._core.buckets import Buckets
 from optensemble.members.subgroups import Grouping
-from optensemble.multicalibration.events import Buckets, Cells, Event, Layout, Visit, black_box, white_box
+from optensemble.multicalibration.events import Cells, Event, Layout, Visit, black_box, white_box
 from optensemble.multicalibration.state import Situation
 
 

@@ -21,10 +21,11 @@ from test_persistence import parts, write
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble._core.buckets import Buckets
 from optensemble.exceptions import InputError, NotFittedError
 from optensemble.explanation.explanation import Explanation
 from optensemble.members.outputs import View
-from optensemble.multicalibration.events import Buckets, black_box, white_box
+from optensemble.multicalibration.events import black_box, white_box
 from optensemble.multicalibration.loop import Patch, debias, replay
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.patch import learn_patch

@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble._core.buckets import Buckets
 from optensemble.evaluation.lemmas_out_of_fold import worst_violation
 from optensemble.members.outputs import View
-from optensemble.multicalibration.events import Buckets
 from optensemble.multicalibration.loop import Patch, PatchLog
 from optensemble.stacking.patch import (
     MOST_CELLS,

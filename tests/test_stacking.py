@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from optensemble import feasible
+from optensemble._core.buckets import Buckets
 from optensemble.members.outputs import View
-from optensemble.multicalibration.events import Buckets
 from optensemble.stacking.forecaster import (
     AVERAGE,
     MEAN,

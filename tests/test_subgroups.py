@@ -21,10 +21,10 @@ from threadpoolctl import threadpool_limits
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble._core.buckets import Buckets
 from optensemble.exceptions import InputError
 from optensemble.members.outputs import View
 from optensemble.members.subgroups import Grouping, Subgroups, part_titles
-from optensemble.multicalibration.events import Buckets
 from optensemble.persistence import archive as _archive
 from optensemble.stacking import patch as _patching
 from optensemble.stacking.forecaster import learn_forecasts

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.number_format import figures
 from optensemble._core.progress import Progress, Stage, Step, as_progress, silent
@@ -47,7 +48,6 @@ from optensemble.members.validation import (
     row_labels,
     warn_if_trained_on,
 )
-from optensemble.multicalibration.events import Buckets
 from optensemble.stacking.final_policy import (
     Decided,
     Decider,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from optensemble._core.buckets import Buckets
 from optensemble._core.validation import bucket_count, require_choice, require_number
 from optensemble.ensembles.cross_validation import EVERY_ROUND, SHRINKAGES, Replies, Stage
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet, require_set
 from optensemble.members.validation import group_columns, row_count
-from optensemble.multicalibration.events import Buckets, Layout
+from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.loop import SCHEDULES
 from optensemble.multicalibration.state import Situation
 from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS

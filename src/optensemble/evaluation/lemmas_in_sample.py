@@ -11,10 +11,10 @@ import pandas as pd
 
 from optensemble import guarantees
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import cell_sums, row_dots
 from optensemble.feasible import FeasibleSet
 from optensemble.members.subgroups import Titles
-from optensemble.multicalibration.events import Buckets
 from optensemble.multicalibration.loop import Run
 from optensemble.multicalibration.state import Situation
 

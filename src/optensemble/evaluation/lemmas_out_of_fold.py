@@ -11,9 +11,9 @@ from scipy.sparse import csr_array
 
 from optensemble import guarantees
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import Buckets
 from optensemble.feasible import FeasibleSet
 from optensemble.members.outputs import View
-from optensemble.multicalibration.events import Buckets
 from optensemble.stacking.final_policy import Decided, last_of
 from optensemble.stacking.forecaster import Learned
 from optensemble.stacking.leaderboard import Candidate

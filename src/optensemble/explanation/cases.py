@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from optensemble._core.arrays import Floats
+from optensemble._core.buckets import EDGE, Buckets
 from optensemble._core.exact_sums import row_dots
 from optensemble.explanation.explanation import Case, Explanation, explain
 from optensemble.explanation.patch_trace import Move, PartNames, level_names, trace
 from optensemble.members.outputs import View
 from optensemble.members.subgroups import Titles
-from optensemble.multicalibration.events import EDGE, Buckets
 from optensemble.multicalibration.loop import PatchLog
 from optensemble.multicalibration.state import Situation, Solver
 from optensemble.stacking.final_policy import PLAYED, Decided, Decider, assess, play

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.multicalibration.events import Buckets, Layout
+from optensemble._core.buckets import Buckets
+from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.loop import Patch, PatchLog, replay
 from optensemble.multicalibration.state import Situation
 

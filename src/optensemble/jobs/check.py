@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
 from optensemble.evaluation.planning import RowPlan, plan
 from optensemble.jobs.data_warnings import doubts
 from optensemble.jobs.fit import Task, shortage
-from optensemble.multicalibration.events import Buckets
 from optensemble.stats.sample_size import MIN_CELL
 
 _BUCKETS = 10

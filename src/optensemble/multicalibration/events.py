@@ -13,78 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from optensemble._core.arrays import Floats, Indices, Rows
-from optensemble._core.kernel import inner
-
-EDGE = 1e-9
-"""An action this close below the edge of a bucket, in bucket widths, belongs to the next one: solver noise."""
-
-
-@dataclass(frozen=True)
-class Buckets:
-    """The bucketing 𝒯: ``count`` level sets of equal width between the bounds of each coordinate.
-
-    >>> unit = Buckets(lower=np.zeros(1), upper=np.ones(1), count=10)
-    >>> unit(np.array([[0.0], [0.3], [0.99], [1.0]])).ravel().tolist()
-    [0, 3, 9, 9]
-    """
-
-    lower: Floats
-    upper: Floats
-    count: int
-
-    def __call__(self, actions: Floats) -> npt.NDArray[np.int16]:
-        """Return the bucket of every coordinate of every action; both ends of the range are inside."""
-        levels: npt.NDArray[np.int16] = _buckets(actions, self.lower, self.per_unit, self.count)
-        return levels
-
-    @cached_property
-    def per_unit(self) -> Floats:
-        """How many buckets there are to a unit of each coordinate; none where it is fixed."""
-        span = self.upper - self.lower
-        return np.divide(self.count, span, out=np.zeros_like(span), where=span > 0)
-
-    def names(self, coordinate: int) -> list[str]:
-        """Say where the buckets of a coordinate are.
-
-        >>> Buckets(lower=np.array([0.0]), upper=np.array([4.0]), count=2).names(0)
-        ['in [0, 2)', 'in [2, 4]']
-        >>> Buckets(lower=np.array([1000.0]), upper=np.array([1001.0]), count=2).names(0)
-        ['in [1000, 1000.5)', 'in [1000.5, 1001]']
-        """
-        edges = np.linspace(self.lower[coordinate], self.upper[coordinate], self.sizes[coordinate] + 1).tolist()
-        written = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(4, 18))
-        shown = next(texts for texts in written if len(set(texts)) == len(set(edges)))
-        names = [f"in [{low}, {high})" for low, high in pairwise(shown)]
-        return [*names[:-1], f"{names[-1][:-1]}]"]
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many buckets each coordinate has: one where it is fixed."""
-        return tuple(np.where(self.upper > self.lower, self.count, 1).tolist())
-
-
-@inner
-def bucket(coordinate: float, lower: float, per_unit: float, count: int) -> int:
-    """Definition 2: the number of the level set that a coordinate of an action lies in."""
-    return int(min(max(np.floor((coordinate - lower) * per_unit + EDGE), 0.0), count - 1.0))
-
-
-@njit(cache=True, nogil=True)
-def _buckets(actions: Floats, lower: Floats, per_unit: Floats, count: int) -> npt.NDArray[np.int16]:
-    n, d = actions.shape
-    levels = np.empty((n, d), np.int16)
-    for i in range(n):
-        for j in range(d):
-            levels[i, j] = bucket(actions[i, j], lower[j], per_unit[j], count)
-    return levels
+from optensemble._core.arrays import Indices, Rows
+from optensemble._core.buckets import Buckets
 
 
 class Event(NamedTuple):

@@ -9,9 +9,10 @@ import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices, Rows
+from optensemble._core.buckets import EDGE, Buckets, bucket
 from optensemble._core.kernel import Kernel, inner
 from optensemble._core.tolerances import SAME_ASSESSMENT
-from optensemble.multicalibration.events import EDGE, Buckets, Cells, Layout, Plan, bucket
+from optensemble.multicalibration.events import Cells, Layout, Plan
 
 
 class Solver(Protocol):

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import Buckets
 from optensemble._core.validation import bucket_count
 from optensemble.ensembles.black_box import OWN, BlackBoxEnsemble
 from optensemble.ensembles.decision import BUCKETS, DecisionEnsemble
@@ -24,7 +25,7 @@ from optensemble.ensembles.white_box import WhiteBoxEnsemble
 from optensemble.exceptions import InputError
 from optensemble.members.columns import as_column_names
 from optensemble.multicalibration import events
-from optensemble.multicalibration.events import Buckets, Layout
+from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.loop import SCHEDULES
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
 from optensemble.stacking.final_policy import EVALUATORS, PLAYED

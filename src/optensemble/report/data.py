@@ -10,11 +10,11 @@ import pandas as pd
 from scipy.stats import t as student
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import Buckets
 from optensemble.ensembles.base import Answer, Policy
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.feasible import FeasibleSet
-from optensemble.multicalibration.events import Buckets
 from optensemble.stats.blocks import LEVEL
 
 MOST_BLOCKS = 20

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.progress import Progress, Stage, Step, silent
 from optensemble.members.outputs import View
-from optensemble.multicalibration.events import Buckets
 from optensemble.multicalibration.state import Solver
 from optensemble.stacking.arm_choice import Choice, fit_choice
 from optensemble.stacking.forecaster import (

@@ -16,9 +16,9 @@ from typing import TypeVar
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import Buckets
 from optensemble._core.progress import Progress, Stage, Step, silent
 from optensemble.members.outputs import View
-from optensemble.multicalibration.events import Buckets
 from optensemble.multicalibration.loop import PatchLog
 from optensemble.multicalibration.state import Solver
 from optensemble.stacking.patch import MOST_STEPS, Patched, apply, learn_patch

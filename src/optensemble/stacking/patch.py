@@ -15,10 +15,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import Buckets
 from optensemble._core.progress import Step, silent
 from optensemble.members.outputs import View
 from optensemble.multicalibration import events
-from optensemble.multicalibration.events import Buckets, Cells
+from optensemble.multicalibration.events import Cells
 from optensemble.multicalibration.loop import Patch, PatchLog, replay
 from optensemble.multicalibration.state import Situation, Solver
 from optensemble.stacking.stack import Gate, judge, squared_loss

@@ -12,6 +12,7 @@ from problems import Floats, Problem, bucket, random_problem
 
 import optensemble as oe
 from optensemble import guarantees
+from optensemble._core.buckets import Buckets
 from optensemble.multicalibration import cell_tables as _tables
 from optensemble.multicalibration import events
 from optensemble.multicalibration import loop as debiasing
@@ -70,7 +71,7 @@ def test_lemma_1_each_patch_lowers_squared_error_by_its_amount(seed: int, omega:
 def test_lemma_1_holds_on_the_tables(seed: int, steps: int) -> None:
     """Algorithm 1 never looks at the rows, yet foretells what its patches do to them."""
     problem = random_problem(seed, n=50, d=2)
-    buckets = events.Buckets(problem.omega.lower, problem.omega.upper, 4)
+    buckets = Buckets(problem.omega.lower, problem.omega.upper, 4)
     layout = events.white_box(buckets, 3)
     situation = Situation(problem.P.copy(), problem.omega, buckets)
     cells, residual = situation.cells(0, layout), problem.Y - problem.P[0]

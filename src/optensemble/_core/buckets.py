@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,17 @@ from optensemble._core.kernel import inner
 
 EDGE = 1e-9
 """An action this close below the edge of a bucket, in bucket widths, belongs to the next one: solver noise."""
+
+
+class Interval(NamedTuple):
+    """A bucket of a coordinate, as text; only the last one is closed above."""
+
+    low: str
+    high: str
+    closed: bool
+
+    def __str__(self) -> str:
+        return f"in [{self.low}, {self.high}{']' if self.closed else ')'}"
 
 
 @dataclass(frozen=True)
@@ -41,19 +53,18 @@ class Buckets:
         span = self.upper - self.lower
         return np.divide(self.count, span, out=np.zeros_like(span), where=span > 0)
 
-    def names(self, coordinate: int) -> list[str]:
-        """Say where the buckets of a coordinate are.
+    def intervals(self, coordinate: int) -> list[Interval]:
+        """Return the buckets of a coordinate, with enough digits to tell their edges apart.
 
-        >>> Buckets(lower=np.array([0.0]), upper=np.array([4.0]), count=2).names(0)
+        >>> [str(each) for each in Buckets(lower=np.array([0.0]), upper=np.array([4.0]), count=2).intervals(0)]
         ['in [0, 2)', 'in [2, 4]']
-        >>> Buckets(lower=np.array([1000.0]), upper=np.array([1001.0]), count=2).names(0)
+        >>> [str(each) for each in Buckets(lower=np.array([1000.0]), upper=np.array([1001.0]), count=2).intervals(0)]
         ['in [1000, 1000.5)', 'in [1000.5, 1001]']
         """
         edges = np.linspace(self.lower[coordinate], self.upper[coordinate], self.sizes[coordinate] + 1).tolist()
         written = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(4, 18))
         shown = next(texts for texts in written if len(set(texts)) == len(set(edges)))
-        names = [f"in [{low}, {high})" for low, high in pairwise(shown)]
-        return [*names[:-1], f"{names[-1][:-1]}]"]
+        return [Interval(low, high, closed=at == len(shown) - 2) for at, (low, high) in enumerate(pairwise(shown))]
 
     @property
     def sizes(self) -> tuple[int, ...]:

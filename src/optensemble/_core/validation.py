@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -125,3 +125,11 @@ def require_number(
 def as_flag(value: Any) -> Any:
     """Return numpy's truth values as Python's, and all else as it is."""
     return bool(value) if isinstance(value, np.bool_) else value
+
+
+def require_options(given: Mapping[str, Any], known: type, where: str) -> None:
+    """Raise ``TypeError`` for a keyword that ``known``, a typed dictionary, does not have."""
+    for name in given:
+        if name not in known.__annotations__:
+            hint = did_you_mean(name, known.__annotations__)
+            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}.{hint}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optensemble.cli.console import Speaker
+from optensemble.ensembles.base import DECISION
 from optensemble.report.html import Cell, Column
 from optensemble.report.numbers import decimals, number_cell
 from optensemble.report.tables import audit as tables
@@ -84,8 +85,8 @@ def _explained(share: float) -> Cell:
 def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
     """Show who earns what out of fold, and what that means."""
     document: dict[str, Any] = {"ensemble": str(out), "kind": type(ensemble).__name__, "rows": len(task.rows)}
-    board = getattr(ensemble, "leaderboard_", None)
-    if board is not None:
+    if ensemble.kind == DECISION:
+        board = ensemble.leaderboard_
         speaker.show(fit_tables.leaderboard(board[board["kind"] != "left out"]), _LEADERBOARD)
         why = board.loc[board["chosen"].astype(bool), "why"].iloc[0]
         speaker.say(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *ensemble.notes_)
@@ -95,7 +96,7 @@ def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
             "leaderboard": board,
             "notes": ensemble.notes_,
         }
-    elif hasattr(ensemble, "validation_"):
+    elif ensemble.terms_.validated:
         tried = ensemble.validation_
         speaker.show(
             fit_tables.validation(tried[tried["chosen"] | tried["gain"].isin(tried["gain"].nlargest(_MOST_TRIED))])

@@ -1,4 +1,4 @@
-"""What every ensemble is: a fitted policy that answers for any rows, and can be kept in a file."""
+"""The base of all ensembles: a fitted policy that answers for any rows, and can be kept in a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,16 +14,21 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.exceptions import NotFittedError
+from optensemble.evaluation.audit import Audit
+from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.promise import Promise
+from optensemble.members.query import Members
+from optensemble.members.subgroups import Grouping
 
 if TYPE_CHECKING:
-    from optensemble.evaluation.payoff_summary import Assessments
-    from optensemble.evaluation.promise import Promise
-
+    from optensemble.explanation.explanation import Explanation
 
 _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _LOOKING_UP = threading.Lock()
 """Locks are kept beside the ensembles, because a lock can be neither copied nor pickled."""
+
+DECISION, WHITE_BOX, BLACK_BOX = "decision", "white_box", "black_box"
+"""The kinds of ensembles."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +38,17 @@ class Answer:
     Attributes
     ----------
     actions
-        What to do, of shape (n, d).
+        The decisions, of shape (n, d).
     promised
-        The payoff it expects of that, per row.
+        The expected payoff of each row's action.
     low, high
-        Limits that a row's own payoff keeps within 95 times out of 100; infinite where no record says so.
+        95 % prediction interval for a row's payoff; ±inf without an out-of-fold record.
     chosen
-        Whom it follows, as an index into ``names_``.
+        The candidate followed, as an index into ``names_``.
     predictions
         The coefficients behind the decision, of shape (n, d).
     assessed
-        What it took each row for before its record corrected that: what a promise of their mean is made of.
+        The raw self-assessment of each row, before its calibration: what a promise of the mean is made of.
     """
 
     actions: Floats
@@ -56,7 +61,7 @@ class Answer:
 
 
 class Policy(BaseEstimator, ABC):
-    """The common ground of all ensembles; not to be used itself.
+    """The base of all ensembles; not to be used itself.
 
     Threads may share an ensemble. Whatever changes it holds its lock, works on a copy and puts that in its place by one
     assignment; a question is answered by the ensemble as it stood when it was asked.
@@ -64,7 +69,12 @@ class Policy(BaseEstimator, ABC):
     ``table_`` says which columns of a table play which part, if it was fitted by a job file.
     """
 
+    kind: ClassVar[str]
+    sense: str
     table_: dict[str, Any] | None = None
+    names_: list[str]
+    members_: Members
+    n_rows_: int
     fingerprints_: npt.NDArray[np.uint64]
 
     @abstractmethod
@@ -72,12 +82,46 @@ class Policy(BaseEstimator, ABC):
         """Return actions, promises, choices and predictions for the rows of X at once."""
 
     @abstractmethod
-    def _promise_of(self, assessed: Assessments) -> Promise:
-        """Promise the average payoff over rows of which only a summary of their assessments is at hand."""
+    def audit_with_answer(
+        self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None
+    ) -> tuple[Audit, Answer]:
+        """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
+
+    @abstractmethod
+    def promise_of(self, assessed: Assessments) -> Promise:
+        """Promise the average payoff over rows of which only a summary of their self-assessments is at hand."""
+
+    @abstractmethod
+    def explain(self, X: Any, row: int = 0, coordinates: Any = None) -> Explanation:
+        """Explain the decision of one row of X."""
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether ``fit`` has been called."""
+
+    # What kind it is
+
+    @property
+    @abstractmethod
+    def n_policies(self) -> int:
+        """The number of members known by their actions alone; they come last."""
+
+    @property
+    @abstractmethod
+    def known_subgroups(self) -> Grouping | None:
+        """The values of the subgroups that were learned; None without subgroups."""
+
+    @property
+    def policy_members(self) -> Members:
+        """The members known by their actions alone."""
+        return self.members_[len(self.members_) - self.n_policies :]
+
+    @property
+    @abstractmethod
+    def outcome(self) -> list[str]:
+        """The outcome of the fit, in sentences."""
+
+    # Answers
 
     def decide(self, X: Any) -> Floats:
         """Return the action to take for every row of X, of shape (n, d)."""
@@ -88,7 +132,7 @@ class Policy(BaseEstimator, ABC):
         return self.answer(X).promised
 
     def choose(self, X: Any) -> Indices:
-        """Return for every row of X whom the ensemble follows, as an index into ``names_``."""
+        """Return for every row of X the candidate that the ensemble follows, as an index into ``names_``."""
         return self.answer(X).chosen
 
     def predict(self, X: Any) -> Floats:
@@ -102,10 +146,9 @@ class Policy(BaseEstimator, ABC):
         now = self._as_it_stands()
         now._require_fitted()
         save(now, path)
-        self._keep("_forecaster", now)
 
     def _repr_html_inner(self) -> str:
-        """Return what a notebook shows: what came of the fit, or scikit-learn's diagram while there was none."""
+        """Return what a notebook shows: the outcome of the fit, or scikit-learn's diagram before it."""
         if not self.__sklearn_is_fitted__():
             diagram: str = super()._repr_html_inner()
             return diagram
@@ -119,6 +162,8 @@ class Policy(BaseEstimator, ABC):
         return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def _require_fitted(self) -> None:
+        from optensemble.exceptions import NotFittedError
+
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
 
@@ -137,15 +182,6 @@ class Policy(BaseEstimator, ABC):
         """Take over everything at once; what an earlier fit learned and this one did not is gone."""
         unlearned = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         self.__dict__ = unlearned | vars(fitted)
-
-    def _keep(self, name: str, answered: Self) -> None:
-        """Keep what an answer had to learn, unless the ensemble has changed since, or is changing now."""
-        if hasattr(answered, name) and (lock := self._changing()).acquire(blocking=False):
-            try:
-                if self.fingerprints_ is answered.fingerprints_:  # every change of rows makes new ones
-                    setattr(self, name, getattr(answered, name))
-            finally:
-                lock.release()
 
     def __sklearn_clone__(self) -> Self:
         # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies

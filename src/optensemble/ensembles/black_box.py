@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,30 +12,32 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import exact_mean
 from optensemble._core.validation import require_choice
-from optensemble.ensembles._paper_fit import Callback, Ensemble
-from optensemble.ensembles.cross_validation import Replies
-from optensemble.ensembles.hyperparameters import Terms
-from optensemble.evaluation.lemmas_in_sample import Setting, black_box_table, conditional_utility
+from optensemble.ensembles._paper import PaperEnsemble
+from optensemble.ensembles._paper_fit import Algorithm
+from optensemble.ensembles.base import BLACK_BOX
+from optensemble.ensembles.hyperparameters import Hyperparameters
+from optensemble.evaluation.lemmas_in_sample import (
+    PaperOutcome,
+    Partition,
+    Setting,
+    black_box_partitions,
+    black_box_table,
+    conditional_utility,
+)
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.members.validation import (
-    as_actions,
-    as_labels,
-    as_members,
-    as_predictions,
-    ask,
-    require_rows,
-    row_count,
-)
+from optensemble.members.query import MemberQuery
+from optensemble.members.validation import as_labels, as_members, as_predictions, ask, require_rows, row_count
 from optensemble.multicalibration import events
-from optensemble.multicalibration.events import Layout
+from optensemble.multicalibration.cell_names import subgroup_parts
+from optensemble.multicalibration.loop import Callback
 from optensemble.multicalibration.state import Situation
 
 OWN = "own"
 """The name, last in ``names_``, of the model's own policy."""
 
 
-class BlackBoxEnsemble(Ensemble):
+class BlackBoxEnsemble(PaperEnsemble):
     """One policy from several policies, of which nothing but their actions is known (Algorithm 3).
 
     A single model of the labels is corrected until it is unbiased on the level sets of its own action and of every
@@ -49,7 +51,7 @@ class BlackBoxEnsemble(Ensemble):
         Pairs of a name and a policy: a callable ``X -> (n, d)`` of feasible actions, or anything with ``decide(X)``,
         such as another ensemble. The policy of a model is ``lambda X: omega.argmax(model.predict(X))``; of a model of
         costs ``lambda X: omega.argmax(-model.predict(X))``.
-    feasible, sense, alpha, bucket_width, schedule, max_rounds, shrinkage, min_cell, groups, M, validation
+    feasible, sense, alpha, bucket_width, schedule, max_rounds, shrinkage, min_cell, subgroups, M, validation, groups
         As of :class:`WhiteBoxEnsemble`.
     init
         What to begin with: ``"mean"``, the labels' mean, or a model of the labels.
@@ -88,6 +90,7 @@ class BlackBoxEnsemble(Ensemble):
     1
     """
 
+    kind = BLACK_BOX
     conditional_: pd.DataFrame
     init_: Any
 
@@ -105,9 +108,10 @@ class BlackBoxEnsemble(Ensemble):
         max_rounds: int | None = None,
         shrinkage: float | None = None,
         min_cell: int | None = None,
-        groups: Any = None,
+        subgroups: Any = None,
         M: float | None = None,
         validation: str | None = "cv",
+        groups: Any = None,
     ) -> None:
         self.policies = policies
         self.feasible = feasible
@@ -120,9 +124,10 @@ class BlackBoxEnsemble(Ensemble):
         self.max_rounds = max_rounds
         self.shrinkage = shrinkage
         self.min_cell = min_cell
-        self.groups = groups
+        self.subgroups = subgroups
         self.M = M
         self.validation = validation
+        self.groups = groups
 
     def fit(
         self,
@@ -138,7 +143,7 @@ class BlackBoxEnsemble(Ensemble):
             fitted = self._prepare(X, Y, time_ordered, random_state)
             fitted._take_policies(as_members(self.policies, "policies"))
             fitted._take_init()
-            self._announce(self._learn(fitted, fitted._ask_all(), callback))
+            self._announce(self._learn(fitted, fitted._fitting_rows(), callback))
         return self
 
     def extend(self, *, policies: Any = None, X: Any = None, Y: Any = None, callback: Callback | None = None) -> Self:
@@ -179,14 +184,14 @@ class BlackBoxEnsemble(Ensemble):
                     UserWarning,
                     stacklevel=2,
                 )
-            self._announce(self._learn(fitted, fitted._ask_all(), callback))
+            self._announce(self._learn(fitted, fitted._fitting_rows(), callback))
         return self
 
     def _extended(self, policies: Any, X: Any, Y: Any) -> Self:
         """Return a copy that has the further policies and rows, and has yet to learn from them."""
         fitted = self.__sklearn_clone__()
         fitted.__dict__.update(self.__dict__)
-        fitted.terms_ = Terms.of(self)
+        fitted.terms_ = Hyperparameters.of(self)
         self._require_same_terms()
         if policies is not None:
             fitted._take_policies(as_members([*self.members_, *as_members(policies, "policies")], "policies"))
@@ -197,14 +202,15 @@ class BlackBoxEnsemble(Ensemble):
         for name in ("record_", "validation_"):
             fitted.__dict__.pop(name, None)
         if fitted.terms_.validated:
-            fitted.terms_.require_enough(len(fitted._all_labels()))
+            fitted.terms_.require_enough(sum(len(labels) for _, labels in fitted._rows))
             fitted.log_, fitted._stages = (), []
             fitted._take_init()
         return fitted
 
     def _require_same_terms(self) -> None:
-        for name in ("feasible", "sense", "bucket_width", "groups"):  # the log is in terms of these
-            before, now = getattr(self.terms_, name), getattr(self, name)
+        terms = Hyperparameters.of(self)
+        for name in ("feasible", "sense", "bucket_width", "subgroups"):  # the log is in terms of these
+            before, now = getattr(self.terms_, name), getattr(terms, name)
             if now is not before and now != before:
                 raise InputError(f"{name} was {before!r} at the fit and is {now!r} now. Set it back, or fit again.")
 
@@ -213,42 +219,44 @@ class BlackBoxEnsemble(Ensemble):
         require_rows(n + sum(len(labels) for _, labels in self._rows))
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
         self._rows = [*self._rows, (X, labels.copy())]
-        self.grouping_ = self._learn_groups(X, self.grouping_)
-
-    def _layout(self) -> Layout:
-        policies = len(self.members_)
-        return events.black_box(self.terms_.buckets, policies, self._group_sizes, conditional=self.conditional)
-
-    def _tabulate(self, situation: Situation, labels: Floats, setting: Setting) -> None:
-        evidence = (situation, labels, setting, self.terms_.sign, self.names_)
-        self.conditional_ = conditional_utility(
-            *evidence, self.terms_.buckets, self._group_titles, conditional=self.conditional
-        )
-        self.guarantees_ = black_box_table(*evidence, self.conditional_)
-
-    def _ask(self, batches: Sequence[Any]) -> Replies:
-        omega = self.terms_.feasible
-        ends = np.cumsum([0, *(row_count(X) for X in batches)])
-        predictions = np.empty((1, ends[-1], omega.dimension))
-        actions = np.empty((len(self.names_), ends[-1], omega.dimension))
-        for X, start, end in zip(batches, ends[:-1], ends[1:], strict=True):
-            n = int(end - start)
-            predictions[0, start:end] = self._initial_predictions(X, n)
-            for (name, policy), room in zip(self.members_, actions, strict=False):
-                room[start:end] = as_actions(ask(policy, name, "decide", X), name, n, omega)
-        return Replies(predictions, actions, self._group_parts(batches))
-
-    def _take_init(self) -> None:
-        self.init_ = exact_mean(self._all_labels()) if isinstance(self.init, str) else self.init
+        self.grouping_ = self._learn_grouping(X, self.grouping_)
 
     @property
-    def _from_mean(self) -> bool:
-        return isinstance(self.init_, np.ndarray)
+    def n_policies(self) -> int:
+        """The number of members known by their actions alone: all of them."""
+        return len(self.members_)
 
-    def _initial_predictions(self, X: Any, n: int) -> Floats:
+    def _query(self) -> MemberQuery:
+        terms = self.terms_
+        return MemberQuery([], self.members_, terms.feasible, terms.buckets, terms.sign, self._learned_subgroups())
+
+    def _algorithm(self) -> Algorithm:
+        buckets, subgroups = self.terms_.buckets, self._learned_subgroups()
+        titles = () if subgroups is None else subgroups.titles
+        policies = [name for name, _ in self.members_]
+        layout = events.black_box(buckets, len(policies), tuple(map(len, titles)), conditional=self.conditional)
+        parts = layout.partitions.names(buckets, groups=subgroup_parts(titles), policies=policies)
+        return Algorithm(layout, self.names_, parts, from_mean=isinstance(self.init_, np.ndarray))
+
+    def _partitions(self, situation: Situation) -> Iterator[Partition]:
+        algorithm = self._algorithm()
+        return black_box_partitions(situation, algorithm.layout.partitions, algorithm.parts)
+
+    def _tabulate(self, outcome: PaperOutcome, setting: Setting) -> None:
+        self.conditional_ = conditional_utility(outcome, setting, conditional=self.conditional)
+        self.guarantees_ = black_box_table(outcome, setting, self.conditional_)
+
+    def _take_init(self) -> None:
+        labels = np.concatenate([labels for _, labels in self._rows])
+        self.init_ = exact_mean(labels) if isinstance(self.init, str) else self.init
+
+    def _initial(self, batches: Sequence[Any]) -> Floats | None:
+        return np.concatenate([self._initial_predictions(X) for X in batches])
+
+    def _initial_predictions(self, X: Any) -> Floats:
+        n, d = row_count(X), self.terms_.feasible.dimension
         if isinstance(self.init_, np.ndarray):
-            return self.init_
-        d = self.terms_.feasible.dimension
+            return np.broadcast_to(self.init_, (n, d))
         return as_predictions(ask(self.init_, "init", "predict", X), "init", n, d)
 
     def _take_policies(self, members: list[tuple[str, Any]]) -> None:

@@ -1,115 +1,73 @@
-"""Cross-fitting: what debiasing learns from some rows, judged on others.
+"""Cross-validation of a debiasing: what it learns from some rows, judged on others.
 
-Members are asked once, for all rows; their replies are cut into folds. Each fold's rows are promised and earned by
-corrections that the other rows taught. A *candidate* is how much to shrink and how many rounds to make; the one that
-earned most out of fold is taken if it beats making no correction by more than one paired standard error.
+Members are asked once, for all rows; their outputs are cut into folds. Each fold's rows are promised and earned by
+corrections that the other rows taught. A *candidate* is a shrinkage and a number of rounds; the one that earned most
+out of fold is taken if it beats making no correction by more than one paired standard error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import exact_mean, row_dots
-from optensemble.multicalibration.events import Layout
-from optensemble.multicalibration.loop import PatchLog, Run, debias, replay, walk
-from optensemble.multicalibration.state import Situation
+from optensemble.ensembles.starting_point import StartingPoint
+from optensemble.multicalibration.corrections import replay, walk
+from optensemble.multicalibration.loop import debias
+from optensemble.multicalibration.patches import PatchLog
+from optensemble.multicalibration.schedules import Debiasing
 from optensemble.stats.folds import Fold
-from optensemble.stats.sampling import Sampling, winners_curse
+from optensemble.stats.paired_tests import best_of
+from optensemble.stats.sampling import Sampling, selection_bias
 
 SHRINKAGES = (10.0, 100.0, 1000.0)
 """Pseudo-rows among which cross-validation chooses."""
 
 EVERY_ROUND = 10
-"""Up to so many rounds each is a candidate, of more those that double; the joint schedule makes no more by itself."""
+"""Up to this number of rounds each is a candidate, beyond it those that double; the joint schedule makes no more."""
 
 
-@dataclass(frozen=True)
-class Replies:
-    """What the members say of some rows, before any correction; the arrays that a situation is made of.
+class FittedStage(NamedTuple):
+    """A debiasing that was done, and the number of rows it saw: it can be done again without some of them."""
 
-    ``actions`` has room for every contender, and is None where there are no given policies.
-    """
-
-    predictions: Floats
-    actions: Floats | None
-    groups: npt.NDArray[np.int32] | None
-
-    def take(self, rows: Indices) -> Replies:
-        """Return a copy of what is said of some of the rows."""
-        actions = None if self.actions is None else self.actions[:, rows]
-        return Replies(self.predictions[:, rows], actions, None if self.groups is None else self.groups[:, rows])
-
-    @property
-    def said(self) -> list[Floats]:
-        """The members' own words: predictions of models, or actions of given policies."""
-        return list(self.predictions if self.actions is None else self.actions[:-1])
-
-
-class Stage(NamedTuple):
-    """A debiasing that can be done again on other rows: its cells, how many rows it saw, and its parameters."""
-
-    layout: Layout
+    how: Debiasing
     rows: int
-    schedule: str
-    alpha: float
-    shrinkage: float
-    min_cell: int
-    rounds: int | None
-
-    def debias(self, situation: Situation, labels: Floats, callback: Callable[[int, float], None] | None = None) -> Run:
-        """Correct the situation's predictions, in place."""
-        return debias(
-            situation,
-            labels,
-            self.layout,
-            schedule=self.schedule,
-            alpha=self.alpha,
-            max_rounds=self.rounds,
-            shrinkage=self.shrinkage,
-            min_cell=self.min_cell,
-            callback=callback,
-        )
 
 
 @dataclass(frozen=True)
 class Study:
     """Rows with known labels, cut into those to learn from and those to be judged on.
 
-    ``begin`` makes a situation of replies. With ``from_mean`` the only model begins as the mean of the labels, which
-    must then be that of the rows learned from.
+    With ``from_mean`` the only model begins as the mean of the labels: that of the rows learned from.
     """
 
-    replies: Replies
+    start: StartingPoint
     labels: Floats
-    begin: Callable[[Replies], Situation]
     from_mean: bool
     sampling: Sampling
     seed: int | None = None
 
     @cached_property
     def folds(self) -> list[Fold]:
-        """The rows to learn from and to judge on, time and again."""
+        """The rows to learn from and the rows to judge on, fold by fold."""
         return self.sampling.folds(len(self.labels), self.seed)
 
-    def learn(self, train: Indices, stages: Sequence[Stage]) -> tuple[Floats | None, list[PatchLog]]:
+    def learn(self, train: Indices, stages: Sequence[FittedStage]) -> tuple[Floats | None, list[PatchLog]]:
         """Debias on some rows only, stage after stage; return the mean begun with, if any, and the logs."""
         first = _among(train, stages[0].rows)
         mean = exact_mean(self.labels[first]) if self.from_mean else None
         logs: list[PatchLog] = []
         for stage in stages:
             rows = _among(train, stage.rows)
-            situation = self._situation(rows, mean)
+            situation = self.start.take(rows, mean).situation()
             for log in logs:
                 replay(situation, log)
-            run = stage.debias(situation, self.labels[rows])
+            run = debias(situation, self.labels[rows], stage.how)
             if run.interrupted:
                 raise KeyboardInterrupt
             logs.append(run.log)
@@ -119,14 +77,14 @@ class Study:
         self, test: Indices, mean: Floats | None, logs: Sequence[PatchLog], looks: Sequence[int]
     ) -> tuple[Floats, Floats]:
         """Return what is promised and realised on other rows, of shape (looks, rows)."""
-        situation, labels = self._situation(test, mean), self.labels[test]
+        situation, labels = self.start.take(test, mean).situation(), self.labels[test]
         promised, realised = np.empty((2, len(looks), len(test)))
         for look, now in enumerate(walk(situation, logs, looks)):
             promised[look] = now.taken(now.assessed)
             realised[look] = row_dots(now.taken(now.actions), labels)
         return promised, realised
 
-    def out_of_fold(self, stages: Sequence[Stage], every: bool = False) -> tuple[list[int], Floats, Floats]:
+    def out_of_fold(self, stages: Sequence[FittedStage], every: bool = False) -> tuple[list[int], Floats, Floats]:
         """Return after which rounds was looked, and what was then promised and realised of each row, (looks, n).
 
         Without ``every``, the end is all that is looked at.
@@ -139,15 +97,9 @@ class Study:
             promised[:, fold.test], realised[:, fold.test] = self.judge(fold.test, mean, logs, looks)
         return looks, promised, realised
 
-    def _situation(self, rows: Indices, mean: Floats | None) -> Situation:
-        replies = self.replies.take(rows)
-        if mean is not None:
-            replies.predictions[0] = mean
-        return self.begin(replies)
-
 
 def _among(rows: Indices, first: int) -> Indices:
-    """Return which of the rows are among the first so many; if none is, all."""
+    """Return the rows that are among the first ``first``; all of them if none is."""
     early = rows[rows < first]
     return early if len(early) else rows
 
@@ -163,50 +115,51 @@ def _looks(most: int) -> list[int]:
     return [0, *(2**power for power in range(most.bit_length()) if 2**power < most), most]
 
 
-class Choice(NamedTuple):
-    """What cross-validation chose, its record, by how much that flatters, and the table of all candidates."""
+@dataclass(frozen=True)
+class CandidateRecord:
+    """A shrinkage and a number of rounds, with what they promised and earned of each row out of fold."""
 
-    shrinkage: float
     rounds: int
+    shrinkage: float
     promised: Floats
     realised: Floats
-    curse: float
-    table: pd.DataFrame
 
 
-def cross_validate(study: Study, stage: Stage, shrinkages: Sequence[float], sign: float) -> Choice:
+@dataclass(frozen=True)
+class CrossValidation:
+    """All candidates, the simplest first; the number of the one chosen; its selection bias.
+
+    ``gains`` of shape (candidates, n) are over making no correction, which is the first candidate: positive is better.
+    """
+
+    candidates: list[CandidateRecord]
+    gains: Floats
+    errors: list[float]
+    number: int
+    bias: float
+
+    @property
+    def chosen(self) -> CandidateRecord:
+        """The candidate chosen."""
+        return self.candidates[self.number]
+
+
+def cross_validate(study: Study, how: Debiasing, shrinkages: Sequence[float], sign: float) -> CrossValidation:
     """Judge every candidate out of fold, and choose: no correction unless one earns more by one standard error."""
-    found: list[tuple[int, float, Floats, Floats]] = []
+    found: list[CandidateRecord] = []
     for shrinkage in shrinkages:
-        looks, promised, realised = study.out_of_fold([stage._replace(shrinkage=shrinkage)], every=True)
-        found += list(zip(looks, [shrinkage] * len(looks), promised, realised, strict=True))
+        stage = FittedStage(how._replace(shrinkage=shrinkage), len(study.labels))
+        looks, promised, realised = study.out_of_fold([stage], every=True)
+        found += map(CandidateRecord, looks, [shrinkage] * len(looks), promised, realised)
     # the simplest first, and no correction at all once: of ties the first is taken
-    found.sort(key=lambda candidate: (candidate[0], -candidate[1]))
-    found = found[:1] + [candidate for candidate in found if candidate[0] > 0]
-    rounds, strength = [candidate[0] for candidate in found], [candidate[1] for candidate in found]
-    promised, realised = (np.stack([candidate[i] for candidate in found]) for i in (2, 3))
+    found.sort(key=lambda candidate: (candidate.rounds, -candidate.shrinkage))
+    found = found[:1] + [candidate for candidate in found if candidate.rounds > 0]
+    realised = np.stack([candidate.realised for candidate in found])
     gains = sign * (realised - realised[0])
-    chosen = pick(gains, study.sampling)
-    table = pd.DataFrame(
-        {
-            "shrinkage": [np.nan, *strength[1:]],
-            "rounds": rounds,
-            "realised": realised.mean(axis=1),
-            "promised": promised.mean(axis=1),
-            "gain": gains.mean(axis=1),
-            "standard_error": [study.sampling.error(gain) for gain in gains],
-            "chosen": np.arange(len(found)) == chosen,
-        }
-    )
-    curse = winners_curse(sign * realised, _pick_again, study.sampling, study.seed)
-    return Choice(strength[chosen], rounds[chosen], promised[chosen], realised[chosen], curse, table)
+    errors = [study.sampling.error(gain) for gain in gains]
+    bias = selection_bias(sign * realised, _select_again, study.sampling, study.seed)
+    return CrossValidation(found, gains, errors, best_of(gains, study.sampling), bias)
 
 
-def _pick_again(payoffs: Floats) -> int:
-    return pick(payoffs - payoffs[0], Sampling())
-
-
-def pick(gains: Floats, sampling: Sampling) -> int:
-    """Return who gains most over the first, if that is more than one standard error; otherwise the first."""
-    best = int(gains.mean(axis=1).argmax())
-    return best if gains[best].mean() > sampling.error(gains[best]) else 0
+def _select_again(payoffs: Floats) -> int:
+    return best_of(payoffs - payoffs[0], Sampling())

@@ -1,4 +1,4 @@
-"""The terms of a fit: its parameters, checked, and what goes with those that were left open."""
+"""The hyperparameters of a fit of the paper's ensembles, checked, and the defaults of those left open."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from typing import Any, Self
 
 from optensemble._core.buckets import Buckets
 from optensemble._core.validation import bucket_count, require_choice, require_number
-from optensemble.ensembles.cross_validation import EVERY_ROUND, SHRINKAGES, Replies, Stage
+from optensemble.ensembles.cross_validation import EVERY_ROUND, SHRINKAGES
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet, require_set
-from optensemble.members.validation import group_columns, row_count
 from optensemble.multicalibration.events import Layout
-from optensemble.multicalibration.loop import SCHEDULES
-from optensemble.multicalibration.state import Situation
+from optensemble.multicalibration.schedules import SCHEDULES, Debiasing
 from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS
 
 
 @dataclass(frozen=True)
-class Terms:
-    """The parameters of a fit, on which every answer depends: parameters set later wait for the next fit."""
+class Hyperparameters:
+    """The parameters of a fit, which every answer depends on; those set later wait for the next fit."""
 
     feasible: FeasibleSet
     sense: str
     bucket_width: float
-    groups: Any
+    subgroups: Any
     alpha: float
     schedule: str | None
     max_rounds: int | None
@@ -36,7 +34,14 @@ class Terms:
     @classmethod
     def of(cls, ensemble: Any) -> Self:
         """Take the parameters of an ensemble as they are now."""
-        return cls(**{field.name: getattr(ensemble, field.name) for field in fields(cls)})
+        given = {field.name: getattr(ensemble, field.name) for field in fields(cls)}
+        if ensemble.groups is not None:  # the old name of subgroups
+            if given["subgroups"] is not None:
+                raise InputError(
+                    "subgroups and groups were both given; groups is the old name of subgroups. Leave it out."
+                )
+            given["subgroups"] = ensemble.groups
+        return cls(**given)
 
     @property
     def sign(self) -> float:
@@ -58,40 +63,24 @@ class Terms:
         """The schedule, or where none is given the one that goes with the validation."""
         return self.schedule or ("joint" if self.validated else "frozen")
 
-    def group_labels(self, X: Any) -> list[list[Any]]:
-        """Return the columns of group labels of the rows of X."""
-        return group_columns(X, self.groups, row_count(X))
-
-    def situation(self, replies: Replies) -> Situation:
-        """Return what the members' replies induce; the arrays belong to the situation from now on."""
-        return Situation(
-            replies.predictions,
-            self.feasible,
-            self.buckets,
-            sign=self.sign,
-            actions=replies.actions,
-            groups=replies.groups,
-        )
-
-    def stage(self, layout: Layout, rows: int) -> Stage:
-        """Return the debiasing that these terms ask for; what was left open is as goes with the validation."""
+    def debiasing(self, layout: Layout) -> Debiasing:
+        """Return the debiasing that these parameters ask for; those left open are as goes with the validation."""
         few = self.max_rounds is None and self.validated and self.schedule_in_use == "joint"
-        return Stage(
+        return Debiasing(
             layout=layout,
-            rows=rows,
             schedule=self.schedule_in_use,
             alpha=float(self.alpha),
+            max_rounds=EVERY_ROUND if few else self.max_rounds,
             shrinkage=0.0 if self.shrinkage is None else float(self.shrinkage),
             min_cell=int(self.min_cell or (MIN_CELL if self.validated else 1)),
-            rounds=EVERY_ROUND if few else self.max_rounds,
         )
 
-    def shrinkages(self, stage: Stage) -> tuple[float, ...]:
-        """Return how much may be shrunk, for cross-validation to choose from."""
-        return SHRINKAGES if self.shrinkage is None and stage.schedule == "joint" else (stage.shrinkage,)
+    def shrinkages(self, how: Debiasing) -> tuple[float, ...]:
+        """Return the shrinkages for cross-validation to choose from."""
+        return SHRINKAGES if self.shrinkage is None and how.schedule == "joint" else (how.shrinkage,)
 
     def check(self) -> None:
-        """Refuse what cannot be."""
+        """Validate the parameters; raise ``InputError`` on the first invalid one."""
         require_set(self.feasible)
         require_choice(self.sense, "sense", ["max", "min"])
         require_choice(self.schedule, "schedule", [*SCHEDULES, None])

@@ -1,24 +1,31 @@
-"""Algorithm 2: follow, row by row, the model with the highest self-assessment, after making it believable."""
+"""Algorithm 2: follow, row by row, the model with the highest self-assessment, after making it consistent."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any, Self
 
-import numpy as np
-
 from optensemble._core.arrays import Floats
-from optensemble.ensembles._paper_fit import Callback, Ensemble
-from optensemble.ensembles.cross_validation import Replies
-from optensemble.evaluation.lemmas_in_sample import Setting, white_box_table
+from optensemble.ensembles._paper import PaperEnsemble
+from optensemble.ensembles._paper_fit import Algorithm, replay_all
+from optensemble.ensembles.base import WHITE_BOX
+from optensemble.evaluation.lemmas_in_sample import (
+    PaperOutcome,
+    Partition,
+    Setting,
+    white_box_partitions,
+    white_box_table,
+)
 from optensemble.feasible import FeasibleSet
-from optensemble.members.validation import as_members, as_predictions, ask, row_count, warn_if_trained_on
+from optensemble.members.query import MemberQuery
+from optensemble.members.validation import as_members, warn_if_trained_on
 from optensemble.multicalibration import events
-from optensemble.multicalibration.events import Layout
+from optensemble.multicalibration.cell_names import Leader, subgroup_parts
+from optensemble.multicalibration.loop import Callback
 from optensemble.multicalibration.state import Situation
 
 
-class WhiteBoxEnsemble(Ensemble):
+class WhiteBoxEnsemble(PaperEnsemble):
     """One policy from several models that predict the coefficients of a linear objective (Algorithm 2).
 
     Every model is corrected until it is unbiased on the level sets of its own action, crossed with who has the
@@ -56,14 +63,16 @@ class WhiteBoxEnsemble(Ensemble):
     min_cell
         Cells of fewer fitting rows are not patched, and do not count as violating. By default 50 with
         ``validation="cv"``; with ``validation=None`` no cell is left out.
-    groups
-        Also be unbiased on groups of rows: a column of X, a list of columns, or a callable ``X -> (n,)`` labels.
+    subgroups
+        Also be unbiased on subgroups of rows: a column of X, a list of columns, or a callable ``X -> (n,)`` labels.
     M
         A bound on the absolute value of the labels; estimated from the labels if not given.
     validation
         ``"cv"``: choose shrinkage and number of rounds by realised payoff in cross-validation, which needs at least
         100 rows and the work of some thirty fits. No correction is made unless the best choice beats making none by
         more than one paired standard error. ``None``: the paper to the letter, honest on the fitting rows.
+    groups
+        The old name of ``subgroups``; it works with a ``FutureWarning``.
 
     Attributes
     ----------
@@ -114,6 +123,8 @@ class WhiteBoxEnsemble(Ensemble):
     True
     """
 
+    kind = WHITE_BOX
+
     def __init__(
         self,
         models: Any,
@@ -126,9 +137,10 @@ class WhiteBoxEnsemble(Ensemble):
         max_rounds: int | None = None,
         shrinkage: float | None = None,
         min_cell: int | None = None,
-        groups: Any = None,
+        subgroups: Any = None,
         M: float | None = None,
         validation: str | None = "cv",
+        groups: Any = None,
     ) -> None:
         self.models = models
         self.feasible = feasible
@@ -139,9 +151,10 @@ class WhiteBoxEnsemble(Ensemble):
         self.max_rounds = max_rounds
         self.shrinkage = shrinkage
         self.min_cell = min_cell
-        self.groups = groups
+        self.subgroups = subgroups
         self.M = M
         self.validation = validation
+        self.groups = groups
 
     def fit(
         self,
@@ -178,27 +191,38 @@ class WhiteBoxEnsemble(Ensemble):
             fitted = self._prepare(X, Y, time_ordered, random_state)
             fitted.members_ = as_members(self.models, "models")
             fitted.names_ = [name for name, _ in fitted.members_]
-            replies = fitted._ask_all()
-            for (name, model), predictions in zip(fitted.members_, replies.predictions, strict=True):
-                warn_if_trained_on(model, name, predictions, fitted._all_labels())
-            self._announce(self._learn(fitted, replies, callback))
+            rows = fitted._fitting_rows()
+            outputs = rows.start.outputs
+            for (name, model), predictions in zip(fitted.members_, outputs.sign * outputs.predictions, strict=True):
+                warn_if_trained_on(model, name, predictions, rows.labels)
+            self._announce(self._learn(fitted, rows, callback))
         return self
 
     def predict_members(self, X: Any) -> Floats:
         """Return every model's corrected predictions, of shape (k, n, d)."""
-        return self._as_it_stands()._replayed(X).predictions
+        now = self._as_it_stands()
+        now._require_fitted()
+        return replay_all(now._start([X]).situation(), now.log_).predictions
 
-    def _ask(self, batches: Sequence[Any]) -> Replies:
-        d = self.terms_.feasible.dimension
-        ends = np.cumsum([0, *(row_count(X) for X in batches)])
-        predictions = np.empty((len(self.members_), ends[-1], d))
-        for X, start, end in zip(batches, ends[:-1], ends[1:], strict=True):
-            for (name, model), room in zip(self.members_, predictions, strict=True):
-                room[start:end] = as_predictions(ask(model, name, "predict", X), name, int(end - start), d)
-        return Replies(predictions, None, self._group_parts(batches))
+    @property
+    def n_policies(self) -> int:
+        """The number of members known by their actions alone: none."""
+        return 0
 
-    def _layout(self) -> Layout:
-        return events.white_box(self.terms_.buckets, len(self.names_), self._group_sizes)
+    def _query(self) -> MemberQuery:
+        terms = self.terms_
+        return MemberQuery(self.members_, [], terms.feasible, terms.buckets, terms.sign, self._learned_subgroups())
 
-    def _tabulate(self, situation: Situation, labels: Floats, setting: Setting) -> None:
-        self.guarantees_ = white_box_table(situation, labels, setting, self.terms_.sign, self.names_)
+    def _algorithm(self) -> Algorithm:
+        buckets, subgroups = self.terms_.buckets, self._learned_subgroups()
+        titles = () if subgroups is None else subgroups.titles
+        layout = events.white_box(buckets, len(self.names_), tuple(map(len, titles)))
+        parts = layout.partitions.names(buckets, [Leader(name) for name in self.names_], subgroup_parts(titles))
+        return Algorithm(layout, self.names_, parts)
+
+    def _partitions(self, situation: Situation) -> Iterator[Partition]:
+        algorithm = self._algorithm()
+        return white_box_partitions(situation, algorithm.layout.partitions, algorithm.parts)
+
+    def _tabulate(self, outcome: PaperOutcome, setting: Setting) -> None:
+        self.guarantees_ = white_box_table(outcome, setting)

@@ -13,7 +13,7 @@ from math import isqrt
 
 import pandas as pd
 
-from optensemble.evaluation.audit_inputs import SEEN, Observed
+from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
 from optensemble.evaluation.audit_tables import (
     cell_table,
     choice_table,
@@ -23,9 +23,10 @@ from optensemble.evaluation.audit_tables import (
     swap_table,
 )
 from optensemble.evaluation.audit_text import as_text, sentence
+from optensemble.multicalibration.cell_names import CellName
 from optensemble.stats.intervals import Family, dependence
 
-__all__ = ["Audit", "Observed", "audit"]
+__all__ = ["Audit", "AuditInputs", "audit"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,7 +63,9 @@ class Audit:
         How many cells had too few rows, how many pairs of cell and coordinate were tested, and how many are
         significantly off.
     block_length
-        How many rows were taken for a block, if rows are in time order.
+        The number of rows of a block, if rows are in time order.
+    cell_names, conditional_names
+        The cells in the rows of ``cells`` and ``conditional``, as objects.
     """
 
     verdict: str
@@ -76,6 +79,8 @@ class Audit:
     tested: int
     biased: int
     block_length: int | None
+    cell_names: tuple[CellName, ...] = ()
+    conditional_names: tuple[CellName, ...] = ()
 
     @property
     def kept(self) -> bool | None:
@@ -112,7 +117,7 @@ class Audit:
         return show_audit(self)
 
 
-def audit(observed: Observed, random_state: int = 0) -> Audit:
+def audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
     """Compare what was promised with what came of it.
 
     Rows in time order are cut into blocks that hardly depend on each other; blocks, clusters, or else rows are the
@@ -121,7 +126,7 @@ def audit(observed: Observed, random_state: int = 0) -> Audit:
 
     Parameters
     ----------
-    observed
+    inputs
         What was promised, chosen and earned, row by row.
     random_state
         Seed of the multipliers.
@@ -133,38 +138,42 @@ def audit(observed: Observed, random_state: int = 0) -> Audit:
     Examples
     --------
     >>> from optensemble.evaluation.promise import Promise
+    >>> from optensemble.multicalibration.cell_names import CellName, Subgroup
     >>> rng = np.random.default_rng(0)
     >>> realised, all_rows = rng.normal(2.4, 1.0, size=500), np.zeros(500, dtype=np.int64)
-    >>> observed = Observed(
+    >>> inputs = AuditInputs(
     ...     promised=np.full(500, 2.41), realised=realised, interval=Promise(2.41, 2.2, 2.6, rows=500, rely_on=2.2),
     ...     names=["vendor"], chosen=all_rows, arms=realised[None], rivals={"average": realised - 0.1},
-    ...     residuals=rng.normal(size=(500, 2)), partitions=[(["all rows"], all_rows)],
+    ...     residuals=rng.normal(size=(500, 2)), partitions=[([CellName((Subgroup("all rows"),))], all_rows)],
     ... )
-    >>> print(audit(observed))
+    >>> print(audit(inputs))
     promised 2.41, earned 2.37 ± 0.09 on 500 new rows: kept
     ...
     """
-    n = len(observed.realised)
-    if observed.seen > SEEN * n:
+    n = len(inputs.realised)
+    if inputs.seen > SEEN * n:
         warnings.warn(
-            f"{observed.seen:,} of these {n:,} rows are rows the ensemble was fitted on: this audit proves nothing. "
+            f"{inputs.seen:,} of these {n:,} rows are rows the ensemble was fitted on: this audit proves nothing. "
             "Give rows it has not seen.",
             UserWarning,
             stacklevel=3,
         )
-    units, length = dependence(n, observed.series, observed.clusters, observed.time_ordered)
-    summary = summary_table(observed, units)
-    cells = cell_table(observed, units, Family(units, (random_state, 0)))
+    units, length = dependence(n, inputs.series, inputs.clusters, inputs.time_ordered)
+    summary = summary_table(inputs, units)
+    cells = cell_table(inputs, units, Family(units, (random_state, 0)))
+    conditional, conditional_names = conditional_table(inputs, units, Family(units, (random_state, 2)))
     return Audit(
-        verdict=sentence(summary, observed.sign),
+        verdict=sentence(summary, inputs.sign),
         summary=summary,
-        by_choice=choice_table(observed, units),
+        by_choice=choice_table(inputs, units),
         cells=cells.worst,
-        lift=lift_table(observed, units),
-        swap=swap_table(observed, units, Family(units, (random_state, 1))),
-        conditional=conditional_table(observed, units, Family(units, (random_state, 2))),
+        lift=lift_table(inputs, units),
+        swap=swap_table(inputs, units, Family(units, (random_state, 1))),
+        conditional=conditional,
         thin=cells.thin,
         tested=cells.tested,
         biased=cells.biased,
         block_length=length,
+        cell_names=cells.names,
+        conditional_names=conditional_names,
     )

@@ -1,4 +1,4 @@
-"""What an audit looks at."""
+"""The inputs of an audit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from optensemble._core.validation import require_finite
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
 from optensemble.members.validation import require_rows
+from optensemble.multicalibration.cell_names import CellName
 
 SEEN = 0.01
 """If more than this share of the rows was fitted on, an audit proves nothing."""
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
+class AuditInputs:
     """All that an audit looks at; payoffs in the user's units: a cost is a cost.
 
     Attributes
@@ -52,7 +53,7 @@ class Observed:
     arms: Floats
     rivals: dict[str, Floats]
     residuals: Floats
-    partitions: list[tuple[list[str], Indices]]
+    partitions: list[tuple[list[CellName], Indices]]
     sign: float = 1.0
     time_ordered: bool = False
     clusters: Indices | None = None
@@ -64,7 +65,7 @@ class Observed:
         payoffs = [("promised", self.promised), ("realised", self.realised), ("residuals", self.residuals)]
         payoffs += [(f"the payoff of {name!r}", payoff) for name, payoff in self.rivals.items()]
         numbers = [("chosen", self.chosen, len(self.names))]
-        numbers += [(f"the partition into {names}", part, len(names)) for names, part in self.partitions]
+        numbers += [(f"the partition into {[*map(str, names)]}", part, len(names)) for names, part in self.partitions]
         clusters = [] if self.clusters is None else [("clusters", self.clusters)]
         for name, array in [*payoffs, *clusters, *((name, part) for name, part, _ in numbers)]:
             if len(array) != n:

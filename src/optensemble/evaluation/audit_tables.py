@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.evaluation.audit_inputs import SEEN, Observed
+from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
+from optensemble.multicalibration.cell_names import CellName
 from optensemble.stats.intervals import Family, Means, means
 
 FEWEST_IN_CELL = 10
@@ -21,19 +22,19 @@ FEWEST_OF_CHOICE = 30
 WORST = 50
 """So many cells are shown."""
 
-_ROUNDING = 1e-12  # relative to the largest residual: what is left of a coordinate that is known
+_RESIDUAL_ROUNDING = 1e-12  # relative to the largest residual: what is left of a coordinate that is known
 
 
-def summary_table(observed: Observed, units: Indices) -> pd.DataFrame:
+def summary_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
     """Return promised, realised, and kept or not, in one row; None where that cannot be said."""
-    interval, found = observed.interval, means(observed.triple, units)
+    interval, found = inputs.interval, means(inputs.triple, units)
     gap, promised, realised = found.estimate.tolist()
     half = found.half_width()
     # without limits there is nothing to keep, and rows that were fitted on prove nothing
-    judged = np.isfinite([interval.low, interval.high]).any() and observed.seen <= SEEN * len(observed.realised)
+    judged = np.isfinite([interval.low, interval.high]).any() and inputs.seen <= SEEN * len(inputs.realised)
     row = {
-        "rows": len(observed.realised),
-        "seen": observed.seen,
+        "rows": len(inputs.realised),
+        "seen": inputs.seen,
         "promised": promised,
         "promise": interval.mean,
         "low": interval.low,
@@ -48,13 +49,13 @@ def summary_table(observed: Observed, units: Indices) -> pd.DataFrame:
     return pd.DataFrame([row])
 
 
-def choice_table(observed: Observed, units: Indices) -> pd.DataFrame:
+def choice_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
     """Return what was promised and realised where each one was followed."""
     found = []
-    for number, name in enumerate(observed.names):
-        rows = np.flatnonzero(observed.chosen == number)
+    for number, name in enumerate(inputs.names):
+        rows = np.flatnonzero(inputs.chosen == number)
         if rows.size:
-            of = means(observed.triple[rows], units[rows])
+            of = means(inputs.triple[rows], units[rows])
             gap, promised, realised = of.estimate.tolist()
             half, note = float(of.half_width()[0]), ""
             if rows.size < FEWEST_OF_CHOICE:
@@ -65,25 +66,25 @@ def choice_table(observed: Observed, units: Indices) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["chosen", "rows", "promised", "realised", "gap", "low", "high", "note"])
 
 
-def lift_table(observed: Observed, units: Indices) -> pd.DataFrame:
+def lift_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
     """Compare the ensemble with each rival."""
-    table = pd.DataFrame({"rival": list(observed.rivals)})
-    if not observed.rivals:
+    table = pd.DataFrame({"rival": list(inputs.rivals)})
+    if not inputs.rivals:
         return table.reindex(columns=["rival", "realised", "gain", "low", "high"])
-    found = means(observed.gains, units)
+    found = means(inputs.gains, units)
     half = found.half_width()
-    realised = [float(payoff.mean()) for payoff in observed.rivals.values()]
+    realised = [float(payoff.mean()) for payoff in inputs.rivals.values()]
     return table.assign(realised=realised, gain=found.estimate, low=found.estimate - half, high=found.estimate + half)
 
 
-def swap_table(observed: Observed, units: Indices, family: Family) -> pd.DataFrame:
+def swap_table(inputs: AuditInputs, units: Indices, family: Family) -> pd.DataFrame:
     """Return what following j would have gained wherever i was followed, as a mean over all rows."""
-    gains = observed.sign * (observed.arms - observed.realised).T
-    k, counts = len(observed.names), np.bincount(observed.chosen, minlength=len(observed.names))
+    gains = inputs.sign * (inputs.arms - inputs.realised).T
+    k, counts = len(inputs.names), np.bincount(inputs.chosen, minlength=len(inputs.names))
     gain, half = np.zeros((k, k)), np.full((k, k), np.nan)
     found: dict[int, Means] = {}
     for number in np.flatnonzero(counts).tolist():
-        followed = observed.chosen == number
+        followed = inputs.chosen == number
         of = means(np.where(followed[:, None], gains, 0.0), units, carried=followed)
         gain[number] = of.estimate
         if counts[number] >= FEWEST_IN_CELL:
@@ -93,8 +94,8 @@ def swap_table(observed: Observed, units: Indices, family: Family) -> pd.DataFra
         half[number] = errors * of.error
     return pd.DataFrame(
         {
-            "chosen": np.repeat(np.array(observed.names, dtype=object), k),
-            "instead": observed.names * k,
+            "chosen": np.repeat(np.array(inputs.names, dtype=object), k),
+            "instead": inputs.names * k,
             "rows": np.repeat(counts, k),
             "gain": gain.ravel(),
             "low": (gain - half).ravel(),
@@ -106,20 +107,21 @@ def swap_table(observed: Observed, units: Indices, family: Family) -> pd.DataFra
 # Cells
 
 
-class CellTable(NamedTuple):
-    """The worst cells; how many were too thin, how many pairs of cell and coordinate were tested, how many are off."""
+class CellFindings(NamedTuple):
+    """The worst cells with their names; the numbers of cells below the minimum, of pairs tested, and of biased ones."""
 
     worst: pd.DataFrame
+    names: tuple[CellName, ...]
     thin: int
     tested: int
     biased: int
 
 
-def cell_table(observed: Observed, units: Indices, family: Family) -> CellTable:
+def cell_table(inputs: AuditInputs, units: Indices, family: Family) -> CellFindings:
     """Find the worst violations of α-consistency."""
-    size = np.abs(observed.residuals)
-    residuals = np.where(size > _ROUNDING * size.max(initial=0.0), observed.residuals, 0.0)
-    names, counts, found, thin = _on_cells(observed, residuals, units, family)
+    size = np.abs(inputs.residuals)
+    residuals = np.where(size > _RESIDUAL_ROUNDING * size.max(initial=0.0), inputs.residuals, 0.0)
+    names, counts, found, thin = _on_cells(inputs, residuals, units, family)
     d = residuals.shape[1]
     bias = np.array([of.estimate for of in found]).reshape(-1, d)
     error = np.array([of.error for of in found]).reshape(-1, d)
@@ -132,7 +134,7 @@ def cell_table(observed: Observed, units: Indices, family: Family) -> CellTable:
         t = np.where(bias[at] == 0, 0.0, bias[at] / error[at])
     worst = pd.DataFrame(
         {
-            "cell": np.array(names, dtype=object)[cell],
+            "cell": [str(names[each]) for each in cell],
             "coordinate": coordinate,
             "rows": counts[cell],
             "bias": bias[at],
@@ -144,39 +146,40 @@ def cell_table(observed: Observed, units: Indices, family: Family) -> CellTable:
             "significant": significant[at],
         }
     )
-    return CellTable(worst, thin, bias.size, int(significant.sum()))
+    return CellFindings(worst, tuple(names[each] for each in cell), thin, bias.size, int(significant.sum()))
 
 
-def conditional_table(observed: Observed, units: Indices, family: Family) -> pd.DataFrame:
-    """Compare the ensemble with the best rival on every cell, the clearest loss first."""
-    if not observed.rivals:
-        return pd.DataFrame(columns=["cell", "rows", "realised", "rival", "rival_realised", "gain", "low", "high"])
-    names, counts, found, _ = _on_cells(observed, observed.gains, units, family)
-    payoffs = np.array([observed.realised[rows].mean() for _, rows in _cells(observed) if len(rows) >= FEWEST_IN_CELL])
+def conditional_table(inputs: AuditInputs, units: Indices, family: Family) -> tuple[pd.DataFrame, tuple[CellName, ...]]:
+    """Compare the ensemble with the best baseline on every cell, the clearest loss first; and name the cells."""
+    if not inputs.rivals:
+        return pd.DataFrame(columns=["cell", "rows", "realised", "rival", "rival_realised", "gain", "low", "high"]), ()
+    names, counts, found, _ = _on_cells(inputs, inputs.gains, units, family)
+    payoffs = np.array([inputs.realised[rows].mean() for _, rows in _occupied(inputs) if len(rows) >= FEWEST_IN_CELL])
     best = [int(of.estimate.argmin()) for of in found]
     gain = np.array([of.estimate[i] for of, i in zip(found, best, strict=True)])
     half = family.critical(of.freedom for of in found) * [of.error[i] for of, i in zip(found, best, strict=True)]
     table = pd.DataFrame(
         {
-            "cell": names,
+            "cell": [str(name) for name in names],
             "rows": counts,
             "realised": payoffs,
-            "rival": [list(observed.rivals)[i] for i in best],
-            "rival_realised": payoffs - observed.sign * gain,
+            "rival": [list(inputs.rivals)[i] for i in best],
+            "rival_realised": payoffs - inputs.sign * gain,
             "gain": gain,
             "low": gain - half,
             "high": gain + half,
         }
     )
-    return table.iloc[_worst_first(-gain, half)].reset_index(drop=True)
+    order = _worst_first(-gain, half)
+    return table.iloc[order].reset_index(drop=True), tuple(names[each] for each in order)
 
 
 def _on_cells(
-    observed: Observed, values: Floats, units: Indices, family: Family
-) -> tuple[list[str], Indices, list[Means], int]:
+    inputs: AuditInputs, values: Floats, units: Indices, family: Family
+) -> tuple[list[CellName], Indices, list[Means], int]:
     """Return the means on every cell that has enough rows, and how many have some but too few."""
     names, counts, found, thin = [], [], [], 0
-    for name, rows in _cells(observed):
+    for name, rows in _occupied(inputs):
         if len(rows) < FEWEST_IN_CELL:
             thin += 1
             continue
@@ -186,9 +189,9 @@ def _on_cells(
     return names, np.array(counts, dtype=np.int64), found, thin
 
 
-def _cells(observed: Observed) -> Iterator[tuple[str, Indices]]:
+def _occupied(inputs: AuditInputs) -> Iterator[tuple[CellName, Indices]]:
     """Go through the cells that have rows."""
-    for names, part in observed.partitions:
+    for names, part in inputs.partitions:
         order = np.argsort(part, kind="stable")
         ends = np.cumsum(np.bincount(part, minlength=len(names)))
         for name, rows in zip(names, np.split(order, ends[:-1]), strict=True):

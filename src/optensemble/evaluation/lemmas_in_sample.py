@@ -1,26 +1,26 @@
-"""The guarantees as a table: beside each bound what was observed on the fitting rows, and whether it holds."""
+"""The lemmas in sample: beside each bound the observation on the fitting rows, and whether the bound holds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import pandas as pd
 
 from optensemble import guarantees
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import cell_sums, row_dots
 from optensemble.feasible import FeasibleSet
-from optensemble.members.subgroups import Titles
+from optensemble.multicalibration.cell_names import CellName
+from optensemble.multicalibration.events import Partitions, PartNames
 from optensemble.multicalibration.loop import Run
 from optensemble.multicalibration.state import Situation
 
-Row = tuple[str, str, float, float]
+LemmaLine = tuple[str, str, float, float]
+"""The lemma, the quantity it bounds, the bound, and the observation."""
 
-_ROUNDING = 1e-9  # relative: what sums over many rows may differ by
+_SUM_ROUNDING = 1e-9  # relative: what sums over many rows may differ by
 
 
 @dataclass(frozen=True)
@@ -51,50 +51,77 @@ class Setting:
         return lemma(self.alpha, self.width, self.span, self.M, self.M_h, *args, reach=self.reach)
 
 
-def observe(
-    situation: Situation,
-    run: Run,
-    history: pd.DataFrame,
-    omega: FeasibleSet,
-    alpha: float,
-    width: float,
-    M: float,
-    worst: float,
-) -> Setting:
-    """Gather what the bounds are a function of, from a fit and the history it left; ``worst`` is over all cells."""
-    errors = history.filter(like="squared_error_").to_numpy()
-    violation = history["worst_violation"].to_numpy()
-    return Setting(
-        alpha=alpha,
-        width=width,
-        M=M,
-        M_h=float(np.abs(situation.predictions).max()),
-        span=omega.span,
-        reach=omega.reach,
-        before=errors[0].tolist(),
-        after=errors[-1].tolist(),
-        drop=run.drop,
-        patches=run.patches.tolist(),
-        rounds=int((violation[:-1] > alpha).sum()),
-        consistent=worst <= alpha,
-        exact=run.exact,
-    )
+@dataclass(frozen=True)
+class PaperOutcome:
+    """A fit of one of the paper's algorithms, as its lemmas see it.
+
+    Attributes
+    ----------
+    situation
+        The state in the end, on the fitting rows.
+    labels
+        Of shape (n, d), in the user's units.
+    run
+        The outcome of the loop.
+    before, after
+        The squared error of each model before and after.
+    rounds
+        The number of rounds that removed a violation above α.
+    worst
+        The worst violation left, over all cells.
+    names
+        Of the contenders.
+    parts
+        The partitions and the names of their parts.
+    """
+
+    situation: Situation
+    labels: Floats
+    run: Run
+    before: list[float]
+    after: list[float]
+    rounds: int
+    worst: float
+    names: list[str]
+    parts: tuple[Partitions, PartNames]
+
+    @property
+    def sign(self) -> float:
+        """1 to maximise, -1 to minimise."""
+        return float(self.situation.state.sign)
+
+    def setting(self, omega: FeasibleSet, alpha: float, width: float, M: float) -> Setting:
+        """Return what the bounds are functions of."""
+        return Setting(
+            alpha=alpha,
+            width=width,
+            M=M,
+            M_h=float(np.abs(self.situation.predictions).max()),
+            span=omega.span,
+            reach=omega.reach,
+            before=self.before,
+            after=self.after,
+            drop=self.run.drop,
+            patches=self.run.patches.tolist(),
+            rounds=self.rounds,
+            consistent=self.worst <= alpha,
+            exact=self.run.exact,
+        )
 
 
-def white_box_table(
-    situation: Situation, labels: Floats, setting: Setting, sign: float, names: list[str]
-) -> pd.DataFrame:
+def white_box_table(outcome: PaperOutcome, setting: Setting) -> pd.DataFrame:
     """Lemmas 1, 2 (with 5) and 6 to 9."""
-    return _table([*_course(setting, names), *_white_box_rows(situation, labels, setting, sign)], setting)
+    return _lemma_table([*_course(setting, outcome.names), *_white_box_lemmas(outcome, setting)], setting)
 
 
-def _white_box_rows(situation: Situation, labels: Floats, setting: Setting, sign: float) -> Iterator[Row]:
+def _white_box_lemmas(outcome: PaperOutcome, setting: Setting) -> Iterator[LemmaLine]:
+    situation, labels, sign = outcome.situation, outcome.labels, outcome.sign
     k = len(situation.predictions)
     realised = sign * np.stack([row_dots(actions, labels) for actions in situation.actions])
     promised = sign * float(situation.taken(situation.assessed).mean())
     earned = float(situation.taken(realised).mean())
     pointwise = float((sign * situation.assessed).max(axis=0).mean())
-    # the best φ follows, wherever i was followed, whoever earned the most there
+    # the best φ follows, wherever i was followed, the model that earned the most there
     swapped = np.stack([np.bincount(situation.winner, row, minlength=k) for row in realised]).max(axis=0)
     most = guarantees.lemma_6(setting.alpha, setting.before)
     gap, short = setting.bound(guarantees.lemma_7, k), setting.bound(guarantees.lemma_8, k)
@@ -105,22 +132,19 @@ def _white_box_rows(situation: Situation, labels: Floats, setting: Setting, sign
     yield "Lemma 9", "best swap of models − realised", regret, swapped.sum() / len(labels) - earned
 
 
-def black_box_table(
-    situation: Situation, labels: Floats, setting: Setting, sign: float, names: list[str], cells: pd.DataFrame
-) -> pd.DataFrame:
+def black_box_table(outcome: PaperOutcome, setting: Setting, cells: pd.DataFrame) -> pd.DataFrame:
     """Lemmas 1, 2 (with 5), 3, 4 and 10, and Corollary 1; ``cells`` is the comparison behind Lemma 10."""
-    rows = [*_course(setting, names[-1:]), *_black_box_rows(situation, labels, setting, sign, names)]
+    rows = [*_course(setting, outcome.names[-1:]), *_black_box_lemmas(outcome, setting)]
     tightest = cells.iloc[int((cells["bound"] - cells["observed"]).to_numpy().argmin())]
     worst = f"payoff of {tightest['policy']} − realised, where {tightest['cell']}"
     rows.append(("Lemma 10", worst, tightest["bound"], tightest["observed"]))
-    table = _table(rows, setting)
+    table = _lemma_table(rows, setting)
     table.loc[table["lemma"] == "Lemma 10", "guaranteed"] = tightest["guaranteed"]
     return table
 
 
-def _black_box_rows(
-    situation: Situation, labels: Floats, setting: Setting, sign: float, names: list[str]
-) -> Iterator[Row]:
+def _black_box_lemmas(outcome: PaperOutcome, setting: Setting) -> Iterator[LemmaLine]:
+    situation, labels, sign, names = outcome.situation, outcome.labels, outcome.sign, outcome.names
     promised = (sign * situation.assessed).mean(axis=1)
     earned = np.array([sign * row_dots(actions, labels).mean() for actions in situation.actions])
     gap, self_gap = setting.bound(guarantees.lemma_3), setting.bound(guarantees.corollary_1)
@@ -133,78 +157,58 @@ def _black_box_rows(
         yield "Lemma 4", f"payoff of {names[p]} − realised", regret, earned[p] - earned[own]
 
 
-def conditional_utility(
-    situation: Situation,
-    labels: Floats,
-    setting: Setting,
-    sign: float,
-    names: list[str],
-    buckets: Buckets,
-    groups: Titles,
-    *,
-    conditional: bool,
-) -> pd.DataFrame:
-    """Compare the ensemble with the best given policy on every level set and group that has rows (Lemma 10).
+def conditional_utility(outcome: PaperOutcome, setting: Setting, *, conditional: bool) -> pd.DataFrame:
+    """Compare the ensemble with the best given policy on every level set and subgroup that has rows (Lemma 10).
 
     This is guaranteed where ``conditional`` cells were among those within α.
     """
-    realised = sign * np.stack([row_dots(actions, labels) for actions in situation.actions])
+    situation, names = outcome.situation, outcome.names
+    realised = outcome.sign * np.stack([row_dots(actions, outcome.labels) for actions in situation.actions])
     gain = np.ascontiguousarray((realised[:-1] - realised[-1]).T)
-    parts, found = situation.parts(0), []
-    for partition, titles in _partitions(buckets, groups, names[:-1]):
-        counts, sums = cell_sums(parts[partition].astype(np.int64), gain, len(titles))
+    found = []
+    for cells, part in black_box_partitions(situation, *outcome.parts):
+        counts, sums = cell_sums(part, gain, len(cells))
         for cell in np.flatnonzero(counts):
             best, probability = int(sums[cell].argmax()), counts[cell] / len(gain)
             bound, observed = setting.bound(guarantees.lemma_10, probability), sums[cell, best] / counts[cell]
-            found.append((titles[cell], int(counts[cell]), names[best], bound, observed))
+            found.append((str(cells[cell]), int(counts[cell]), names[best], bound, observed))
     table = pd.DataFrame(found, columns=["cell", "rows", "policy", "bound", "observed"])
     return table.assign(
         holds=table["observed"] <= table["bound"] + _rounding(setting), guaranteed=conditional and setting.consistent
     )
 
 
-def _partitions(buckets: Buckets, groups: Titles, policies: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """List the partitions of a black box that are conditioned on, and name their parts; ``d`` is the winner's."""
-    d = len(buckets.lower)
-    yield from ((j, [f"own action[{j}] {bucket}" for bucket in buckets.names(j)]) for j in range(d))
-    yield from _group_partitions(d, groups)
-    for number, (policy, j) in enumerate(product(policies, range(d)), start=d + 1 + len(groups)):
-        yield number, [f"action[{j}] of {policy} {bucket}" for bucket in buckets.names(j)]
+Partition = tuple[list[CellName], Indices]
+"""The names of disjoint cells, and the number of each row's."""
 
 
-def _group_partitions(d: int, groups: Titles) -> Iterator[tuple[int, list[str]]]:
-    return ((d + 1 + column, list(titles)) for column, titles in enumerate(groups))
-
-
-def audited_partitions(
-    situation: Situation, buckets: Buckets, groups: Titles, names: list[str]
-) -> list[tuple[list[str], Indices]]:
-    """Return the partitions behind the cells that decide: the names of their parts, and the part of every row.
-
-    Of a white box the level sets of the action taken, crossed with whose it is; of a black box its own and every given
-    policy's; and the user's groups.
-    """
+def black_box_partitions(situation: Situation, partitions: Partitions, names: PartNames) -> Iterator[Partition]:
+    """Return the level sets of the own policy, the subgroups, and the level sets of every given policy."""
     parts = situation.parts(0)
-    if situation.given:
-        found = [(titles, parts[number]) for number, titles in _partitions(buckets, groups, names[:-1])]
-    else:
-        found = [([f"{name} followed" for name in names], situation.winner)]
-        levels = buckets(situation.taken(situation.actions))
-        for j, size in enumerate(buckets.sizes):
-            titles = [f"{name} followed, action[{j}] {bucket}" for name in names for bucket in buckets.names(j)]
-            found.append((titles, situation.winner * size + levels[:, j]))
-        found += [(titles, parts[number]) for number, titles in _group_partitions(len(buckets.lower), groups)]
-    return [(titles, part.astype(np.int64)) for titles, part in found]
+    for number in (*partitions.own, *partitions.subgroups, *partitions.given):
+        yield [CellName((part,)) for part in names[number]], parts[number].astype(np.int64)
 
 
-def _course(setting: Setting, names: list[str]) -> Iterator[Row]:
+def white_box_partitions(situation: Situation, partitions: Partitions, names: PartNames) -> Iterator[Partition]:
+    """Return the leaders, the level sets of the action taken crossed with them, and the subgroups."""
+    parts, leaders = situation.parts(0), names[partitions.leader]
+    yield [CellName((leader,)) for leader in leaders], situation.winner.astype(np.int64)
+    for own in partitions.own:
+        taken = situation.taken(situation.level[:, own])
+        cells = [CellName((leader, level)) for leader in leaders for level in names[own]]
+        yield cells, (situation.winner * partitions.levels[own] + taken).astype(np.int64)
+    for number in partitions.subgroups:
+        yield [CellName((part,)) for part in names[number]], parts[number].astype(np.int64)
+
+
+def _course(setting: Setting, names: list[str]) -> Iterator[LemmaLine]:
     fell = sum(setting.before) - sum(setting.after)
     yield "Lemma 1", "drop of squared error, all models", setting.drop, fell
     for name, before, patches in zip(names, setting.before, setting.patches, strict=True):
         yield "Lemma 2", f"patches of {name} (Lemma 5 too)", guarantees.lemma_2(setting.alpha, before), patches
 
 
-def _table(rows: list[Row], setting: Setting) -> pd.DataFrame:
+def _lemma_table(rows: list[LemmaLine], setting: Setting) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["lemma", "quantity", "bound", "observed"])
     lemma = table["lemma"]
     within = table["observed"] <= table["bound"] + _rounding(setting)
@@ -216,4 +220,4 @@ def _table(rows: list[Row], setting: Setting) -> pd.DataFrame:
 
 
 def _rounding(setting: Setting) -> float:
-    return _ROUNDING * (setting.M + setting.M_h) * setting.reach
+    return _SUM_ROUNDING * (setting.M + setting.M_h) * setting.reach

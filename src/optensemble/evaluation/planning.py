@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import pandas as pd
 
-from optensemble._core.validation import bucket_count, require_choice, require_number
+from optensemble._core.validation import bucket_count, require_choice, require_number, require_options
 from optensemble.stats.sample_size import LEARNING, MIN_CELL, MINIMUM_ROWS
 
 __all__ = ["RowPlan", "plan"]
@@ -116,6 +116,14 @@ class RowPlan:
         return f"{self.rows:,} rows are too few for: {', '.join(short)}"
 
 
+class PlanTargets(TypedDict, total=False):
+    """What is to be seen with the rows; see :func:`plan`."""
+
+    payoff_noise: float | None
+    accuracy: float | None
+    alpha: float | None
+
+
 def plan(
     k: int,
     d: int,
@@ -124,9 +132,7 @@ def plan(
     *,
     rows: int | None = None,
     access: str = "white",
-    payoff_noise: float | None = None,
-    accuracy: float | None = None,
-    alpha: float | None = None,
+    **targets: Unpack[PlanTargets],
 ) -> RowPlan:
     """Say how many rows each part of the method needs, and what can be seen with the rows there are.
 
@@ -175,9 +181,11 @@ def plan(
         require_number(whole, name, at_least=1, whole=True)
     require_number(noise, "noise", above=0)
     require_choice(access, "access", ACCESS)
-    for name, value in (("payoff_noise", payoff_noise), ("accuracy", accuracy), ("alpha", alpha)):
+    require_options(targets, PlanTargets, "plan")
+    for name, value in targets.items():
         if value is not None:
             require_number(value, name, above=0)
+    payoff_noise, accuracy, alpha = targets.get("payoff_noise"), targets.get("accuracy"), targets.get("alpha")
     if rows is not None:
         require_number(rows, "rows", at_least=1, whole=True)
     s, count = noise if payoff_noise is None else payoff_noise, bucket_count(bucket_width)

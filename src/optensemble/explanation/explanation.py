@@ -107,7 +107,7 @@ class Case:
         1 to maximise, -1 to minimise.
     steps, moves
         The stages of the prediction and their names; the patches behind the last stage.
-    believed
+    basis
         What values are: "calibrated" by rows held out, or "corrected" on the fitting rows.
     always
         Why whoever is followed is followed in every row, if so; otherwise empty.
@@ -124,7 +124,7 @@ class Case:
     sign: float
     steps: list[tuple[str, Floats]]
     moves: list[Move]
-    believed: str = "calibrated"
+    basis: str = "calibrated"
     always: str = ""
 
 
@@ -143,7 +143,7 @@ def explain(case: Case) -> Explanation:
         margin=np.nan if best is None else float(behind[best]),
         weighed=int((~np.isnan(behind)).sum()),
         cost=case.sign < 0,
-        believed=case.believed,
+        basis=case.basis,
         always=case.always,
     )
     table = pd.DataFrame({"name": case.names, "value": case.values, "behind": behind, "same": same})
@@ -182,7 +182,7 @@ def _patches(case: Case) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "round": np.array([moves[0].round for moves in found], dtype=np.int64),
-            "cell": [moves[0].name for moves in found],
+            "cell": [moves[0].name.text(case.coordinates) for moves in found],
             "rows": np.array([min(move.rows for move in moves) for moves in found], dtype=np.int64),
             "times": np.array([len(moves) for moves in found], dtype=np.int64),
         }

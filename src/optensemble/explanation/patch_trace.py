@@ -1,7 +1,4 @@
-"""Which corrections moved a row: the package's own replay, looked at before every round.
-
-Cells are named by the parts they are made of, as audits name them.
-"""
+"""The patches that moved a row: the package's own replay, looked at before every round."""
 
 from __future__ import annotations
 
@@ -11,25 +8,23 @@ from typing import NamedTuple
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.buckets import Buckets
-from optensemble.multicalibration.events import Layout
-from optensemble.multicalibration.loop import Patch, PatchLog, replay
+from optensemble.multicalibration.cell_names import CellName
+from optensemble.multicalibration.corrections import replay
+from optensemble.multicalibration.events import Layout, PartNames
+from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.multicalibration.state import Situation
-
-PartNames = Sequence[Sequence[str]]
-"""The names of the parts of every partition, in the order of ``Situation.parts``."""
 
 
 class Move(NamedTuple):
-    """A patch that moved the row: in which round (from 1 on), whose prediction, on which cell, and by how much.
+    """A patch that moved the row: its round (from 1 on), the member corrected, the cell, and the correction.
 
-    A cell is known by the number of its log and its own; ``rows`` is how many fitting rows it had.
+    A cell is identified by the number of its log and its own; ``rows`` is the number of its fitting rows.
     """
 
     round: int
     member: int
     cell: tuple[int, int]
-    name: str
+    name: CellName
     rows: int
     delta: Floats
 
@@ -46,7 +41,7 @@ def trace(situation: Situation, logs: Sequence[PatchLog], names: PartNames) -> l
             here = []
             for patch in patches:
                 if patch.member not in inside:
-                    inside[patch.member] = _cells(situation, patch.member, log.layout)
+                    inside[patch.member] = _row_cells(situation, patch.member, log.layout)
                 found = np.flatnonzero(np.isin(patch.cells, inside[patch.member]))
                 here += [_move(begun + number + 1, patch, c, which, log.layout, names) for c in found.tolist()]
             if here:
@@ -57,33 +52,11 @@ def trace(situation: Situation, logs: Sequence[PatchLog], names: PartNames) -> l
     return moves
 
 
-def _cells(situation: Situation, member: int, layout: Layout) -> Indices:
+def _row_cells(situation: Situation, member: int, layout: Layout) -> Indices:
     """Return the row's cell in every event family."""
-    cells = situation.cells(member, layout)
-    return np.array([cells.column(event)[0] for event in range(len(layout.events))])
+    return np.asarray(situation.cells(member, layout).columns()[0])
 
 
 def _move(number: int, patch: Patch, c: int, which: int, layout: Layout, names: PartNames) -> Move:
     cell = int(patch.cells[c])
-    return Move(number, patch.member, (which, cell), cell_name(layout, cell, names), int(patch.rows[c]), patch.delta[c])
-
-
-def cell_name(layout: Layout, cell: int, names: PartNames) -> str:
-    """Name a cell by its parts, the last first: who is followed comes before what is done.
-
-    >>> from optensemble.multicalibration.events import white_box
-    >>> buckets = Buckets(np.zeros(1), np.ones(1), 2)
-    >>> names = [*level_names(buckets, ["action[0]"]), ["ours followed", "theirs followed"]]
-    >>> cell_name(white_box(buckets, 2), 3, names)
-    'theirs followed, action[0] in [0.5, 1]'
-    """
-    event = int(np.searchsorted(layout.offsets, cell, side="right")) - 1
-    partitions = layout.events[event].partitions
-    parts = np.unravel_index(cell - int(layout.offsets[event]), [layout.sizes[p] for p in partitions])
-    found = [names[partition][int(part)] for partition, part in zip(partitions, parts, strict=True)]
-    return ", ".join(reversed(found))
-
-
-def level_names(buckets: Buckets, coordinates: Sequence[str]) -> list[list[str]]:
-    """Name the level sets of an action, whose coordinates have these names."""
-    return [[f"{name} {bucket}" for bucket in buckets.names(j)] for j, name in enumerate(coordinates)]
+    return Move(number, patch.member, (which, cell), layout.name(cell, names), int(patch.rows[c]), patch.delta[c])

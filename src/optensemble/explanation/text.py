@@ -22,7 +22,7 @@ _WIDE = 6  # coordinates beside each other
 class Rivalry:
     """Who is followed, who is the ``best`` of those that would do something else, and by how much it is ``behind``.
 
-    ``weighed`` counts those that a value is known of; ``believed`` is what values are; ``always`` is why whoever is
+    ``weighed`` counts those that a value is known of; ``basis`` is what values are; ``always`` is why the one
     followed is followed in every row, if so.
     """
 
@@ -31,14 +31,14 @@ class Rivalry:
     margin: float
     weighed: int
     cost: bool
-    believed: str
+    basis: str
     always: str
 
 
 def reason(rivalry: Rivalry) -> str:
     """Say in one sentence why somebody is followed.
 
-    >>> reason(Rivalry("ours", "theirs", 0.3123, weighed=2, cost=False, believed="calibrated", always=""))
+    >>> reason(Rivalry("ours", "theirs", 0.3123, weighed=2, cost=False, basis="calibrated", always=""))
     'ours is followed: its calibrated value is 0.312 above theirs, the next'
     """
     if rivalry.always:
@@ -46,7 +46,7 @@ def reason(rivalry: Rivalry) -> str:
     said = f"{rivalry.followed} is followed: "
     if rivalry.best is None:
         return said + ("there is nobody else" if rivalry.weighed == 1 else "all others it weighs would do the same")
-    value = f"its {rivalry.believed} {'cost' if rivalry.cost else 'value'} is"
+    value = f"its {rivalry.basis} {'cost' if rivalry.cost else 'value'} is"
     if rivalry.margin == 0:
         return f"{said}{value} no {'higher' if rivalry.cost else 'lower'} than that of {rivalry.best}, the next"
     return f"{said}{value} {rivalry.margin:.3g} {'below' if rivalry.cost else 'above'} {rivalry.best}, the next"

@@ -11,6 +11,7 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import row_dots
+from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
 from optensemble.exceptions import InputError
 from optensemble.jobs.rows import ordered, read_rows, wanted
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Later:
-    """Rows of known labels, and the ensemble's audit on them."""
+    """Rows of known labels, the ensemble's audit on them, and its answer."""
 
     saved: Saved
     tables: Tables
     rows: pd.DataFrame
     labels: Floats
     audit: Audit
+    answer: Answer
 
 
 def judge(saved: Saved, tables: Tables) -> Later:
@@ -57,10 +59,10 @@ def judge(saved: Saved, tables: Tables) -> Later:
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
     time_ordered = True if roles.time is not None else None
     try:
-        audit = saved.ensemble.audit(rows, labels, time_ordered=time_ordered, groups=clusters)
+        audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=clusters)
     except InputError as error:
         raise InputError(f"{tables}: {error}") from error
-    return Later(saved, tables, rows, labels, audit)
+    return Later(saved, tables, rows, labels, audit, answer)
 
 
 def make_report(later: Later) -> str:
@@ -69,13 +71,12 @@ def make_report(later: Later) -> str:
     from optensemble.report.page import make_page  # draws, which only a report needs
 
     saved, rows = later.saved, later.rows
-    answer = saved.policy.answer(rows)
     return make_page(
         Judged(
             ensemble=saved.policy,
             audit=later.audit,
-            answer=answer,
-            realised=row_dots(answer.actions, later.labels),
+            answer=later.answer,
+            realised=row_dots(later.answer.actions, later.labels),
             coordinates=list(saved.roles.coordinates),
             when=None if saved.roles.time is None else rows[saved.roles.time],
             source=", ".join(path.name for path in later.tables.paths[:3]),

@@ -67,7 +67,7 @@ def decide(
             ids.require_distinct(lambda: _ids(tables, str(roles.id)))
     names = saved.ensemble.names_
     counts = {names[number]: count for number, count in followed.most_common() if count}
-    return Decisions(rows, saved.policy._promise_of(assessed), counts, unseen)
+    return Decisions(rows, saved.policy.promise_of(assessed), counts, unseen)
 
 
 def _columns(saved: Saved, part: pd.DataFrame, answer: Answer) -> dict[str, Any]:

@@ -75,7 +75,8 @@ def fit(task: Task, tell: Tell | None = None, n_jobs: int | None = None) -> Poli
         ensemble = _decision(task).fit(X, Y, groups=task.roles.clusters, n_jobs=n_jobs, progress=tell, **terms)
     else:
         ensemble = _box(task).fit(X, Y, **terms)
-        ensemble.promise(X[:1])  # without validation only this makes the record that goes into the file
+        if len(X) >= MINIMUM_ROWS:
+            ensemble.cross_fit()  # the record that goes into the file; a validated fit has left it
     ensemble.table_ = task.roles.as_plain()
     return ensemble  # type: ignore[no-any-return]
 
@@ -94,7 +95,7 @@ def _box(task: Task) -> Any:
     options = {name: value for name, value in task.job.ensemble.items() if name not in ("kind", "seed")}
     if options.get("validation") == "none":
         options["validation"] = None
-    options["groups"] = list(task.roles.groups) or None
+    options["subgroups"] = list(task.roles.groups) or None
     if task.job.kind == WHITE_BOX:
         return WhiteBoxEnsemble(list(task.models.items()), task.omega, **options)
     init = next(iter(task.models.values()), "mean")

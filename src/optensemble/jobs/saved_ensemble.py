@@ -37,8 +37,7 @@ class Saved:
     @property
     def known_groups(self) -> dict[str, dict[str, Any]]:
         """The values of every column of groups that were there at the fit, by their text."""
-        learned = getattr(self.ensemble, "_subgroups", None)
-        grouping = learned.grouping if learned is not None else getattr(self.ensemble, "grouping_", None)
+        grouping = self.policy.known_subgroups
         if grouping is None:
             return {}
         pairs = zip(self.roles.groups, grouping.values, strict=True)
@@ -55,8 +54,7 @@ class Saved:
     @property
     def policies(self) -> list[tuple[str, Any]]:
         """The members of which only actions are known."""
-        pairs: list[tuple[str, Any]] = self.ensemble.members_
-        return pairs[getattr(self.ensemble, "n_models_", 0 if hasattr(self.ensemble, "init_") else len(pairs)) :]
+        return self.policy.policy_members
 
     @property
     def numbers(self) -> list[str]:

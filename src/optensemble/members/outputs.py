@@ -1,97 +1,102 @@
-"""What the members say of some rows, in one sense: greater is better."""
+"""The outputs of all members on a batch of rows, in one sense: greater is better."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._core.arrays import Floats
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.tolerances import SAME_ASSESSMENT
-from optensemble.members.subgroups import Titles
+from optensemble.feasible import FeasibleSet
+from optensemble.members.subgroups import PartTitles
 
 
 @dataclass(frozen=True)
-class View:
-    """The members' words and deeds on a batch of rows.
+class MemberOutputs:
+    """Predictions and actions of the members on a batch of rows, with the set and the buckets they are about.
 
     Attributes
     ----------
     predictions
-        Of the models, of shape (models, n, d).
+        Of the models, of shape (models, n, d), in the sense of maximising.
     actions
         Of all members, models first, of shape (members, n, d).
-    scale
-        The labels' standard deviations on the rows fitted on: what the unit of an action is worth as a feature.
+    omega
+        The feasible set Ω, bound to these rows.
+    buckets
+        The bucketing of its actions.
+    sign
+        1 if the user maximises, -1 if the user minimises: ``sign * predictions`` are the user's units.
     subgroups, titles
         The part of every row in every column of the user's subgroups, of shape (columns, n), and the parts' names.
     """
 
     predictions: Floats
     actions: Floats
-    scale: Floats
+    omega: FeasibleSet
+    buckets: Buckets
+    sign: float = 1.0
     subgroups: npt.NDArray[np.int32] | None = None
-    titles: Titles = ()
+    titles: PartTitles = ()
 
     @property
     def models(self) -> int:
-        """How many members predict."""
+        """The number of members that predict."""
         return len(self.predictions)
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return int(self.actions.shape[1])
 
-    @cached_property
-    def features(self) -> Floats:
-        """Return predictions of models, and of policies their actions times ``scale``; shape (members, n, d)."""
-        return np.concatenate([self.predictions, self.actions[self.models :] * self.scale])
+    def features(self, scale: Floats) -> Floats:
+        """Return what is regressed on: predictions, and actions of policies times ``scale``; shape (members, n, d).
 
-    @property
-    def prior(self) -> Floats:
-        """Return the weights of a stack that knows nothing: the average of all predictions."""
-        weights = np.zeros(len(self.actions))
-        weights[: self.models] = 1 / max(self.models, 1)
-        return weights
+        ``scale`` are the labels' standard deviations on the fitting rows: what a unit of an action is worth.
+        """
+        return np.concatenate([self.predictions, self.actions[self.models :] * scale])
 
     @cached_property
-    def winners(self) -> npt.NDArray[np.int32]:
-        """Return per row the model with the highest self-assessment; of ties the first."""
+    def leaders(self) -> npt.NDArray[np.int32]:
+        """Per row the model with the highest self-assessment; of ties the first."""
         pairs = zip(self.actions, self.predictions, strict=False)
         assessed = np.stack([row_dots(actions, predictions) for actions, predictions in pairs])
         best = assessed.max(axis=0)
         return np.asarray((assessed >= best - SAME_ASSESSMENT * np.abs(best)).argmax(axis=0), dtype=np.int32)
 
     @property
-    def groups(self) -> npt.NDArray[np.int32] | None:
-        """Return the parts of all groups: of several models who promises most, and the user's; (columns, n)."""
-        winners = [self.winners[None]] if self.models > 1 else []
-        found = winners if self.subgroups is None else [*winners, self.subgroups]
-        return np.concatenate(found) if found else None
-
-    @property
-    def group_sizes(self) -> tuple[int, ...]:
-        """How many parts these have; the last is for values that no fitting row has."""
-        winners = (self.models + 1,) if self.models > 1 else ()
-        return (*winners, *map(len, self.titles))
-
-    @property
     def said(self) -> list[Floats]:
-        """Return the members' own words: predictions of models, actions of policies."""
+        """Each member's own output: predictions of models, actions of policies."""
         return [*self.predictions, *self.actions[self.models :]]
 
+    def in_subgroups(self, parts: npt.NDArray[np.int32], titles: PartTitles) -> Self:
+        """Return the same outputs with the part of every row in every column of subgroups."""
+        return replace(self, subgroups=parts, titles=titles)
+
+    def take(self, rows: Indices | slice) -> Self:
+        """Return a copy of the outputs on some of the rows."""
+        return replace(
+            self,
+            predictions=self.predictions[:, rows],
+            actions=self.actions[:, rows],
+            subgroups=None if self.subgroups is None else self.subgroups[:, rows],
+        )
+
     @classmethod
-    def joined(cls, views: list[Self]) -> Self:
-        """Return the view of all rows of several."""
-        if len(views) == 1:
-            return views[0]
-        predictions = np.concatenate([view.predictions for view in views], axis=1)
-        actions = np.concatenate([view.actions for view in views], axis=1)
-        found = [view.subgroups for view in views if view.subgroups is not None]
-        subgroups = np.concatenate(found, axis=1) if found else None
-        return cls(predictions, actions, views[0].scale, subgroups, views[0].titles)
+    def joined(cls, batches: list[Self]) -> Self:
+        """Return the outputs on the rows of several batches, one after the other."""
+        if len(batches) == 1:
+            return batches[0]
+        found = [batch.subgroups for batch in batches if batch.subgroups is not None]
+        return replace(
+            batches[0],
+            predictions=np.concatenate([batch.predictions for batch in batches], axis=1),
+            actions=np.concatenate([batch.actions for batch in batches], axis=1),
+            subgroups=np.concatenate(found, axis=1) if found else None,
+        )

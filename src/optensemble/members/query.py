@@ -1,41 +1,51 @@
-"""Asking the members of a DecisionEnsemble: what models predict, what is best under that, and what policies do."""
+"""The query of all members: predictions of models, the actions these induce, and the actions of policies."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from optensemble._core.arrays import Floats
+from optensemble._core.buckets import Buckets
 from optensemble._core.progress import Step, silent
 from optensemble.feasible import FeasibleSet
-from optensemble.members.outputs import View
+from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_actions, as_predictions, ask, row_count
 
 Members = list[tuple[str, Any]]
 
 
-def ask_members(
-    models: Members,
-    policies: Members,
-    X: Any,
-    omega: FeasibleSet,
-    sign: float,
-    scale: Floats,
-    subgroups: Subgroups | None,
-    step: Step = silent,
-) -> View:
-    """Return what the members say of the rows of X, in the sense of maximising; each of them is a step."""
-    n, d = row_count(X), omega.dimension
-    predictions, actions = np.empty((len(models), n, d)), np.empty((len(models) + len(policies), n, d))
-    for number, (name, model) in enumerate(models):
-        predictions[number] = sign * as_predictions(ask(model, name, "predict", X), name, n, d)
-        actions[number] = omega.argmax(predictions[number])
-        step()
-    for number, (name, policy) in enumerate(policies, start=len(models)):
-        actions[number] = as_actions(ask(policy, name, "decide", X), name, n, omega)
-        step()
-    if subgroups is None:
-        return View(predictions, actions, scale)
-    return View(predictions, actions, scale, subgroups(X), subgroups.titles)
+@dataclass(frozen=True)
+class MemberQuery:
+    """The members of an ensemble, and what their outputs are about: Ω, its buckets, the sense, the subgroups."""
+
+    models: Members
+    policies: Members
+    omega: FeasibleSet
+    buckets: Buckets
+    sign: float
+    subgroups: Subgroups | None = None
+
+    def __call__(self, X: Any, step: Step = silent) -> MemberOutputs:
+        """Ask every member once for the rows of X, and solve every model's policy once; each member is a step."""
+        omega, n, d = self.omega.for_rows(X), row_count(X), self.omega.dimension
+        predictions = np.empty((len(self.models), n, d))
+        actions = np.empty((len(self.models) + len(self.policies), n, d))
+        for number, (name, model) in enumerate(self.models):
+            predictions[number] = self.sign * as_predictions(ask(model, name, "predict", X), name, n, d)
+            actions[number] = omega.argmax(predictions[number])
+            step()
+        for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
+            actions[number] = as_actions(ask(policy, name, "decide", X), name, n, omega)
+            step()
+        outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign)
+        if self.subgroups is None:
+            return outputs
+        return outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)
+
+    def joined(self, batches: Sequence[Any], step: Step = silent) -> MemberOutputs:
+        """Ask for the rows of all batches, one after the other."""
+        return MemberOutputs.joined([self(X, step) for X in batches])

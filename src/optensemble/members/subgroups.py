@@ -14,7 +14,7 @@ import numpy.typing as npt
 from optensemble.exceptions import InputError
 from optensemble.members.validation import group_columns, row_count
 
-Titles = tuple[tuple[str, ...], ...]
+PartTitles = tuple[tuple[str, ...], ...]
 """The names of the parts of every column."""
 
 
@@ -51,6 +51,9 @@ class Grouping:
         return tuple(len(known) + 1 for known in self.values)
 
 
+NO_GROUPING = Grouping(())
+
+
 @dataclass(frozen=True)
 class Subgroups:
     """A column of X, a list of columns, or a callable of X, and the values that were there when it was learned.
@@ -68,8 +71,8 @@ class Subgroups:
     grouping: Grouping
 
     @classmethod
-    def learn(cls, rule: Any, batches: list[Any]) -> Self | None:
-        """Learn the values in the rows of all batches; without a rule, or a column, there are no subgroups."""
+    def learn(cls, rule: Any, batches: list[Any], known: Grouping = NO_GROUPING) -> Self | None:
+        """Learn the values in the rows of all batches, where ``known`` ones keep their numbers; None without a rule."""
         if rule is None:
             return None
         _require_rule(rule)
@@ -77,7 +80,7 @@ class Subgroups:
         for labels in found:
             _require_columns(len(labels), len(found[0]))
         columns = [[label for batch in column for label in batch] for column in zip(*found, strict=True)]
-        return cls(rule, Grouping(()).learn(columns)) if columns else None
+        return cls(rule, known.learn(columns)) if columns else None
 
     def __call__(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the part of every row in every column, of shape (columns, n)."""
@@ -86,12 +89,12 @@ class Subgroups:
         return self.grouping(labels)
 
     @cached_property
-    def titles(self) -> Titles:
+    def titles(self) -> PartTitles:
         """Return the names of the parts of every column."""
         return part_titles(self.rule, self.grouping)
 
 
-def part_titles(rule: Any, grouping: Grouping) -> Titles:
+def part_titles(rule: Any, grouping: Grouping) -> PartTitles:
     """Name the parts of groups by the columns that they are found in.
 
     >>> part_titles("region", Grouping((("north", "south"),)))

@@ -1,67 +1,161 @@
-"""Tables of cells: all that Update needs to know of the rows."""
+"""Tables of cells: the counts, overlaps and residual sums that every correction is computed from.
+
+A table is all that a correction needs to know of the rows. Sums are exact but for one rounding at the end, whatever the
+order of the rows, so tables of disjoint rows add up, and a fold can be subtracted, to the same bits anywhere.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eigh
 
-from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import cell_sums, overlap_counts
+from optensemble._core.arrays import Floats, Indices, Rows
+from optensemble._core.exact_sums import add_shard, overlap_counts
+from optensemble._core.threads import one_blas_thread
 from optensemble.multicalibration.events import Cells
 
 TABLE_LIMIT = 2048
-"""Up to this many occupied cells, ``G`` is held as a table; beyond, one goes by way of the rows."""
+"""Up to this number of cells, the overlaps ``G`` are held as a table; beyond, products with ``G`` go by the rows."""
 
-_SHARD = 1 << 16  # rows
-
-
-class Tables(NamedTuple):
-    """Per cell the number of rows and the sum of residuals ``y − h``; which cells have rows enough to count at all."""
-
-    counts: Indices
-    sums: Floats
-    occupied: Indices
+_SHARD = 1 << 16  # rows: overlaps are counted in pieces that fit into the cache
 
 
-def tabulate(cells: Cells, values: Floats, min_cell: int = 1) -> Tables:
-    """Count and sum ``values`` over every cell, in one pass over the rows for each event family.
+@dataclass(frozen=True)
+class CellTable:
+    """Counts, residual sums ``H = Zᵀ(y − h)`` and overlaps ``G = ZᵀZ`` of some cells over some rows.
 
-    Cells of fewer than ``min_cell`` rows are not among the occupied, and sum to 0.
+    Attributes
+    ----------
+    kept
+        The numbers of the cells, ascending.
+    counts
+        The number of rows of each cell.
+    high, low
+        The limbs of the residual sums, of shape (cells, d); see :func:`~optensemble._core.exact_sums.add_shard`.
+    shared
+        The number of rows that each two cells share; None if they were not counted.
     """
-    layout = cells.layout
-    counts = np.zeros(layout.count, dtype=np.int64)
-    sums = np.zeros((layout.count, values.shape[1]))
-    for event, (start, stop) in enumerate(zip(layout.offsets[:-1], layout.offsets[1:], strict=True)):
-        counts[start:stop], sums[start:stop] = cell_sums(cells.column(event) - start, values, stop - start)
-    sums[counts < min_cell] = 0.0
-    return Tables(counts, sums, np.flatnonzero(counts >= min_cell))
 
+    kept: Indices
+    counts: Indices
+    high: Floats
+    low: Floats
+    shared: Floats | None = None
 
-def overlaps(cells: Cells, tables: Tables) -> Floats:
-    """Return ``G`` on the occupied cells; the tables of shards add up."""
-    kept = len(tables.occupied)
-    number = np.full(cells.layout.count, kept, dtype=np.int64)  # all others share one more row and column, cut off
-    number[tables.occupied] = np.arange(kept)
-    n, events = len(cells.parts[0]), range(len(cells.layout.events))
-    shared = np.zeros((kept, kept))
-    for start in range(0, n, _SHARD):
-        columns = [number[cells.column(event, slice(start, start + _SHARD))] for event in events]
-        shared += overlap_counts(np.stack(columns, axis=1), kept + 1)[:kept, :kept]
-    return shared
+    @property
+    def sums(self) -> Floats:
+        """The residual sums ``H``."""
+        return self.high + self.low
 
+    @property
+    def largest(self) -> float:
+        """The largest ``|H_C|``; 0 without cells."""
+        return float(np.abs(self.sums).max(initial=0.0))
 
-def gram(cells: Cells, delta: Floats, tables: Tables) -> Floats:
-    """Return ``G δ`` on the occupied cells as ``Zᵀ(Z δ)``, by way of the rows; 0 on all others."""
-    onto_rows = sum(delta[cells.column(event)] for event in range(len(cells.layout.events)))
-    product = np.zeros_like(delta)
-    product[tables.occupied] = tabulate(cells, np.asarray(onto_rows)).sums[tables.occupied]
-    return product
+    def __add__(self, other: CellTable) -> CellTable:
+        """Return the table of the rows of both, on the same cells and the same grid."""
+        shared = None if self.shared is None or other.shared is None else self.shared + other.shared
+        return CellTable(self.kept, self.counts + other.counts, self.high + other.high, self.low + other.low, shared)
+
+    def __sub__(self, other: CellTable) -> CellTable:
+        """Return the table without some of its rows: what is learned without a fold."""
+        shared = None if self.shared is None or other.shared is None else self.shared - other.shared
+        return CellTable(self.kept, self.counts - other.counts, self.high - other.high, self.low - other.low, shared)
+
+    def ridge(self, penalty: float) -> Floats:
+        """Solve ``(G + penalty·I) δ = H`` for the correction of each cell; the penalty must be positive."""
+        normal = self._overlaps.copy()
+        normal[np.diag_indices(len(normal))] += penalty
+        return np.asarray(cho_solve(cho_factor(normal, overwrite_a=True), self.sums))
+
+    def smallest(self, shrinkage: float) -> tuple[Floats, Floats]:
+        """Solve ``(G + shrinkage·I) δ = H``, without shrinkage for the smallest ``δ``; return ``δ`` and ``G δ``.
+
+        Cells overlap, so ``G`` is singular: its null space is left out by way of the eigenvalues.
+        """
+        with one_blas_thread():
+            values, vectors = eigh(self._overlaps, driver="evd")
+            null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
+            inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
+            delta = vectors @ (inverse[:, None] * (vectors.T @ self.sums))
+            return delta, self._overlaps @ delta
+
+    @property
+    def _overlaps(self) -> Floats:
+        if self.shared is None:
+            raise ValueError("the overlaps of this table were not counted")
+        return self.shared
 
 
 class Correction(NamedTuple):
-    """Per cell what to add to the predictions, the patches that took, and the drop of squared error they bring."""
+    """Per cell of a table what to add to predictions, the patches that took, and the drop of squared error."""
 
     delta: Floats
     patches: int
     drop: float
+
+
+def tabulate(cells: Cells, residual: Floats, min_cell: int = 1) -> CellTable:
+    """Return the table of all cells that have at least ``min_cell`` rows, without overlaps."""
+    counts, high, low = _sum_cells(cells, residual, float(np.abs(residual).max(initial=0.0)), len(residual))
+    kept = np.flatnonzero(counts >= min_cell)
+    return CellTable(kept, counts[kept], high[kept], low[kept])
+
+
+def unit_tables(cells: Cells, residual: Floats, kept: Indices, units: Sequence[Indices]) -> list[CellTable]:
+    """Return the table of each unit's rows on the cells kept, without overlaps; they add up."""
+    top, tables = float(np.abs(residual).max(initial=0.0)), []
+    for rows in units:
+        counts, high, low = _sum_cells(cells, residual[rows], top, len(residual), rows)
+        tables.append(CellTable(kept, counts[kept], high[kept], low[kept]))
+    return tables
+
+
+def fold_tables(cells: Cells, residual: Floats, kept: Indices, folds: Sequence[Indices]) -> list[CellTable]:
+    """Return the same for each fold, overlaps included."""
+    tables = unit_tables(cells, residual, kept, folds)
+    return [replace(table, shared=count_overlaps(cells, kept, rows)) for table, rows in zip(tables, folds, strict=True)]
+
+
+def cell_counts(cells: Cells) -> Indices:
+    """Return the number of rows of every cell."""
+    counts = np.zeros(cells.layout.count, dtype=np.int64)
+    for event in range(len(cells.layout.events)):
+        counts += np.bincount(cells.column(event), minlength=cells.layout.count)
+    return counts
+
+
+def _sum_cells(
+    cells: Cells, values: Floats, top: float, total: int, rows: Rows = slice(None)
+) -> tuple[Indices, Floats, Floats]:
+    """Sum ``values`` of some of ``total`` rows, none larger than ``top``, over every cell, event by event."""
+    shape = (cells.layout.count, values.shape[1])
+    counts, high, low = np.zeros(shape[0], dtype=np.int64), np.zeros(shape), np.zeros(shape)
+    for event in range(len(cells.layout.events)):
+        add_shard(cells.column(event, rows), values, top, total, counts, high, low)
+    return counts, high, low
+
+
+def count_overlaps(cells: Cells, kept: Indices, rows: Indices | None = None) -> Floats:
+    """Return ``G`` on the cells kept: the number of rows that each two share."""
+    number = np.full(cells.layout.count, len(kept), dtype=np.int64)  # all others share one more row and column, cut off
+    number[kept] = np.arange(len(kept))
+    among = np.arange(len(cells.parts[0])) if rows is None else rows
+    shared = np.zeros((len(kept), len(kept)))
+    for start in range(0, len(among), _SHARD):
+        shard = number[cells.columns(among[start : start + _SHARD])]
+        shared += overlap_counts(shard, len(kept) + 1)[:-1, :-1]
+    return shared
+
+
+def overlaps_times(cells: Cells, table: CellTable, delta: Floats) -> Floats:
+    """Return ``G δ`` on the cells of a table as ``Zᵀ(Z δ)``, by way of the rows, without ever holding ``G``."""
+    whole = np.zeros((cells.layout.count, delta.shape[1]))
+    whole[table.kept] = delta
+    on_rows = cells.spread(whole)
+    _, high, low = _sum_cells(cells, on_rows, float(np.abs(on_rows).max(initial=0.0)), len(on_rows))
+    return (high + low)[table.kept]

@@ -60,7 +60,7 @@ def new_diary(layout: Layout, columns: int, d: int) -> Diary:
     )
 
 
-class Progress(NamedTuple):
+class RoundsDone(NamedTuple):
     """How far a call came: rounds written down, row-solves so far, quiet rounds in a row, rows left to the caller.
 
     If rows are left, the last round written down still waits for their actions.
@@ -79,14 +79,14 @@ class Runner:
         self._function, self._kernel = function, make_kernel(give_up) if kernel is None else kernel
         self._compiled: Any = None
 
-    def __call__(self, *arguments: Any) -> Progress:
+    def __call__(self, *arguments: Any) -> RoundsDone:
         """Run rounds; the types of the arguments must be the same every time."""
         function, *data = self._kernel
         if self._compiled is None:
             signature = (FUNCTION, *map(typeof, data), *map(typeof, arguments))
             self._function.compile(signature)
             self._compiled = self._function.overloads[signature].entry_point
-        return Progress(*self._compiled(function, *data, *arguments))
+        return RoundsDone(*self._compiled(function, *data, *arguments))
 
 
 @njit(cache=True, nogil=True)
@@ -160,7 +160,7 @@ def run_rounds(  # type: ignore[no-untyped-def]
         worst, length = write_down(diary, number, written, counts, sums, first, n, alpha, min_cell)
         record(tally, state, worst, solves, diary.entries[number])
         cells, delta = diary.cells[written : written + length], diary.delta[written : written + length]
-        shift(state, plan, member, cells, delta, rows)
+        count = shift(state, plan, member, cells, delta, rows)  # rows of cells below min_cell do not move
         written += length
         quiet = 0 if diary.made[number] > 0 else quiet + 1
         if not solve(kernel, floats, ints, rows_at_once, state, member, rows[:count], work):

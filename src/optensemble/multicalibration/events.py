@@ -1,7 +1,7 @@
-"""From predictions and actions to cells: bucketing, level sets, winners, groups.
+"""From predictions and actions to cells: level sets, leaders, subgroups.
 
 Every event of the paper is built from *partitions* of the rows: the buckets of one coordinate of one policy
-(Definition 2), who has the highest self-assessment (Definition 6), a user's groups. An *event family* is the
+(Definition 2), the model with the highest self-assessment (Definition 6), a user's subgroups. An *event family* is the
 product of one or more partitions, and a *cell* is one element of it. White box and black box differ only in the
 families they hand to the loop (:func:`white_box`, :func:`black_box`).
 
@@ -13,14 +13,88 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._core.arrays import Indices, Rows
+from optensemble._core.arrays import Floats, Indices, Rows
 from optensemble._core.buckets import Buckets
+from optensemble.multicalibration.cell_names import CellName, CellPart, level_sets
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """All partitions of the rows and their numbering: own level sets, leaders, subgroups, policies' level sets.
+
+    Attributes
+    ----------
+    levels
+        The number of buckets of each coordinate.
+    leaders
+        The number of contenders that can lead.
+    groups
+        The number of parts of each column of subgroups; the last is for values that no fitting row has.
+    policies
+        The number of given policies.
+    """
+
+    levels: tuple[int, ...]
+    leaders: int
+    groups: tuple[int, ...] = ()
+    policies: int = 0
+
+    @property
+    def own(self) -> range:
+        """The level sets of the model's own action, by coordinate."""
+        return range(len(self.levels))
+
+    @property
+    def leader(self) -> int:
+        """The model with the highest self-assessment."""
+        return len(self.levels)
+
+    @property
+    def subgroups(self) -> range:
+        """The columns of subgroups."""
+        return range(self.leader + 1, self.leader + 1 + len(self.groups))
+
+    @property
+    def given(self) -> range:
+        """The level sets of given policies: policy by policy, coordinate by coordinate."""
+        return range(self.subgroups.stop, self.subgroups.stop + self.policies * len(self.levels))
+
+    def turn(self, partition: int) -> int:
+        """Return the place of a level set in a round-robin cycle: its coordinate."""
+        return partition if partition < self.leader else (partition - self.given.start) % len(self.levels)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of parts of every partition."""
+        return (*self.levels, self.leaders, *self.groups, *self.levels * self.policies)
+
+    @classmethod
+    def of_sizes(cls, sizes: Sequence[int], groups: int, dimension: int) -> Partitions:
+        """Return the partitions that have these sizes, of which ``groups`` are columns of subgroups."""
+        levels, given = tuple(sizes[:dimension]), len(sizes) - dimension - 1 - groups
+        known = tuple(sizes[dimension + 1 : dimension + 1 + groups])
+        return cls(levels, sizes[dimension], known, given // max(dimension, 1))
+
+    def names(
+        self,
+        buckets: Buckets,
+        leaders: Sequence[CellPart] = (),
+        groups: Sequence[Sequence[CellPart]] = (),
+        policies: Sequence[str] = (),
+    ) -> PartNames:
+        """Return the names of the parts of every partition, given those of leaders, subgroups and policies."""
+        given = chain.from_iterable(level_sets(buckets, policy) for policy in policies)
+        return [*level_sets(buckets, own=self.policies > 0), leaders, *groups, *given]
+
+
+PartNames = Sequence[Sequence[CellPart]]
+"""The names of the parts of every partition, by its number."""
 
 
 class Event(NamedTuple):
@@ -39,24 +113,26 @@ class Visit(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A layout as arrays: the partitions of each event, padded with -1; sizes, offsets, and how many group columns."""
+    """A layout as arrays, for compiled code: the partitions of each event, padded with -1, and their numbering."""
 
     partitions: Indices
     sizes: Indices
     offsets: Indices
-    groups: int
+    leader: int
+    first_given: int
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which cells there are, before any row is seen; every cell has a number.
+    """The cells, before any row is seen; every cell has a number."""
 
-    ``groups`` are the partitions whose last part is for values that no fitting row has.
-    """
-
-    sizes: tuple[int, ...]
+    partitions: Partitions
     events: tuple[Event, ...]
-    groups: tuple[int, ...] = ()
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of parts of every partition."""
+        return self.partitions.sizes
 
     @cached_property
     def offsets(self) -> Indices:
@@ -70,12 +146,16 @@ class Layout:
         most = max(len(event.partitions) for event in self.events)
         padded = [(*event.partitions, *[-1] * (most - len(event.partitions))) for event in self.events]
         return Plan(
-            np.array(padded, dtype=np.int64), np.array(self.sizes, dtype=np.int64), self.offsets, len(self.groups)
+            np.array(padded, dtype=np.int64),
+            np.array(self.sizes, dtype=np.int64),
+            self.offsets,
+            self.partitions.leader,
+            self.partitions.given.start,
         )
 
     @property
     def count(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return int(self.offsets[-1])
 
     def visits(self, members: int) -> list[Visit]:
@@ -83,10 +163,27 @@ class Layout:
         keys = [
             (event.turn, part, e, member)
             for e, event in enumerate(self.events)
-            for part in range(self.sizes[event.partitions[0]] - (event.partitions[0] in self.groups))
+            # values that no fitting row has make a part that no round can correct
+            for part in range(self.sizes[event.partitions[0]] - (event.partitions[0] in self.partitions.subgroups))
             for member in range(members)
         ]
         return [Visit(member, e, part) for _, part, e, member in sorted(keys)]
+
+    def name(self, cell: int, names: PartNames) -> CellName:
+        """Return the name of a cell: its parts, the last first, so that the leader comes before the action.
+
+        >>> from optensemble.multicalibration.cell_names import Leader
+        >>> buckets = Buckets(np.zeros(1), np.ones(1), 2)
+        >>> layout = white_box(buckets, 2)
+        >>> names = layout.partitions.names(buckets, [Leader("ours"), Leader("theirs")])
+        >>> str(layout.name(3, names))
+        'theirs followed, action[0] in [0.5, 1]'
+        """
+        event = int(np.searchsorted(self.offsets, cell, side="right")) - 1
+        partitions = self.events[event].partitions
+        parts = np.unravel_index(cell - int(self.offsets[event]), [self.sizes[p] for p in partitions])
+        found = [names[partition][int(part)] for partition, part in zip(partitions, parts, strict=True)]
+        return CellName(tuple(reversed(found)))
 
 
 @dataclass(frozen=True)
@@ -106,38 +203,41 @@ class Cells:
         cell += self.layout.offsets[event]
         return cell
 
+    def columns(self, rows: Rows = slice(None)) -> Indices:
+        """Return the cells of each row, of shape (rows, events)."""
+        return np.stack([self.column(event, rows) for event in range(len(self.layout.events))], axis=1)
+
+    def spread(self, delta: Floats, rows: Rows = slice(None)) -> Floats:
+        """Return ``Z δ``: for each row the sum of ``delta`` over its cells, in the order of the events."""
+        first, *others = range(len(self.layout.events))
+        total = delta[self.column(first, rows)]
+        for event in others:
+            total += delta[self.column(event, rows)]
+        return total
+
 
 def white_box(buckets: Buckets, members: int, groups: tuple[int, ...] = ()) -> Layout:
-    """Algorithm 2: the level sets of a model's own action, crossed with who has the highest self-assessment."""
-    d = len(buckets.sizes)
-    return Layout(
-        sizes=(*buckets.sizes, members, *groups),
-        events=(*(Event(j, (j, d)) for j in range(d)), *_group_events(d, groups)),
-        groups=tuple(range(d + 1, d + 1 + len(groups))),
-    )
+    """Algorithm 2: the level sets of a model's own action, crossed with the leader."""
+    parts = Partitions(buckets.sizes, members, groups)
+    levels = [Event(parts.turn(own), (own, parts.leader)) for own in parts.own]
+    return Layout(parts, (*levels, *_subgroup_events(parts)))
 
 
 def black_box(buckets: Buckets, policies: int, groups: tuple[int, ...] = (), *, conditional: bool = False) -> Layout:
     """Algorithm 3: the level sets of every given policy and of the model's own action.
 
-    With ``conditional``, also the product of each two of these level sets, and of each group with each of them:
-    what comparing payoffs *on* a level set or a group needs.
+    With ``conditional``, also the product of each two of these level sets, and of each subgroup with each of them:
+    what comparing payoffs *on* a level set or a subgroup needs.
     """
-    d, g = len(buckets.sizes), len(groups)
-    own = range(d)
-    given = range(d + 1 + g, d + 1 + g + policies * d)
-    events = [Event((p - given.start) % d, (p,)) for p in given] + [Event(j, (j,)) for j in own]
-    events += _group_events(d, groups)
+    parts = Partitions(buckets.sizes, policies + 1, groups, policies)
+    levels = [*parts.given, *parts.own]
+    events = [Event(parts.turn(level), (level,)) for level in levels] + _subgroup_events(parts)
     if conditional:
-        levels = [*given, *own]
-        events += [Event(d + 1, pair) for pair in combinations(levels, 2)]
-        events += [Event(d + 1, (d + 1 + c, level)) for c in range(g) for level in levels]
-    return Layout(
-        sizes=(*buckets.sizes, policies + 1, *groups, *buckets.sizes * policies),
-        events=tuple(events),
-        groups=tuple(range(d + 1, d + 1 + g)),
-    )
+        last = parts.leader + 1
+        events += [Event(last, pair) for pair in combinations(levels, 2)]
+        events += [Event(last, (group, level)) for group in parts.subgroups for level in levels]
+    return Layout(parts, tuple(events))
 
 
-def _group_events(d: int, groups: tuple[int, ...]) -> list[Event]:
-    return [Event(d, (d + 1 + c,)) for c in range(len(groups))]
+def _subgroup_events(parts: Partitions) -> list[Event]:
+    return [Event(parts.leader, (group,)) for group in parts.subgroups]

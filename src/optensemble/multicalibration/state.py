@@ -45,7 +45,7 @@ class State(NamedTuple):
 
 
 class Situation:
-    """What the current predictions induce on a batch of rows: actions, self-assessments, winners, cells.
+    """What the current predictions induce on a batch of rows: actions, self-assessments, leaders, cells.
 
     The *contenders* are the given policies (black box) followed by the models' own policies ``π_h``.
 
@@ -59,11 +59,12 @@ class Situation:
         Cuts actions into level sets.
     sign
         1 to maximise, -1 to minimise.
-    actions
-        Room for every contender's actions, of shape (contenders, n, d). What comes before the models' own is filled
-        in with the actions of given policies; these are assessed by the only model.
+    given
+        The actions of given policies, of shape (policies, n, d); these are assessed by the only model.
+    solved
+        The models' own actions under ``predictions``, of shape (members, n, d), if they are known already.
     groups
-        Parts of user-given groups, of shape (columns, n).
+        Parts of the user's subgroups, of shape (columns, n).
 
     Attributes
     ----------
@@ -73,10 +74,10 @@ class Situation:
         Per row, the contender whose action is taken: of models the highest self-assessment; with given policies
         always the only model's own.
     choice
-        Per row, whom the ensemble follows: the winner; with given policies the first contender, maybe itself, that
-        takes the same action.
+        Per row, the contender that the ensemble follows: the winner; with given policies the first contender, maybe
+        itself, that takes the same action.
     solves
-        How many rows were solved so far.
+        The number of rows solved so far.
     """
 
     def __init__(
@@ -86,14 +87,15 @@ class Situation:
         buckets: Buckets,
         *,
         sign: float = 1.0,
-        actions: Floats | None = None,
+        given: Floats | None = None,
+        solved: Floats | None = None,
         groups: npt.NDArray[np.int32] | None = None,
     ) -> None:
         members, n, d = predictions.shape
         self.omega = omega
         self.predictions = predictions
-        self.actions = np.empty((members, n, d)) if actions is None else actions
-        self.given = len(self.actions) - members
+        self.given = 0 if given is None else len(given)
+        self.actions = np.empty((self.given + members, n, d))
         self.level = np.empty((len(self.actions), d, n), dtype=np.int16)
         self.assessed = np.zeros((len(self.actions), n))
         self.winner = np.full(n, self.given, dtype=np.int64)
@@ -104,10 +106,15 @@ class Situation:
             *(predictions, self.actions, self.level, self.assessed, self.winner, self.choice, self.groups),
             *(float(sign), buckets.lower, buckets.per_unit, buckets.count, EDGE * (buckets.upper - buckets.lower)),
         )
+        if given is not None:
+            self.actions[: self.given] = given
         for policy in range(self.given):
             self.level[policy] = buckets(self.actions[policy]).T
         for member in range(members):
-            self._solve(member, slice(None), None)
+            if solved is None:
+                self._solve(member, slice(None), None)
+            else:
+                self._take_up(member, np.arange(n), solved[member])
 
     def resolve(self, member: int, rows: Rows) -> None:
         """Take up changed predictions of ``member`` on ``rows``, and only there."""
@@ -121,7 +128,7 @@ class Situation:
     def cells(self, member: int, layout: Layout) -> Cells:
         """Return the cells of ``member`` as they are now."""
         parts = self.parts(member)
-        for partition in layout.groups:  # a value that came after the layout was made belongs to the last part
+        for partition in layout.partitions.subgroups:  # a value learned after the layout belongs to the last part
             parts[partition] = np.minimum(parts[partition], layout.sizes[partition] - 1)
         return Cells(layout, parts)
 
@@ -136,8 +143,10 @@ class Situation:
     def _solve(self, member: int, rows: Rows, hint: Floats | None) -> None:
         predictions = self.predictions[member, rows]
         actions = self.omega.argmax(predictions if self.state.sign > 0 else -predictions, hint)
-        numbers = np.arange(len(self.winner)) if isinstance(rows, slice) else rows
-        take_up(self.state, member, numbers, actions)
+        self._take_up(member, np.arange(len(self.winner)) if isinstance(rows, slice) else rows, actions)
+
+    def _take_up(self, member: int, rows: Indices, actions: Floats) -> None:
+        take_up(self.state, member, rows, actions)
         self.solves += len(actions)
 
 
@@ -206,17 +215,18 @@ def find_cells(state: State, plan: Plan, member: int, event: int, cell: Indices)
     given, d = len(state.actions) - len(state.predictions), state.level.shape[1]
     cell[:] = 0
     for partition in plan.partitions[event]:
-        policy = partition - d - 1 - plan.groups
         if partition < 0:
             break
-        if partition < d:
-            fold_in(state.level[given + member, partition], plan.sizes[partition], cell)
-        elif partition == d:
-            fold_in(state.winner, plan.sizes[partition], cell)
-        elif policy < 0:
-            fold_in(state.groups[partition - d - 1], plan.sizes[partition], cell)
+        size = plan.sizes[partition]
+        if partition < plan.leader:
+            fold_in(state.level[given + member, partition], size, cell)
+        elif partition == plan.leader:
+            fold_in(state.winner, size, cell)
+        elif partition < plan.first_given:
+            fold_in(state.groups[partition - plan.leader - 1], size, cell)
         else:
-            fold_in(state.level[policy // d, policy % d], plan.sizes[partition], cell)
+            policy = partition - plan.first_given
+            fold_in(state.level[policy // d, policy % d], size, cell)
 
 
 @inner

@@ -26,7 +26,7 @@ from optensemble.exceptions import InputError
 from optensemble.members.columns import as_column_names
 from optensemble.multicalibration import events
 from optensemble.multicalibration.events import Layout
-from optensemble.multicalibration.loop import SCHEDULES
+from optensemble.multicalibration.schedules import SCHEDULES
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
 from optensemble.stacking.final_policy import EVALUATORS, PLAYED
 from optensemble.stacking.forecaster import AVERAGE, FORECASTS, MEAN, PATCHED, REFINED, RIDGE, STACK
@@ -257,7 +257,7 @@ def _check_layout(
     plain = {
         "sizes": list(layout.sizes),
         "events": [[event.turn, list(event.partitions)] for event in layout.events],
-        "groups": list(layout.groups),
+        "groups": list(layout.partitions.subgroups),
     }
     for name, wanted in plain.items():
         part[name].require(part[name].value == wanted, "be that of the ensemble's cells")

@@ -24,7 +24,7 @@ from optensemble.persistence.packing import (
     unpack_set,
 )
 from optensemble.stacking.arm_choice import Choice
-from optensemble.stacking.final_policy import Decider
+from optensemble.stacking.final_policy import FinalPolicy
 
 KIND = DecisionEnsemble.__name__
 
@@ -110,7 +110,7 @@ def restore(
     decider = document["decider"]
     choice = unpack_fields(Choice, arrays, "choice")
     names = tuple(decider["forecasts"])
-    ensemble.decider_ = Decider(len(ensemble.members_), names, forecaster, choice, decider["winner"])
+    ensemble.decider_ = FinalPolicy(len(ensemble.members_), names, forecaster, choice, decider["winner"])
     ensemble.record_ = Record(
         arrays["assessed"],
         arrays["realised"],

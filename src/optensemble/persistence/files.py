@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from optensemble._core.validation import require_number
-from optensemble.ensembles._paper_fit import Ensemble
+from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles.black_box import BlackBoxEnsemble
 from optensemble.ensembles.decision import DecisionEnsemble
-from optensemble.ensembles.hyperparameters import Terms
+from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.white_box import WhiteBoxEnsemble
 from optensemble.evaluation.payoff_record import Record
 from optensemble.exceptions import FileError, InputError, OptEnsembleError
@@ -42,7 +42,7 @@ from optensemble.persistence.packing import (
 
 __all__ = ["SCHEMA_VERSION", "load", "save"]
 
-_KINDS: dict[str, type[Ensemble]] = {kind.__name__: kind for kind in (WhiteBoxEnsemble, BlackBoxEnsemble)}
+_KINDS: dict[str, type[PaperEnsemble]] = {kind.__name__: kind for kind in (WhiteBoxEnsemble, BlackBoxEnsemble)}
 _PARAMETERS = ("sense", "alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
 _LEARNED = (
     "time_ordered_",
@@ -71,7 +71,7 @@ def save(ensemble: Any, path: str | PathLike[str]) -> None:
     write(Path(path), document, arrays)
 
 
-def _pack(ensemble: Ensemble) -> tuple[dict[str, Any], Arrays]:
+def _pack(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
     terms, grouping = ensemble.terms_, ensemble.grouping_
     arrays: Arrays = {"n_patches_": ensemble.n_patches_, "fingerprints_": ensemble.fingerprints_}
     document: dict[str, Any] = {
@@ -81,7 +81,7 @@ def _pack(ensemble: Ensemble) -> tuple[dict[str, Any], Arrays]:
         "parameters": {name: as_plain(getattr(terms, name)) for name in _PARAMETERS},
         "learned": {name: as_plain(getattr(ensemble, name)) for name in _LEARNED},
         "feasible": pack_set(terms.feasible, arrays),
-        "groups": {"callable": callable(terms.groups), "columns": _columns(terms.groups)},
+        "groups": {"callable": callable(terms.subgroups), "columns": _columns(terms.subgroups)},
         "grouping": None if grouping is None else [list(values) for values in grouping.values],
         "logs": [pack_log(log, arrays, f"log{number}") for number, log in enumerate(ensemble.log_)],
     }
@@ -96,7 +96,7 @@ def _pack(ensemble: Ensemble) -> tuple[dict[str, Any], Arrays]:
     if hasattr(ensemble, "record_"):
         arrays["assessed"], arrays["realised"] = ensemble.record_.assessed, ensemble.record_.realised
         document["curse"] = ensemble.record_.curse
-    simple = ensemble._learn_simple()
+    simple = ensemble._forecaster
     document["simple"] = None if simple is None else pack_forecaster(simple, arrays)
     return document, arrays
 
@@ -165,7 +165,7 @@ def _restore(
     given: dict[str, dict[str, Any]],
     feasible: FeasibleSet | None,
     groups: Any,
-) -> Ensemble:
+) -> PaperEnsemble:
     kind = _KINDS[document["kind"]]
     what = "models" if kind is WhiteBoxEnsemble else "policies"
     needed: dict[str, list[str]] = {"models": [], "policies": []}
@@ -176,12 +176,12 @@ def _restore(
         saved["models"] = {_INIT: document["init_columns"]} if document["init_columns"] else {}
     matched = {name: match(needed[name], given[name], saved[name], name) for name in needed}
     parameters = {name: document["parameters"][name] for name in _PARAMETERS}
-    parameters["groups"] = _groups(document["groups"], groups)
+    parameters["subgroups"] = _groups(document["groups"], groups)
     if kind is BlackBoxEnsemble:
         parameters["init"] = dict(matched["models"]).get(_INIT, "mean")
         parameters["conditional"] = document["conditional"]
     ensemble = kind(matched[what], unpack_set(document["feasible"], arrays, feasible), **parameters)
-    ensemble.terms_ = Terms.of(ensemble)
+    ensemble.terms_ = Hyperparameters.of(ensemble)
     try:
         ensemble.terms_.check()
     except InputError as error:
@@ -189,7 +189,10 @@ def _restore(
     ensemble.members_, ensemble.names_ = matched[what], list(document["names"])
     values = document["grouping"]
     ensemble.grouping_ = None if values is None else Grouping(tuple(tuple(column) for column in values))
-    ensemble.log_ = tuple(unpack_log(log, arrays, f"log{number}") for number, log in enumerate(document["logs"]))
+    ensemble.log_ = tuple(
+        unpack_log(log, arrays, f"log{number}", ensemble.feasible.dimension)
+        for number, log in enumerate(document["logs"])
+    )
     ensemble.n_patches_, ensemble.fingerprints_ = arrays["n_patches_"], arrays["fingerprints_"]
     ensemble._rows, ensemble._stages, ensemble._seed = [], [], None
     simple = document["simple"]

@@ -14,11 +14,12 @@ from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet, from_spec, to_spec
 from optensemble.members.columns import Columns
 from optensemble.members.validation import as_members
-from optensemble.multicalibration.events import Event, Layout
-from optensemble.multicalibration.loop import Patch, PatchLog
+from optensemble.multicalibration.events import Event, Layout, Partitions
+from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.persistence.archive import Arrays
 from optensemble.stacking.forecaster import Forecaster
-from optensemble.stacking.stack import Ridge, Stack
+from optensemble.stacking.ridge import Ridge
+from optensemble.stacking.stack import Stack
 
 T = TypeVar("T")
 
@@ -120,14 +121,15 @@ def pack_log(log: PatchLog, arrays: Arrays, key: str) -> dict[str, Any]:
     arrays[f"{key}/delta"] = np.concatenate([np.zeros((0, d)), *(patch.delta for _, patch in patches)])
     arrays[f"{key}/rows"] = np.concatenate([np.zeros(0, np.int64), *(patch.rows for _, patch in patches)])
     events = [[event.turn, list(event.partitions)] for event in log.layout.events]
-    layout = {"sizes": list(log.layout.sizes), "events": events, "groups": list(log.layout.groups)}
+    layout = {"sizes": list(log.layout.sizes), "events": events, "groups": list(log.layout.partitions.subgroups)}
     return {"rounds": len(log.rounds), "layout": layout}
 
 
-def unpack_log(saved: dict[str, Any], arrays: Arrays, key: str) -> PatchLog:
+def unpack_log(saved: dict[str, Any], arrays: Arrays, key: str, dimension: int) -> PatchLog:
     """Return the log that was packed; of a file without the cells' numbers of rows these are -1."""
     sizes, events, groups = (saved["layout"][name] for name in ("sizes", "events", "groups"))
-    layout = Layout(tuple(sizes), tuple(Event(turn, tuple(parts)) for turn, parts in events), tuple(groups))
+    partitions = Partitions.of_sizes(sizes, len(groups), dimension)
+    layout = Layout(partitions, tuple(Event(turn, tuple(parts)) for turn, parts in events))
     rounds: list[tuple[Patch, ...]] = [()] * saved["rounds"]
     patches = defaultdict[int, list[Patch]](list)
     ends, cells = np.cumsum(arrays[f"{key}/length"]), arrays[f"{key}/cells"]
@@ -187,7 +189,7 @@ def unpack_forecaster(saved: dict[str, Any], arrays: Arrays) -> Forecaster:
         stack=unpack_fields(Stack, arrays, "stack"),
         ridge=unpack_fields(Ridge, arrays, "ridge"),
         refinement=unpack_fields(Ridge, arrays, "refinement") if saved["refined"] else None,
-        patch=None if saved["patch"] is None else unpack_log(saved["patch"], arrays, "patch"),
+        patch=None if saved["patch"] is None else unpack_log(saved["patch"], arrays, "patch", len(arrays["mean"])),
     )
 
 

@@ -135,7 +135,7 @@ def _blocks(judged: Judged) -> Blocks:
     parts = _cut(judged.rows)
     axis = _axis(judged.when)
     at = pd.Index(np.arange(1, judged.rows + 1)) if axis is None else axis
-    promises = [judged.ensemble._promise_of(Assessments.of(judged.answer.assessed[part])) for part in parts]
+    promises = [judged.ensemble.promise_of(Assessments.of(judged.answer.assessed[part])) for part in parts]
     return Blocks(
         is_time=axis is not None,
         start=at[[part[0] for part in parts]],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from optensemble.ensembles.base import DECISION
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.planning import RowPlan
 from optensemble.report import text as words
@@ -43,9 +44,9 @@ def show_ensemble(ensemble: Any) -> str:
     title = f"{type(ensemble).__name__}, fitted on {ensemble.n_rows_:,} rows"
     said = [element("li", sentence) for sentence in words.fit(ensemble)]
     sheets = []
-    if hasattr(ensemble, "leaderboard_"):
+    if ensemble.kind == DECISION:
         sheets.append(fit_tables.leaderboard(ensemble.leaderboard_))
-    if hasattr(ensemble, "validation_"):
+    elif ensemble.terms_.validated:
         tried = ensemble.validation_
         sheets.append(fit_tables.validation(tried[tried["chosen"] | (tried["rounds"] == 0)]))
     sheets.append(fit_tables.guarantees(ensemble.guarantees_))

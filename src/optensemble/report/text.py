@@ -90,7 +90,7 @@ def opening(judged: Judged) -> str:
 
 def cautions(judged: Judged) -> list[str]:
     """Say what a reader should know before believing anything."""
-    promise = judged.ensemble._promise_of(Assessments.of(judged.answer.assessed))
+    promise = judged.ensemble.promise_of(Assessments.of(judged.answer.assessed))
     due = getattr(judged.ensemble, "refit_due_", "")
     return [_sentence(said) for said in (promise.note, f"it should be fitted again: {due}" if due else "") if said]
 
@@ -207,10 +207,7 @@ def decisions(judged: Judged) -> str:
 
 def fit(ensemble: Any) -> list[str]:
     """Say what came of the fit: of a DecisionEnsemble whether anything was found, of the algorithms how it ended."""
-    if hasattr(ensemble, "finding_"):
-        return [_sentence(ensemble.finding_), *(_sentence(note) for note in ensemble.notes_)]
-    rounds = f"{_count(ensemble.n_rounds_, 'round')} of correction on {ensemble.n_rows_:,} rows"
-    return [f"{rounds}: {ensemble.stopped_}."]
+    return [_sentence(each) for each in ensemble.outcome]
 
 
 def foot(judged: Judged) -> list[str]:

@@ -1,6 +1,6 @@
-"""Following the highest self-assessment, once calibrated: which arm to play where.
+"""The calibrated choice: in every row the candidate policy (arm) of the highest calibrated assessment.
 
-Raw self-assessments boast. So realised payoff differences between arms are regressed on assessed ones,
+Raw self-assessments are too high where they are highest. So realised payoff differences are regressed on assessed ones,
 ``R_a − R̄ = c_a + Σ_e b_e·(Z_ae − Z̄_e)``, and the arm with the highest fitted value is played.
 """
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
 
-ARM_PULL = 5.0
-"""Pseudo-rows that pull each arm's constant to 0."""
+INTERCEPT_PRIOR = 5.0
+"""Pseudo-rows that hold each arm's intercept to 0."""
 
-SLOPE_PULL = 400.0
-"""Pseudo-rows that pull the slopes to their prior."""
+SLOPE_PRIOR = 400.0
+"""Pseudo-rows that hold the slopes to their prior."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Choice:
         return np.asarray(self.constants[:, None] + np.einsum("aen,e->an", beyond, self.slopes))
 
 
-def fit_choice(assessed: Floats, realised: Floats, prior: Floats, pull: float = 1.0) -> Choice:
+def fit_choice(assessed: Floats, realised: Floats, prior: Floats, strength: float = 1.0) -> Choice:
     """Fit constants and slopes by ridge regression.
 
     Parameters
@@ -46,16 +46,16 @@ def fit_choice(assessed: Floats, realised: Floats, prior: Floats, pull: float = 
     realised
         What each arm earned, of shape (arms, n).
     prior
-        The slopes to be pulled to.
-    pull
-        How many times as strong as for independent rows.
+        The slopes to begin with.
+    strength
+        The prior strength, relative to that for independent rows.
     """
     arms, evaluators, n = assessed.shape
     beyond, earned = assessed - assessed.mean(axis=0), realised - realised.mean(axis=0)
     rounding = 1e-9 * float(np.abs(assessed).max(initial=0.0))  # arms that differ no more are the same
-    spread = pull * SLOPE_PULL * arms * (max(float(beyond.var()), rounding**2) or 1.0)
+    spread = strength * SLOPE_PRIOR * arms * (max(float(beyond.var()), rounding**2) or 1.0)
     normal, target = np.zeros((arms + evaluators,) * 2), np.empty(arms + evaluators)
-    normal[:arms, :arms] = np.eye(arms) * (n + pull * ARM_PULL)
+    normal[:arms, :arms] = np.eye(arms) * (n + strength * INTERCEPT_PRIOR)
     normal[:arms, arms:] = beyond.sum(axis=2)
     normal[arms:, :arms] = normal[:arms, arms:].T
     normal[arms:, arms:] = np.einsum("aen,afn->ef", beyond, beyond) + spread * np.eye(evaluators)

@@ -1,4 +1,4 @@
-"""The recipe: forecasts, arms, calibrated choice, league. What it learns decides for any rows.
+"""The final policy: forecasts, candidate policies, calibrated choice, leaderboard; it decides for any rows.
 
 In the sense of maximising throughout. The same functions serve out-of-fold forecasts when fitting and the fitted ones
 later, so that what is judged is what is played.
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.progress import Progress, Stage, Step, silent
-from optensemble.members.outputs import View
+from optensemble.members.fit_data import FitData
+from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.state import Solver
 from optensemble.stacking.arm_choice import Choice, fit_choice
 from optensemble.stacking.forecaster import (
@@ -25,29 +25,29 @@ from optensemble.stacking.forecaster import (
     REFINED,
     RIDGE,
     STACK,
+    ForecastBatch,
     Forecaster,
+    ForecastFit,
     Forecasts,
-    Learned,
+    Policies,
 )
 from optensemble.stacking.leaderboard import ENSEMBLE, ENSEMBLE_NAME, Candidate, find_winner
 from optensemble.stacking.stack import blend_weights
-from optensemble.stats.folds import Fold
-from optensemble.stats.sampling import Sampling
 
 PLAYED = (AVERAGE, STACK, REFINED, PATCHED)
-"""Forecasts whose policies are arms, beside the members."""
+"""Forecasts whose policies the calibrated choice may play, beside the members."""
 
 EVALUATORS = (STACK, REFINED, PATCHED)
-"""Forecasts that assess every arm."""
+"""Forecasts that assess every policy."""
 
 _MARGIN = 2.0
-_BLIND_MARGIN = 0.5  # of a policy without predictions the choice among arms knows little: it needs less to be preferred
-_BLIND_PULL = 0.5
+_POLICY_MARGIN = 0.5  # the choice knows little of a policy without predictions: it needs less to be preferred
+_NO_MODELS_STRENGTH = 0.5
 
 
 @dataclass(frozen=True)
-class Decided:
-    """What is done on a batch of rows, whose arm it is, what it is assessed at, and by which forecast."""
+class Decisions:
+    """The actions on a batch of rows, the candidate followed in each, its assessment, and the forecast behind it."""
 
     actions: Floats
     chosen: Indices
@@ -55,21 +55,31 @@ class Decided:
     forecast: Floats
 
 
-def members_assessed(view: View, decided: Decided) -> Floats:
-    """Return at what the mean member is assessed by the forecast behind the decision."""
-    forecast = np.ascontiguousarray(decided.forecast)
-    return np.asarray(np.mean([row_dots(actions, forecast) for actions in view.actions], axis=0))
+@dataclass(frozen=True)
+class PolicyPass:
+    """One pass over a batch of rows: members' outputs, forecasts, the policies solved, and the decisions."""
 
+    outputs: MemberOutputs
+    forecasts: Forecasts
+    played: Policies
+    decisions: Decisions
 
-def beyond_members(view: View, decided: Decided, labels: Floats) -> tuple[Floats, Floats]:
-    """Return by how much a decision is assessed, and earns, beyond the mean member."""
-    earned = np.mean([row_dots(actions, labels) for actions in view.actions], axis=0)
-    return decided.assessed - members_assessed(view, decided), row_dots(decided.actions, labels) - earned
+    @property
+    def members_assessed(self) -> Floats:
+        """The mean member's payoff, as assessed by the forecast behind the decision."""
+        forecast = np.ascontiguousarray(self.decisions.forecast)
+        return np.asarray(np.mean([row_dots(actions, forecast) for actions in self.outputs.actions], axis=0))
+
+    def beyond_members(self, labels: Floats) -> tuple[Floats, Floats]:
+        """Return the assessed and the realised advantage over the mean member."""
+        earned = np.mean([row_dots(actions, labels) for actions in self.outputs.actions], axis=0)
+        assessed = self.decisions.assessed - self.members_assessed
+        return assessed, row_dots(self.decisions.actions, labels) - earned
 
 
 @dataclass(frozen=True)
-class Decider:
-    """Everything that decides: forecasts, the choice among arms, and who won the league.
+class FinalPolicy:
+    """Everything that decides: forecasts, the calibrated choice, and the winner of the leaderboard.
 
     Members are numbered first, then ``forecasts``; ``winner`` is such a number, or that of the ensemble.
     """
@@ -80,10 +90,11 @@ class Decider:
     choice: Choice
     winner: int
 
-    def __call__(self, view: View, omega: Solver, buckets: Buckets) -> Decided:
-        """Decide for some rows."""
-        forecasts = self.forecaster(view, omega, buckets)
-        return self.decide(view, forecasts, play(view, forecasts, omega, self._needed))
+    def __call__(self, outputs: MemberOutputs, *, every: bool = False) -> PolicyPass:
+        """Decide for some rows; with ``every``, solve the policies of all forecasts, not only of those needed."""
+        batch = self.forecaster(outputs)
+        played = solve_policies(outputs.omega, batch, FORECASTS if every else self._needed)
+        return PolicyPass(outputs, batch.forecasts, played, self.decide(outputs, batch.forecasts, played))
 
     @property
     def _needed(self) -> tuple[str, ...]:
@@ -91,35 +102,48 @@ class Decider:
             return PLAYED
         return () if self.winner < self.members else (self.forecasts[self.winner - self.members],)
 
-    def decide(self, view: View, forecasts: Forecasts, played: dict[str, Floats]) -> Decided:
-        """Decide, given what the forecasts' policies do."""
+    def decide(self, outputs: MemberOutputs, forecasts: Forecasts, played: Policies) -> Decisions:
+        """Decide, given the actions of the forecasts' policies."""
         if self.winner != ENSEMBLE:
-            return self._decide_by_winner(view, forecasts, played)
-        arms = [*view.actions, *(played[name] for name in PLAYED if name in played)]
-        picked = self.choice(assess(view, forecasts, arms))
-        return take(view, forecasts, arms, picked, self.forecasts)
+            return self._decide_by_winner(outputs, forecasts, played)
+        arms = list_arms(outputs, played)
+        picked = self.choice(assess_arms(outputs, forecasts, arms, self.forecaster.scale))
+        return play_arms(outputs, forecasts, arms, picked, self.forecasts)
 
-    def _decide_by_winner(self, view: View, forecasts: Forecasts, played: dict[str, Floats]) -> Decided:
-        chosen, forecast = np.full(view.count, self.winner), forecasts[last_of(forecasts)]
+    def _decide_by_winner(self, outputs: MemberOutputs, forecasts: Forecasts, played: Policies) -> Decisions:
+        chosen, forecast = np.full(outputs.count, self.winner), forecasts[last_of(forecasts)]
         if self.winner < self.members:
-            actions = view.actions[self.winner]
+            actions = outputs.actions[self.winner]
         else:
             name = self.forecasts[self.winner - self.members]
             actions = played[name]
             if name in (RIDGE, MEAN):
                 forecast = np.ascontiguousarray(forecasts[name])
-        return Decided(actions, chosen, row_dots(actions, forecast), forecast)
+        return Decisions(actions, chosen, row_dots(actions, forecast), forecast)
+
+    def margin(self, models: int) -> float:
+        """Return the margin by which the winner beat the ensemble; 0 for the ensemble itself."""
+        if self.winner == ENSEMBLE:
+            return 0.0
+        return _POLICY_MARGIN if models <= self.winner < self.members else _MARGIN
 
 
-def take(view: View, forecasts: Forecasts, arms: list[Floats], picked: Indices, names: tuple[str, ...]) -> Decided:
-    """Return what is done where each row plays the arm that was picked for it."""
-    forecast, members = forecasts[last_of(forecasts)], len(view.actions)
+def list_arms(outputs: MemberOutputs, played: Policies) -> list[Floats]:
+    """Return the actions of all that the calibrated choice may play: members, then forecasts."""
+    return [*outputs.actions, *(played[name] for name in PLAYED if name in played)]
+
+
+def play_arms(
+    outputs: MemberOutputs, forecasts: Forecasts, arms: list[Floats], picked: Indices, names: tuple[str, ...]
+) -> Decisions:
+    """Return the decisions where each row plays the arm picked for it."""
+    forecast, members = forecasts[last_of(forecasts)], len(outputs.actions)
     numbers = [*range(members), *(members + names.index(name) for name in PLAYED if name in forecasts)]
     actions = np.empty_like(forecast)
     for number, arm in enumerate(arms):
         rows = picked == number
         actions[rows] = arm[rows]
-    return Decided(actions, np.array(numbers)[picked], row_dots(actions, forecast), forecast)
+    return Decisions(actions, np.array(numbers)[picked], row_dots(actions, forecast), forecast)
 
 
 def last_of(forecasts: Forecasts) -> str:
@@ -140,9 +164,15 @@ def title_all(members: list[str]) -> dict[str, str]:
     return titles
 
 
-def play(view: View, forecasts: Forecasts, omega: Solver, names: tuple[str, ...] = FORECASTS) -> dict[str, Floats]:
-    """Return what the policies of some forecasts do."""
-    return {name: (solve_few if name == MEAN else solve)(omega, forecasts[name]) for name in names if name in forecasts}
+def solve_policies(omega: Solver, batch: ForecastBatch, names: tuple[str, ...] = FORECASTS) -> Policies:
+    """Return the actions that some forecasts induce, each solved once."""
+    found = {}
+    for name in names:
+        if name in batch.solved:
+            found[name] = batch.solved[name]
+        elif name in batch.forecasts:
+            found[name] = (solve_few if name == MEAN else solve)(omega, batch.forecasts[name])
+    return found
 
 
 def solve(omega: Solver, forecast: Floats) -> Floats:
@@ -151,85 +181,75 @@ def solve(omega: Solver, forecast: Floats) -> Floats:
 
 
 def solve_few(omega: Solver, forecast: Floats) -> Floats:
-    """Return the same of a forecast that has few different rows: each is solved once."""
+    """Return the same under a forecast with few different rows: each is solved once."""
     keys = row_dots(forecast, np.broadcast_to(np.sqrt(np.arange(2.0, 2.0 + forecast.shape[1])), forecast.shape).copy())
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     return np.asarray(omega.argmax(forecast[first])[number])
 
 
-def assess(view: View, forecasts: Forecasts, arms: list[Floats]) -> Floats:
-    """Return what each evaluator expects of each arm, of shape (arms, evaluators, n)."""
+def assess_arms(outputs: MemberOutputs, forecasts: Forecasts, arms: list[Floats], scale: Floats) -> Floats:
+    """Return each evaluator's assessment of each arm, of shape (arms, evaluators, n)."""
     evaluators = [forecasts[name] for name in EVALUATORS if name in forecasts]
-    if not view.models:  # what most policies do, and what is good on average, are evidence too
-        evaluators += [view.actions.mean(axis=0) * view.scale, np.ascontiguousarray(forecasts[MEAN])]
+    if not outputs.models:  # what most policies do, and what is good on average, are evidence too
+        evaluators += [outputs.actions.mean(axis=0) * scale, np.ascontiguousarray(forecasts[MEAN])]
     return np.stack([[row_dots(arm, each) for each in evaluators] for arm in arms])
 
 
-def _prior(view: View, forecasts: Forecasts, labels: Floats) -> Floats:
-    """Return the slopes to begin with: how a blend of the forecasts that were fitted would weigh them."""
+def _prior_slopes(data: FitData, forecasts: Forecasts) -> Floats:
+    """Return the slopes to begin with: the weights of a blend of the forecasts that were fitted."""
     fitted = [forecasts[name] for name in EVALUATORS if name in forecasts]
-    weights = blend_weights(np.stack(fitted), labels)
-    return weights if view.models else np.concatenate([weights, np.zeros(2)])
+    weights = blend_weights(np.stack(fitted), data.labels)
+    return weights if data.outputs.models else np.concatenate([weights, np.zeros(2)])
 
 
 @dataclass(frozen=True)
-class Learning:
-    """A decider, and what it was judged by: per candidate what it earned out of fold, and what would have been done.
+class PolicyFit:
+    """The final policy and the evidence behind it: every candidate out of fold, and the out-of-fold pass.
 
-    ``followed`` is on what share of the rows whose action is taken.
+    ``followed`` is the share of rows on which each candidate's action is taken.
     """
 
-    decider: Decider
+    policy: FinalPolicy
     candidates: dict[int, Candidate]
-    decided: Decided
+    out_of_fold: PolicyPass
     followed: dict[int, float]
 
 
-def learn_decider(
-    names: list[str],
-    view: View,
-    labels: Floats,
-    omega: Solver,
-    learned: Learned,
-    sampling: Sampling,
-    parts: list[Fold],
-    progress: Progress = silent,
-) -> Learning:
-    """Fit the choice among arms and hold the league, all on out-of-fold forecasts; ``names`` are for display."""
-    forecasts, members = learned.out_of_fold, len(view.actions)
-    known = tuple(name for name in FORECASTS if name in forecasts)
-    played = play(view, forecasts, omega)
-    arms = [*view.actions, *(played[name] for name in PLAYED if name in played)]
-    assessed, realised = assess(view, forecasts, arms), np.stack([row_dots(arm, labels) for arm in arms])
-    prior = _prior(view, forecasts, labels)
-    with Stage(progress, "choosing", len(parts) + 1) as step:
-        picked, choice = _cross_choose(assessed, realised, prior, view, sampling, parts, step)
-    taken = take(view, forecasts, arms, picked, known)
+def learn_policy(names: list[str], data: FitData, fit: ForecastFit, progress: Progress = silent) -> PolicyFit:
+    """Fit the choice among candidate policies and the leaderboard, all on out-of-fold forecasts.
+
+    ``names`` are for display: of members, forecasts, and last of the ensemble.
+    """
+    outputs, labels, forecasts = data.outputs, data.labels, fit.out_of_fold.forecasts
+    members, known = len(outputs.actions), tuple(name for name in FORECASTS if name in forecasts)
+    played = solve_policies(outputs.omega, fit.out_of_fold)
+    arms = list_arms(outputs, played)
+    assessed = assess_arms(outputs, forecasts, arms, data.scale)
+    realised = np.stack([row_dots(arm, labels) for arm in arms])
+    with Stage(progress, "choosing", len(data.folds) + 1) as step:
+        picked, choice = _cross_fit_choice(assessed, realised, _prior_slopes(data, forecasts), data, step)
+    taken = play_arms(outputs, forecasts, arms, picked, known)
     candidates = {
         ENSEMBLE: Candidate(names[-1], "choice", taken.assessed, row_dots(taken.actions, labels), np.inf),
-        **_candidates(names, view, labels, forecasts, played, known),
+        **_candidates(names, data, forecasts, played),
     }
-    decider = Decider(members, known, learned.forecaster, choice, find_winner(candidates, sampling))
-    decided = taken if decider.winner == ENSEMBLE else decider.decide(view, forecasts, played)
-    share = np.bincount(decided.chosen, minlength=members + len(known)) / view.count
-    return Learning(decider, candidates, decided, dict(enumerate(share.tolist())))
+    policy = FinalPolicy(members, known, fit.forecaster, choice, find_winner(candidates, data.sampling))
+    decisions = taken if policy.winner == ENSEMBLE else policy.decide(outputs, forecasts, played)
+    share = np.bincount(decisions.chosen, minlength=members + len(known)) / outputs.count
+    out_of_fold = PolicyPass(outputs, forecasts, played, decisions)
+    return PolicyFit(policy, candidates, out_of_fold, dict(enumerate(share.tolist())))
 
 
-def _candidates(
-    names: list[str],
-    view: View,
-    labels: Floats,
-    forecasts: Forecasts,
-    played: dict[str, Floats],
-    known: tuple[str, ...],
-) -> dict[int, Candidate]:
-    """Return members and forecasts, each with what it takes to be preferred to the ensemble."""
+def _candidates(names: list[str], data: FitData, forecasts: Forecasts, played: Policies) -> dict[int, Candidate]:
+    """Return members and forecasts, each with the margin it needs to be preferred to the ensemble."""
+    outputs, labels = data.outputs, data.labels
     candidates, last = {}, forecasts[last_of(forecasts)]
-    for number, actions in enumerate(view.actions):
-        kind, margin = ("model", _MARGIN) if number < view.models else ("policy", _BLIND_MARGIN)
+    for number, actions in enumerate(outputs.actions):
+        kind, margin = ("model", _MARGIN) if number < outputs.models else ("policy", _POLICY_MARGIN)
         earned = row_dots(actions, labels)
         candidates[number] = Candidate(names[number], kind, row_dots(actions, last), earned, margin)
-    for number, name in enumerate(known, start=len(view.actions)):
+    known = [name for name in FORECASTS if name in forecasts]
+    for number, name in enumerate(known, start=len(outputs.actions)):
         actions, simple = played[name], name not in (REFINED, PATCHED)
         by = np.ascontiguousarray(forecasts[name]) if name in (RIDGE, MEAN) else last
         margin = _MARGIN if simple else np.inf
@@ -238,22 +258,16 @@ def _candidates(
     return candidates
 
 
-def _cross_choose(
-    assessed: Floats,
-    realised: Floats,
-    prior: Floats,
-    view: View,
-    sampling: Sampling,
-    parts: list[Fold],
-    step: Step,
+def _cross_fit_choice(
+    assessed: Floats, realised: Floats, prior: Floats, data: FitData, step: Step
 ) -> tuple[Indices, Choice]:
-    """Return which arm is picked out of fold, and the choice fitted on all rows."""
-    # rows that go together teach less than as many independent ones: the prior weighs more
-    together = float(np.mean([sampling.design_effect(arm) for arm in realised - realised.mean(axis=0)]))
-    pull = together * (1.0 if view.models else _BLIND_PULL)
+    """Return the arm picked in each row out of fold, and the choice fitted on all rows."""
+    # dependent rows teach less than as many independent ones: the prior weighs more
+    effect = [data.sampling.design_effect(arm) for arm in realised - realised.mean(axis=0)]
+    strength = float(np.mean(effect)) * (1.0 if data.outputs.models else _NO_MODELS_STRENGTH)
     picked = np.empty(assessed.shape[2], dtype=np.int64)
-    for fold in parts:
-        choice = fit_choice(assessed[:, :, fold.train], realised[:, fold.train], prior, pull)
+    for fold in data.folds:
+        choice = fit_choice(assessed[:, :, fold.train], realised[:, fold.train], prior, strength)
         picked[fold.test] = choice(assessed[:, :, fold.test])
         step()
-    return picked, fit_choice(assessed, realised, prior, pull)
+    return picked, fit_choice(assessed, realised, prior, strength)

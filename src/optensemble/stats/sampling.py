@@ -1,4 +1,4 @@
-"""How rows hang together, and what a mean over them is therefore worth."""
+"""Dependence between rows (independent, clustered, time-ordered) and the standard errors it implies."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from optensemble.stats.blocks import BLOCKS, cluster_effect, t_quantile
 from optensemble.stats.folds import Fold, folds
 
 _RESAMPLES = 60
-_MOST_UNITS = 500  # more rows than these are resampled in groups, whose means vary as much less
+_MOST_UNITS = 500  # more rows than these are resampled in groups, whose means vary that much less
 
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """Rows are independent, or in time order, or belong together by ``clusters``."""
+    """The dependence between rows: none, time order, or ``clusters`` of rows that belong together."""
 
     time_ordered: bool = False
     clusters: Indices | None = None
 
     def folds(self, n: int, random_state: int | None = None) -> list[Fold]:
-        """Cut rows into parts that tell little of each other."""
+        """Cut rows into folds that depend little on each other."""
         return folds(n, time_ordered=self.time_ordered, clusters=self.clusters, random_state=random_state)
 
     def error(self, values: Floats) -> float:
@@ -32,7 +32,7 @@ class Sampling:
         return float(plain * np.sqrt(self.design_effect(values)))
 
     def design_effect(self, values: Floats) -> float:
-        """Return how many times the variance of a mean exceeds that of independent rows; at least 1."""
+        """Return the ratio of the variance of a mean to that of independent rows; at least 1."""
         variance = float(values.var(ddof=1))
         if variance == 0:
             return 1.0
@@ -45,11 +45,11 @@ class Sampling:
         return effect
 
     def quantile(self, n: int, family: int = 1) -> float:
-        """Return how many standard errors make half of a 95 % interval, or of each of so many that hold together."""
+        """Return the half-width of a 95 % interval in standard errors, or of each of a ``family`` held jointly."""
         return t_quantile(n, self.time_ordered, self.clusters, family)
 
     def independent(self, payoffs: Floats) -> Floats:
-        """Add rows that hang together up, so that there are fewer, independent ones of the same means and errors."""
+        """Add up rows that depend on each other: fewer, independent ones of the same means and errors remain."""
         n = payoffs.shape[1]
         if self.time_ordered:
             units = np.arange(n) * min(2 * BLOCKS, n) // n
@@ -63,32 +63,32 @@ class Sampling:
         return np.asarray(sums * sums.shape[1] / n)
 
 
-def winners_curse(
-    payoffs: Floats, pick: Callable[[Floats], int], sampling: Sampling, random_state: int | None
+def selection_bias(
+    payoffs: Floats, select: Callable[[Floats], int], sampling: Sampling, random_state: int | None
 ) -> float:
-    """Return by how much the payoff of whoever is picked is flattered by having been picked.
+    """Estimate the selection bias (winner's curse) in the payoff of the selected candidate.
 
-    Estimated by resampling: by how much more the one picked on resampled rows leads the one really picked there than on
-    all rows. Rows that hang together are resampled together.
+    By resampling: the lead over the one really selected, of the one selected on resampled rows, is larger on these
+    than on all rows. Rows that depend on each other are resampled together.
 
     Parameters
     ----------
     payoffs
         Of every candidate, of shape (candidates, n).
-    pick
+    select
         Returns the number of the candidate that such payoffs, of independent rows, speak for.
     sampling
-        How rows hang together.
+        The dependence between rows.
     random_state
         Seeds the resampling.
     """
     if len(payoffs) == 1:
         return 0.0
     payoffs = sampling.independent(payoffs)
-    n, lead = payoffs.shape[1], payoffs - payoffs[pick(payoffs)]
-    rng, means, curse = np.random.default_rng(random_state or 0), lead.mean(axis=1), 0.0
+    n, lead = payoffs.shape[1], payoffs - payoffs[select(payoffs)]
+    rng, means, bias = np.random.default_rng(random_state or 0), lead.mean(axis=1), 0.0
     for _ in range(_RESAMPLES):
         rows = rng.integers(n, size=n)
-        picked = pick(payoffs[:, rows])
-        curse += float(lead[picked, rows].mean() - means[picked]) / _RESAMPLES
-    return max(curse, 0.0)
+        selected = select(payoffs[:, rows])
+        bias += float(lead[selected, rows].mean() - means[selected]) / _RESAMPLES
+    return max(bias, 0.0)

@@ -1,0 +1,103 @@
+"""A ridge on everything the members say, for every penalty from one decomposition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy.linalg import eigh
+
+from optensemble._core.arrays import Floats
+from optensemble.stacking.stack import Stack
+
+RIDGE_PENALTIES = tuple(10.0**power for power in range(7))
+"""The penalties to choose from."""
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """A linear map from everything the members say of a row, standardised, to all coordinates."""
+
+    mean: Floats
+    scale: Floats
+    coefficients: Floats
+    level: Floats
+
+    def __call__(self, features: Floats) -> Floats:
+        """Return its predictions, of shape (n, d)."""
+        return (_wide(features) - self.mean) / self.scale @ self.coefficients + self.level
+
+
+class Design:
+    """Everything the members say of the fitting rows, as standardised columns; no more columns than rows.
+
+    A ridge does not mind a rotation: where there are more columns than rows, their span will do.
+    """
+
+    def __init__(self, features: Floats) -> None:
+        wide = _wide(features)
+        spread = wide.std(axis=0)
+        self.mean, self.scale = wide.mean(axis=0), np.where(spread > 1e-9 * spread.max(initial=0.0), spread, 1.0)
+        self.rows = (wide - self.mean) / self.scale
+        self.span: Floats | None = None
+        n, p = wide.shape
+        if n < p:
+            values, vectors = eigh(self.rows @ self.rows.T, driver="evd")
+            kept = values > n * np.finfo(np.float64).eps * values[-1]
+            self.span = self.rows.T @ (vectors[:, kept] / np.sqrt(values[kept]))
+            self.rows = vectors[:, kept] * np.sqrt(values[kept])
+
+    def coefficients(self, stack: Stack) -> Floats:
+        """Return a stack as coefficients of the columns, of shape (columns, d)."""
+        (k, d), scale = stack.centre.shape, self.scale.reshape(stack.centre.shape)
+        matrix = (stack.weights[:, None, None] * scale[:, :, None] * np.eye(d)).reshape(k * d, d)
+        return matrix if self.span is None else self.span.T @ matrix
+
+    def ridge(self, coefficients: Floats, centre: Floats, level: Floats) -> Ridge:
+        """Return a regression on the columns as one on what members say."""
+        whole = coefficients if self.span is None else self.span @ coefficients
+        return Ridge(self.mean, self.scale, whole, level - centre @ coefficients)
+
+
+class RidgeTable(NamedTuple):
+    """All that a ridge needs to know of rows; the tables of parts of the rows add up."""
+
+    n: int
+    columns: Floats
+    labels: Floats
+    squares: Floats
+    products: Floats
+
+    @classmethod
+    def of(cls, rows: Floats, labels: Floats) -> Self:
+        """Sum over rows."""
+        return cls(len(rows), rows.sum(axis=0), labels.sum(axis=0), rows.T @ rows, rows.T @ labels)
+
+    def path(self, middle: Floats | float = 0.0) -> RidgePath:
+        """Decompose what was summed; labels may have been given about some ``middle``."""
+        return RidgePath(self, middle)
+
+
+class RidgePath:
+    """Ridge regressions of all strengths, pulled to any coefficients, from one decomposition."""
+
+    def __init__(self, table: RidgeTable, middle: Floats | float = 0.0) -> None:
+        self.centre, level = table.columns / table.n, table.labels / table.n
+        self.level = level + middle
+        self._squares = table.squares - np.outer(table.columns, self.centre)
+        self._products = table.products - np.outer(table.columns, level)
+        values, self._vectors = eigh(self._squares, driver="evd")
+        self._values = np.maximum(values, 0.0)
+
+    def towards(self, start: Floats | None = None) -> Callable[[float], Floats]:
+        """Return a function from a strength to how far the coefficients go from where they are pulled to, or from 0."""
+        slope = self._products if start is None else self._products - self._squares @ start
+        image = self._vectors.T @ slope
+        return lambda strength: self._vectors @ (image / (self._values + strength)[:, None])
+
+
+def _wide(features: Floats) -> Floats:
+    k, n, d = features.shape
+    return np.ascontiguousarray(features.transpose(1, 0, 2)).reshape(n, k * d)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import random_problem
 from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
 import optensemble as oe
 from optensemble import feasible
 from optensemble._core.threads import one_blas_thread
+from tests.problems import random_problem
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning"),

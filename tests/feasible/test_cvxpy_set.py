@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_sets import Floats, covariance, grid_path, hard_rows
 
 from optensemble.exceptions import (
     EmptySetError,
@@ -22,6 +21,7 @@ from optensemble.feasible._solvers.conic import ConicProgram
 from optensemble.feasible.contract import check
 from optensemble.feasible.cvxpy_set import CvxpySet
 from optensemble.feasible.mixed_integer import MixedInteger
+from tests.sample_sets import Floats, covariance, grid_path, hard_rows
 
 cp = pytest.importorskip("cvxpy")
 

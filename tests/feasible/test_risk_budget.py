@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_sets import Floats, covariance, hard_rows
 from scipy import sparse
 from scipy.optimize import minimize
 
@@ -27,6 +26,7 @@ from optensemble.feasible._base import run_kernel
 from optensemble.feasible._solvers.risk_budget.cone import WAYS, ConeProgram
 from optensemble.feasible._solvers.risk_budget.supports import pull_inside
 from optensemble.feasible.risk_budget import RiskBudget
+from tests.sample_sets import Floats, covariance, hard_rows
 
 general_solver: Any = minimize
 

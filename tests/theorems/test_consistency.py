@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import (
+
+from tests.problems import (
     black_box_masks,
     level_set_masks,
     random_problem,

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optensemble.exceptions import (
-    EmptySetError,
-    FallbackWarning,
-    InputError,
-    SolverError,
-    UnboundedSetError,
-)
+from optensemble.exceptions import EmptySetError, FallbackWarning, InputError, SolverError, UnboundedSetError
 from optensemble.feasible import Polytope, RiskBudget, to_spec
 from optensemble.feasible._solvers.conic import ConicProgram
 from optensemble.feasible.contract import check

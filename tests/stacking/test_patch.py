@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from threadpoolctl import threadpool_limits
 
 import optensemble as oe
 from optensemble import feasible
@@ -34,12 +32,6 @@ from optensemble.stats.sampling import Sampling
 from tests.problems import Floats, bucket, level_set_masks, violation
 
 Mask = npt.NDArray[np.bool_]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    with threadpool_limits(1):
-        yield
 
 
 @dataclass

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optensemble._core.atomic_files import replace
 from optensemble.exceptions import FileError, InputError
 from optensemble.tables.writing import new_table, require_place
 from tests.jobs.worlds import leftovers, read_table
@@ -175,19 +174,6 @@ def test_what_is_read_is_not_written_over_by_whatever_name(tmp_path: Path) -> No
 
 
 # Files that are written at once
-
-
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    for content in (b"one", b"two"):
-        replace(path, content)
-        assert path.read_bytes() == content
-    assert leftovers(tmp_path) == []
-
-
-def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"cannot write .*nowhere.*: No such file or directory. Choose a folder"):
-        replace(tmp_path / "nowhere" / "page.html", b"x")
 
 
 def test_trouble_of_the_system_is_told_as_a_file_that_could_not_be_written(tmp_path: Path) -> None:

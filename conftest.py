@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+# helpers of the tests are shown as fully as the tests themselves where an assertion of theirs fails
+pytest.register_assert_rewrite("tests")
+
 
 @pytest.fixture(autouse=True)
 def _examples_leave_nothing_behind(

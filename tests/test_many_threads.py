@@ -11,19 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import random_problem
 from sklearn.base import clone
-from threadpoolctl import threadpool_info
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._core.threads import one_blas_thread
+from tests.problems import random_problem
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning"),
     pytest.mark.filterwarnings("ignore::optensemble.exceptions.RefitWarning"),
 ]
-
 PROBLEM = random_problem(7, n=1_700, k=2)
 FITTED, BATCH = slice(0, 200), 25
 
@@ -125,31 +122,3 @@ def test_locks_are_neither_copied_nor_in_the_way() -> None:
     X = np.random.default_rng(0).normal(size=(30, 2))
     twin = pickle.loads(pickle.dumps(columns.fit(X, X)))
     np.testing.assert_array_equal(twin.decide(X), columns.decide(X))
-
-
-def blas_threads() -> set[int]:
-    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-
-
-def test_linear_algebra_stays_on_one_thread_until_the_last_has_left() -> None:
-    before, first_in, second_in = blas_threads(), threading.Event(), threading.Event()
-    seen = list[set[int]]()
-
-    def first() -> None:
-        with one_blas_thread():
-            first_in.set()
-            second_in.wait(10)
-
-    def second() -> None:
-        first_in.wait(10)
-        with one_blas_thread():
-            second_in.set()
-            leader.join(10)
-            seen.append(blas_threads())
-
-    leader, follower = threading.Thread(target=first), threading.Thread(target=second)
-    leader.start()
-    follower.start()
-    follower.join(20)
-    assert seen == [{1}]
-    assert blas_threads() == before

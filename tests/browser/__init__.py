@@ -1,1 +1,1 @@
-"""Pages, opened in a real browser."""
+"""Tests of pages opened in a real browser."""

@@ -9,10 +9,21 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page
-from report.ensembles import LONG, NASTY, Case, black_box, electricity, journey, paper, portfolio, simplex, white_box
 
-from browser.test_report import _luminance as luminance
 from optensemble.report.page import make_page
+from tests.browser.test_report import _luminance as luminance
+from tests.report.ensembles import (
+    LONG,
+    NASTY,
+    Case,
+    black_box,
+    electricity,
+    journey,
+    paper,
+    portfolio,
+    simplex,
+    white_box,
+)
 
 pytestmark = pytest.mark.browser
 

@@ -1,1 +1,1 @@
-"""The reproduction of the paper's experiments, tested."""
+"""Tests of the reproduction of the paper's experiments."""

@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 
 import optensemble as oe
-from experiments.conftest import NAMES, SMALL, Finished
-from experiments.outcomes import Pair, made_up
-from experiments.test_run import earn, expected, fit, rows_of
-from experiments.test_words import read_aloud
 from optensemble.experiments import Experiment, answer
 from optensemble.experiments.outcome import (
     BEST,
@@ -28,6 +24,10 @@ from optensemble.experiments.outcome import (
     Settings,
     way_error,
 )
+from tests.experiments.conftest import NAMES, SMALL, Finished
+from tests.experiments.outcomes import Pair, made_up
+from tests.experiments.test_run import earn, expected, fit, rows_of
+from tests.experiments.test_words import read_aloud
 
 EACH = pytest.mark.parametrize("name", NAMES)
 

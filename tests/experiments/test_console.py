@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from experiments.outcomes import made_up
 from optensemble.experiments import answer
 from optensemble.experiments.console import progress, show
 from optensemble.experiments.outcome import BLACK, FRESH, IN_SAMPLE, POLICIES, WHITE, Outcome, Settings
 from optensemble.experiments.reproduce import Reproduction, expected_seconds
+from tests.experiments.outcomes import made_up
 
 
 def wait_for(screen: io.StringIO, text: str) -> None:

@@ -12,11 +12,11 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
-from experiments.conftest import Finished
-from experiments.outcomes import made_up
 from optensemble.experiments.figures import Picture, Stroke, draw_files, panel, pictures, whole
 from optensemble.experiments.outcome import BEST, FORESIGHT, FRESH, HONEST, IN_SAMPLE, RIDGE, Outcome
 from optensemble.report.drawing import style
+from tests.experiments.conftest import Finished
+from tests.experiments.outcomes import made_up
 
 WHERE = {"payoffs": IN_SAMPLE, "payoffs_fresh": FRESH, "members": IN_SAMPLE, "members_fresh": FRESH}
 OF_LINES = pytest.mark.parametrize("name", WHERE)

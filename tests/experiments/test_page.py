@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from report.reading import Node, read
 
-from experiments.conftest import NAMES, SMALL, Finished
-from experiments.outcomes import made_up
 from optensemble.experiments import answer, words
 from optensemble.experiments.figures import pictures
 from optensemble.experiments.outcome import BEST, BLACK, FRESH, HONEST, IN_SAMPLE, POLICIES, RIDGE, WHITE, Settings
 from optensemble.experiments.page import make_page
+from tests.experiments.conftest import NAMES, SMALL, Finished
+from tests.experiments.outcomes import made_up
+from tests.report.reading import Node, read
 
 EACH = pytest.mark.parametrize("name", NAMES)
 DOCUMENT = {"versions": {"python": "3", "optensemble": "1"}}

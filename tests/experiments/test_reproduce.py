@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from experiments.conftest import NAMES, SMALL, Finished
-from experiments.test_settings import assert_same
 from optensemble.exceptions import FileError, InputError
 from optensemble.experiments import store
 from optensemble.experiments.outcome import Settings
 from optensemble.experiments.reproduce import expected_seconds, find_finished, reproduce
+from tests.experiments.conftest import NAMES, SMALL, Finished
+from tests.experiments.test_settings import assert_same
 
 FIGURES = ("payoffs", "payoffs_fresh", "members", "members_fresh", "choices", "disagreement")
 PICTURES = {f"{figure}.{kind}" for figure in FIGURES for kind in ("png", "svg")}

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.conftest import NAMES, SMALL, Finished
 from optensemble.experiments import store
 from optensemble.experiments.outcome import BLACK, WHITE
+from tests.experiments.conftest import NAMES, SMALL, Finished
 
 
 def read_strictly(path: Path) -> Any:

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import optensemble as oe
-from experiments.conftest import NAMES, SMALL, Finished
 from optensemble.exceptions import NotConvergedWarning
 from optensemble.experiments import Experiment
 from optensemble.experiments.outcome import (
@@ -28,6 +27,7 @@ from optensemble.experiments.outcome import (
     WHITE,
 )
 from optensemble.experiments.run import looks
+from tests.experiments.conftest import NAMES, SMALL, Finished
 
 Floats = npt.NDArray[np.float64]
 EACH = pytest.mark.parametrize("name", NAMES)

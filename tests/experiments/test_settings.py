@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.conftest import NAMES, SMALL, Finished
-from experiments.test_run import Floats, earn, fit
 from optensemble.exceptions import InputError
 from optensemble.experiments import Experiment
 from optensemble.experiments.outcome import BLACK, FORESIGHT, FRESH, IN_SAMPLE, WHITE, Outcome, Settings
 from optensemble.experiments.run import DEBIASING, JUDGING, LOOKING_AHEAD, LOOKING_BACK, run_experiment
+from tests.experiments.conftest import NAMES, SMALL, Finished
+from tests.experiments.test_run import Floats, earn, fit
 
 
 def assert_same(ours: Outcome, theirs: Outcome) -> None:

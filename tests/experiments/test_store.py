@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.conftest import NAMES, SMALL, Finished
-from experiments.outcomes import made_up
 from optensemble.exceptions import FileError
 from optensemble.experiments import store
 from optensemble.experiments.outcome import Settings
+from tests.experiments.conftest import NAMES, SMALL, Finished
+from tests.experiments.outcomes import made_up
 
 
 def refuse(folder: Path, settings: Settings = SMALL) -> str:

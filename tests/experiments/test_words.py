@@ -11,11 +11,11 @@ import pytest
 import typer.main
 from hypothesis import strategies as st
 
-from experiments.conftest import SMALL, Finished
-from experiments.outcomes import Pair, made_up
 from optensemble import cli
 from optensemble.experiments import words
 from optensemble.experiments.outcome import BEST, BLACK, FRESH, IN_SAMPLE, RIDGE, WHITE, Outcome, Settings
+from tests.experiments.conftest import SMALL, Finished
+from tests.experiments.outcomes import Pair, made_up
 
 STRAY = (r"  ", r" [,.;:]", r"[,;:][,.;:]", r"\.\.", r"\(\)", r"-0 ", r"\bnan\b", r"\binf\b", r"None", r"<NA>")
 TOO_MUCH, TOO_LITTLE, KEPT, RIGHT_TO_THE_DIGIT = (7.0, 6.0), (5.0, 6.0), (6.2, 6.0), (6.0, 6.0)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sample_sets import Floats, hard_rows
 from scipy.optimize import linear_sum_assignment
 
 from optensemble.exceptions import InputError
 from optensemble.feasible.assignment import Assignment
+from tests.sample_sets import Floats, hard_rows
 
 SMALL = [(1, 1), (1, 6), (6, 1), (2, 2), (2, 4), (4, 2), (3, 5), (5, 3), (4, 4), (5, 5), (6, 6)]
 LARGE = [(10, 10), (10, 15), (15, 10), (31, 33), (50, 50), (3, 200)]

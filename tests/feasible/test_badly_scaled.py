@@ -7,11 +7,11 @@ from typing import Any
 import highspy
 import numpy as np
 import pytest
-from sample_sets import Floats
 from scipy.optimize import nnls
 
 from optensemble.exceptions import EmptySetError, InputError, SolverError, UnboundedSetError
 from optensemble.feasible import FeasibleSet, Knapsack, MixedInteger, Polytope
+from tests.sample_sets import Floats
 
 OUTSIDE = 1e-8
 """How far actions may miss a row, of a size near 1 beside ranges of 1; and how far rows may move to explain them."""

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from sample_sets import hard_rows
 
 from optensemble.exceptions import EmptySetError, InputError, UnboundedSetError
 from optensemble.feasible import Box
+from tests.sample_sets import hard_rows
 
 
 @pytest.mark.parametrize("d", [1, 3])

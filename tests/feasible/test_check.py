@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_sets import Floats, every_set
 
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet, Oracle, Simplex, Vertices
 from optensemble.feasible.contract import Report, check
+from tests.sample_sets import Floats, every_set
 
 SETS = every_set()
 

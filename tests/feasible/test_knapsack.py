@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_sets import Floats, hard_rows
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import mixed_integer
 from optensemble.feasible._solvers.density import FIT
 from optensemble.feasible.knapsack import Knapsack
+from tests.sample_sets import Floats, hard_rows
 
 solve_lp: Any = linprog
 

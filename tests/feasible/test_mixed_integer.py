@@ -13,13 +13,13 @@ import highspy
 import numba
 import numpy as np
 import pytest
-from sample_sets import Floats, hard_rows
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from optensemble.exceptions import EmptySetError, FallbackWarning, InputError, SolverError, UnboundedSetError
 from optensemble.feasible import mixed_integer
 from optensemble.feasible.mixed_integer import MixedInteger
+from tests.sample_sets import Floats, hard_rows
 
 A_PACK = np.array([[3, 7, 2, 9, 4, 6, 1], [5, 1, 8, 2, 6, 3, 7]])
 B_PACK = np.array([15, 16])

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sample_sets import Floats, hard_rows
 
 from optensemble.exceptions import EmptySetError, InfeasibleActionError
 from optensemble.feasible import Assignment, Box, Vertices, check, mixed_integer
 from optensemble.feasible.mixed_integer import MixedInteger
+from tests.sample_sets import Floats, hard_rows
 
 
 def tenths(matrix: Any) -> Floats:

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from sample_sets import Floats, top_one
 
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError
 from optensemble.feasible import Oracle
+from tests.sample_sets import Floats, top_one
 
 
 def sums_to_one(actions: Floats) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sample_sets import Floats, grid_path, hard_rows
 from scipy import sparse
 from scipy.optimize import linprog
 
@@ -27,6 +26,7 @@ from optensemble.exceptions import (
 from optensemble.feasible._solvers import highs as _highs
 from optensemble.feasible._solvers.standard_form import standard_form
 from optensemble.feasible.polytope import Polytope
+from tests.sample_sets import Floats, grid_path, hard_rows
 
 PAPER: dict[str, Any] = {"A_ub": [[1, 1, 0, 0], [0, 1, 1, 0]], "b_ub": [0.5, 0.6]}
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_sets import Floats, hard_rows, top_one
 
 from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import Box, FeasibleSet, Oracle, Polytope, Simplex, Vertices
@@ -14,6 +13,7 @@ from optensemble.feasible._base import Unsolved
 from optensemble.feasible.assignment import Assignment
 from optensemble.feasible.product import Product
 from optensemble.feasible.top_k import TopK
+from tests.sample_sets import Floats, hard_rows, top_one
 
 
 class Stubborn(FeasibleSet):

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_sets import Floats, hard_rows
 
 from optensemble.exceptions import FallbackWarning, InputError, SolverError
 from optensemble.feasible import Vertices, to_spec
 from optensemble.feasible.contract import check
 from optensemble.feasible.pyepo_set import PyEPOSet
+from tests.sample_sets import Floats, hard_rows
 
 ROUTES = np.array([[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]], dtype=float)
 

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_sets import Floats, grid_path, hard_rows
 from scipy.optimize import linprog
 
 from optensemble.exceptions import EmptySetError, FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import shortest_path
 from optensemble.feasible.shortest_path import ShortestPath
+from tests.sample_sets import Floats, grid_path, hard_rows
 
 Pairs = list[tuple[Any, Any]]
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sample_sets import hard_rows
 
 from optensemble.exceptions import InputError
 from optensemble.feasible import Simplex
+from tests.sample_sets import hard_rows
 
 
 @pytest.mark.parametrize("d", [1, 4])

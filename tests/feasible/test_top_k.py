@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sample_sets import Floats, hard_rows
 
 from optensemble.exceptions import InputError
 from optensemble.feasible.top_k import TopK
+from tests.sample_sets import Floats, hard_rows
 
 SHAPES = [(1, 1), (4, 1), (4, 4), (30, 7), (100, 10), (100, 50), (100, 93)]
 

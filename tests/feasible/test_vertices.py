@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from sample_sets import hard_rows
 
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible import Vertices
+from tests.sample_sets import hard_rows
 
 
 @pytest.mark.parametrize(("d", "count"), [(1, 1), (1, 3), (4, 30), (24, 300)])

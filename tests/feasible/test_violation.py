@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_sets import every_set, hard_rows
 
 import optensemble as oe
 from optensemble.exceptions import InfeasibleActionError, InputError
@@ -23,6 +22,7 @@ from optensemble.feasible import (
     TopK,
     Vertices,
 )
+from tests.sample_sets import every_set, hard_rows
 
 SETS = every_set()
 of_every_set = pytest.mark.parametrize("omega", SETS.values(), ids=SETS)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.worlds import job_text, write_job
 from optensemble.exceptions import FileError, InputError
 from optensemble.jobs.job import OPTIONS, Job, read_job
+from tests.jobs.worlds import job_text, write_job
 
 
 def refused(path: Path, error: type[Exception] = InputError) -> str:

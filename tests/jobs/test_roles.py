@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.worlds import LABELS, MODELS, POLICIES, make_rows, write_job
 from optensemble import Columns
 from optensemble.exceptions import InputError
 from optensemble.jobs.job import Job, read_job
 from optensemble.jobs.roles import Roles, find_labels, find_members, find_roles
+from tests.jobs.worlds import LABELS, MODELS, POLICIES, make_rows, write_job
 
 COLUMNS = list(make_rows(3).columns)
 NAMES = st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4, unique=True).map(tuple)

@@ -1,1 +1,1 @@
-"""Figures and pages, tested."""
+"""Tests of figures and pages."""

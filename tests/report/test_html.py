@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from optensemble.report.html import Cell, Column, Html, element, join, page, table
-from report.reading import Node, read
+from tests.report.reading import Node, read
 
 NASTY = """<script>alert("1")</script> & 'more' — €"""
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]))

@@ -13,8 +13,8 @@ import sklearn
 
 import optensemble as oe
 from optensemble import feasible
-from report.ensembles import CASES, LONG, NASTY, Case, page_of, paper, portfolio, simplex, white_box
-from report.reading import Node, read
+from tests.report.ensembles import CASES, LONG, NASTY, Case, page_of, paper, portfolio, simplex, white_box
+from tests.report.reading import Node, read
 
 EACH = pytest.mark.parametrize("name", CASES)
 

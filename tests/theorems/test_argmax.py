@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sample_sets import Floats, every_set, hard_rows
 
 from optensemble import feasible
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FEASIBILITY
+from tests.sample_sets import Floats, every_set, hard_rows
 
 SETS = every_set()
 numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(-1e8, 1e8, allow_subnormal=False), st.floats(-1e-8, 1e-8))

@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import (
-    black_box_masks,
-    level_set_masks,
-    random_problem,
-    violation,
-    white_box_masks,
-)
+
+from tests.problems import black_box_masks, level_set_masks, random_problem, violation, white_box_masks
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import Floats, Problem, black_box_masks, random_problem
 
 import optensemble as oe
 from optensemble import guarantees
+from tests.problems import Floats, Problem, black_box_masks, random_problem
 
 seeds = st.integers(0, 2**32 - 1)
 sets = st.sampled_from(["polytope", "simplex", "vertices", "box", "risk"])

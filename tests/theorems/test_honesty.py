@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import Floats
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
 import optensemble as oe
 from optensemble import feasible
+from tests.problems import Floats
 
 OMEGA = feasible.Simplex(3)
 ACCESS = pytest.mark.parametrize("access", ["models", "policies", "both"])

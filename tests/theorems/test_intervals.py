@@ -12,7 +12,8 @@ import pytest
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
-from optensemble.evaluation.audit import Observed, audit
+from optensemble.evaluation.audit import audit
+from optensemble.evaluation.audit_inputs import Observed
 from optensemble.evaluation.promise import Promise
 from optensemble.stats.intervals import MOST_UNITS, Family, block_length, dependence, means
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import Floats
 
 import optensemble as oe
 from optensemble import feasible
 from optensemble.evaluation.payoff_record import Record
+from tests.problems import Floats
 
 Noise = Callable[[np.random.Generator, int], Floats]
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import Floats, Problem, bucket, random_problem
 
 import optensemble as oe
 from optensemble import guarantees
@@ -17,6 +16,7 @@ from optensemble.multicalibration import cell_tables as _tables
 from optensemble.multicalibration import events
 from optensemble.multicalibration import loop as debiasing
 from optensemble.multicalibration.state import Situation
+from tests.problems import Floats, Problem, bucket, random_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 

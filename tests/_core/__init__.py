@@ -1,0 +1,1 @@
+"""Tests of the ground floor: sums, files, suggestions."""

@@ -1,0 +1,235 @@
+"""DecisionEnsemble.update: labels that come in later."""
+
+from __future__ import annotations
+
+import copy
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optensemble import feasible
+from optensemble.evaluation.payoff_record import Record
+from optensemble.exceptions import InputError, RefitWarning
+from tests.ensembles.decision import (
+    ACCESS,
+    NEW,
+    OLD,
+    SENSES,
+    Ensemble,
+    N,
+    answers,
+    fitted,
+    grouped_frame,
+    half_updated,
+    make,
+    payoff,
+    problem,
+    same,
+    state,
+)
+
+
+@ACCESS
+@SENSES
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.RefitWarning")
+def test_an_update_redoes_the_promise_and_leaves_decisions(access: str, sense: str) -> None:
+    ensemble, given = copy.deepcopy(fitted(access, sense=sense)), problem()
+    X, Y, later = given.X[N : N + 100], given.Y[N : N + 100], given.X[N + 100 :]
+    decisions, old = ensemble.decide(later), ensemble.record_
+    assessed, realised = payoff(ensemble.decide(X), ensemble.predict(X)), payoff(ensemble.decide(X), Y)
+    assert ensemble.update(X, Y) is ensemble
+    assert old.folds is not None
+    whole = Record(
+        np.concatenate([old.assessed, assessed]),
+        np.concatenate([old.realised, realised]),
+        old.sign,
+        curse=old.curse * N / (N + 100),  # the new rows picked nobody
+        folds=np.concatenate([old.folds, np.full(100, 10)]),  # and were judged by what all folds taught
+    )
+    expected, promise = whole.promise(payoff(ensemble.decide(later), ensemble.predict(later))), ensemble.promise(later)
+    assert (promise.mean, promise.low, promise.high) == pytest.approx((expected.mean, expected.low, expected.high))
+    np.testing.assert_array_equal(ensemble.decide(later), decisions)
+    assert ensemble.n_updated_ == 100
+    assert len(ensemble.advantage_.realised) == N + 100
+    assert len(fitted(access, sense=sense).record_.realised) == N
+
+
+@pytest.mark.parametrize(("times", "broken"), [(1.9, False), (2.1, True), (-1.9, False), (-2.1, True)])
+def test_a_promise_that_is_missed_by_far_asks_for_a_new_fit(times: float, broken: bool) -> None:
+    ensemble, X, Y = half_updated(), problem().X[N : N + 100], problem().Y[N : N + 100]
+    promise, actions = ensemble.promise(X), ensemble.decide(X)
+    half = promise.high - promise.mean
+    # on the simplex a level that is added to all labels is added to the payoff
+    Y = Y + promise.mean + times * half - payoff(actions, Y).mean()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ensemble.update(X, Y)
+    assert bool(ensemble.refit_due_) is bool(caught) is broken
+    if broken:
+        (warning,) = caught
+        assert issubclass(warning.category, RefitWarning)
+        assert str(warning.message) == f"{ensemble.refit_due_}. Call extend() to fit again with them."
+        said = re.fullmatch(
+            r"100 rows came to (\S+) on average, far from the promised (\S+) to (\S+)", ensemble.refit_due_
+        )
+        assert said is not None
+        told = [float(number.replace("−", "-")) for number in said.groups()]
+        assert told == pytest.approx([promise.mean + times * half, promise.low, promise.high], abs=0.01)
+
+
+def test_a_kept_promise_asks_for_nothing() -> None:
+    ensemble = half_updated()
+    ensemble.update(problem().X[NEW], problem().Y[NEW])
+    assert ensemble.refit_due_ == ""
+
+
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.RefitWarning")
+def test_honest_promises_are_seldom_called_broken() -> None:
+    given = problem(n=200 + 6000)
+    ensemble, called = make("models", given).fit(given.X[:200], given.Y[:200]), 0
+    for start in range(200, 6200, 100):
+        rows = slice(start, start + 100)
+        called += bool(copy.deepcopy(ensemble).update(given.X[rows], given.Y[rows]).refit_due_)
+    assert called <= 2
+
+
+def test_in_time_order_a_fit_grows_old() -> None:
+    ensemble = half_updated(time_ordered=True)
+    for start in range(N, N + 160, 40):
+        rows = slice(start, start + 40)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ensemble.update(problem().X[rows], problem().Y[rows])
+        old = start + 40 >= N + 160
+        assert bool(ensemble.refit_due_) == old == bool(caught)
+    assert ensemble.refit_due_ == "160 rows have come since the fit on 400"
+    assert issubclass(caught[0].category, RefitWarning)
+    ensemble.fit(problem().X[NEW], problem().Y[NEW], time_ordered=True)
+    assert ensemble.refit_due_ == ""
+
+
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.RefitWarning")
+def test_reasons_to_fit_again_stay_until_that_is_done() -> None:
+    ensemble, X, Y = half_updated(time_ordered=True), problem().X, problem().Y
+    ensemble.update(X[N : N + 100], Y[N : N + 100] + 50)
+    broken = ensemble.refit_due_
+    assert "far from the promised" in broken
+    ensemble.update(X[N + 100 : N + 120], Y[N + 100 : N + 120] + 10)
+    assert ensemble.refit_due_.startswith(broken)
+    ensemble.update(X[N + 120 : N + 180], Y[N + 120 : N + 180] + 10)
+    assert ensemble.refit_due_.startswith(broken)
+    assert ensemble.refit_due_.count("180 rows have come since the fit on 400") == 1
+    ensemble.update(X[N + 180 : N + 200], Y[N + 180 : N + 200] + 10)
+    assert ensemble.refit_due_.count("rows have come since") == 1
+    ensemble.extend()
+    assert ensemble.refit_due_ == ""
+    assert ensemble.n_updated_ == 0
+    assert ensemble.n_rows_ == N + 200
+
+
+def test_rows_that_were_fitted_on_or_given_before_are_no_update() -> None:
+    ensemble, X, Y = half_updated(), problem().X, problem().Y
+    before = state(ensemble)
+    words = "of these 100 rows were fitted on or given before. Give new ones"
+    with pytest.raises(InputError, match=f"100 {words}"):
+        ensemble.update(X[:100], Y[:100])
+    with pytest.raises(InputError, match=f"11 {words}"):
+        ensemble.update(X[N - 11 : N + 89], Y[N - 11 : N + 89])
+    assert same(state(ensemble), before)
+    ensemble.update(X[N - 10 : N + 90], Y[N - 10 : N + 90])  # one in ten may be alike by chance
+    with pytest.raises(InputError, match=f"90 {words}"):
+        ensemble.update(X[N : N + 100], Y[N : N + 100])
+    ensemble.update(X[:100], Y[:100] + 0.01)  # the same X may have other labels another time
+    assert ensemble.n_updated_ == 200
+
+
+def test_rows_of_few_values_may_come_again() -> None:
+    """Where there are few different rows, new ones are like old ones by chance."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.integers(3, size=(400, 3)).astype(float), rng.integers(2, size=(400, 3)).astype(float)
+    models = [("same", lambda X: X), ("turned", lambda X: X[:, ::-1])]
+    ensemble = Ensemble(models, feasible=feasible.Simplex(3)).fit(X[:200], Y[:200])
+    ensemble.update(X[200:300], Y[200:300])
+    assert ensemble.record_.clusters is None
+    assert ensemble.audit(X[300:], Y[300:]).summary["seen"].tolist() == [0]
+    ensemble.extend()
+    assert ensemble.n_rows_ == 300
+
+
+def test_rows_of_an_update_are_seen_by_an_audit() -> None:
+    ensemble, X, Y = half_updated(), problem().X, problem().Y
+    rows = slice(N + 100, N + 300)
+    assert ensemble.audit(X[rows], Y[rows]).summary["seen"].tolist() == [0]
+    ensemble.update(X[N : N + 150], Y[N : N + 150])
+    with pytest.warns(UserWarning, match="50 of these 200 rows are rows the ensemble was fitted on"):
+        found = ensemble.audit(X[rows], Y[rows])
+    assert found.summary["seen"].tolist() == [50]
+    assert found.kept is None
+
+
+def test_an_update_of_a_copy_leaves_the_original_as_it_was() -> None:
+    original = half_updated()
+    copy.copy(original).update(problem().X[NEW], problem().Y[NEW])
+    assert original.n_updated_ == 0
+    original.extend(models=[("more", problem().models[0][1])])
+    assert original.n_rows_ == N
+
+
+def test_an_update_that_fails_changes_nothing() -> None:
+    ensemble, X, Y = half_updated(), problem().X[NEW], problem().Y[NEW]
+    before = state(ensemble)
+    for labels, words in ((Y[:-1], "must have shape"), (Y * np.nan, "must be finite")):
+        with pytest.raises(InputError, match=words):
+            ensemble.update(X, labels)
+    with pytest.raises(InputError, match="at least 1 row"):
+        ensemble.update(X[:0], Y[:0])
+    assert same(state(ensemble), before)
+    assert ensemble.n_updated_ == 0
+
+
+def test_groups_of_new_labels_are_groups_of_the_record() -> None:
+    X, Y = problem().X, problem().Y
+    ensemble = make().fit(X[OLD], Y[OLD], groups=np.arange(N) // 4)
+    ensemble.update(X[N : N + 90], Y[N : N + 90], groups=np.arange(90) // 9 + 1000)
+    assert ensemble.record_.clusters is not None
+    np.testing.assert_array_equal(ensemble.record_.clusters[N:], 100 + np.arange(90) // 9)
+
+
+def test_a_group_that_was_there_before_is_the_same_group() -> None:
+    X, Y = problem().X, problem().Y
+    ensemble = make().fit(X[OLD], Y[OLD], groups=np.arange(N) // 4)
+    ensemble.update(X[N : N + 90], Y[N : N + 90], groups=np.arange(90) // 9)
+    assert ensemble.record_.clusters is not None
+    np.testing.assert_array_equal(ensemble.record_.clusters[N:], np.arange(90) // 9)
+
+
+@pytest.mark.parametrize("groups", ["day", lambda X: X["day"]], ids=["a column", "a function"])
+def test_groups_that_are_found_in_x_need_not_be_given_again(groups: Any) -> None:
+    frame, Y, models = grouped_frame()
+    ensemble = Ensemble(models, feasible=problem().omega).fit(frame[:300], Y[:300], groups=groups)
+    ensemble.update(frame[300:], Y[300:])
+    assert ensemble.record_.clusters is not None
+    np.testing.assert_array_equal(ensemble.record_.clusters, np.arange(N) // 7)
+    whole = Ensemble(models, feasible=problem().omega).fit(frame, Y, groups=groups)
+    ensemble.extend()
+    assert same(answers(ensemble, frame), answers(whole, frame))
+    np.testing.assert_array_equal(ensemble.record_.realised, whole.record_.realised)
+
+
+def test_an_update_has_groups_if_and_only_if_the_fit_had() -> None:
+    X, Y = problem().X, problem().Y
+    grouped, ensemble = make().fit(X[OLD], Y[OLD], groups=np.arange(N) // 4), half_updated()
+    words = r"the rows fitted on had groups. Give groups= for these rows too"
+    with pytest.raises(InputError, match=words):
+        grouped.update(X[NEW], Y[NEW])
+    with pytest.raises(InputError, match=words):
+        grouped.extend(X=X[NEW], Y=Y[NEW])
+    words = r"the rows fitted on had no groups. Leave groups out, or fit again with groups"
+    with pytest.raises(InputError, match=words):
+        ensemble.update(X[NEW], Y[NEW], groups=np.arange(N))
+    with pytest.raises(InputError, match=words):
+        ensemble.extend(X=X[NEW], Y=Y[NEW], groups=np.arange(N))
+    assert grouped.n_updated_ == ensemble.n_updated_ == 0

@@ -1,0 +1,1 @@
+"""Tests of promises, audits and planning."""

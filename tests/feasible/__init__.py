@@ -1,0 +1,1 @@
+"""Tests of the feasible sets and their solvers."""

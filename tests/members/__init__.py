@@ -1,0 +1,1 @@
+"""Tests of models and policies: their outputs, columns and subgroups."""

@@ -1,0 +1,1 @@
+"""Tests of events and of Algorithms 1 to 3."""

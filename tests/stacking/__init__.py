@@ -1,0 +1,1 @@
+"""Tests of stacks, patches, candidate policies and the leaderboard."""

@@ -1,0 +1,267 @@
+"""The leaderboard: one-standard-error test, selection bias, and reasons in words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from optensemble.stacking.leaderboard import (
+    ENSEMBLE,
+    Candidate,
+    find_winner,
+    finding,
+    league_curse,
+    make_leaderboard,
+    paired,
+)
+from optensemble.stats.sampling import Sampling
+from tests.problems import Floats
+from tests.stacking.candidates import candidate
+
+# The league
+
+
+def league(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> dict[int, Candidate]:
+    """An ensemble, and candidates that lead it by about so many standard errors."""
+    rng = np.random.default_rng(seed)
+    ensemble = rng.normal(size=n)
+    found = {ENSEMBLE: candidate(ensemble, np.inf, "ensemble")}
+    for number, lead in enumerate(leads):
+        noise = rng.normal(size=n)
+        noise += lead * float(stats.sem(noise)) - noise.mean()
+        found[number] = candidate(ensemble + noise, margin, f"m{number}")
+    return found
+
+
+def test_the_ensemble_plays_unless_beaten_by_the_margin() -> None:
+    assert find_winner(league(0, [1.9, 0.0, -5.0]), Sampling()) == ENSEMBLE
+    assert find_winner(league(0, [1.9, 2.1, -5.0]), Sampling()) == 1
+    assert find_winner(league(0, [0.4], margin=0.5), Sampling()) == ENSEMBLE
+    assert find_winner(league(0, [0.6], margin=0.5), Sampling()) == 0
+    assert find_winner(league(0, [99.0], margin=np.inf), Sampling()) == ENSEMBLE
+
+
+@given(seed=st.integers(0, 1000), leads=st.lists(st.floats(-4, 6), min_size=1, max_size=5))
+def test_of_those_that_beat_the_ensemble_the_one_that_earns_most_plays(seed: int, leads: list[float]) -> None:
+    candidates = league(seed, leads, n=60)
+    gains = {
+        number: each.realised - candidates[ENSEMBLE].realised for number, each in candidates.items() if number >= 0
+    }
+    beating = [number for number, gain in gains.items() if gain.mean() > 2 * float(stats.sem(gain))]
+    expected = max(beating, key=lambda number: gains[number].mean()) if beating else ENSEMBLE
+    assert find_winner(candidates, Sampling()) == expected
+
+
+def test_rows_that_hang_together_make_it_harder_to_win() -> None:
+    rng = np.random.default_rng(0)
+    ensemble, clusters = rng.normal(size=200), np.arange(200) // 20
+    lead = 0.4 + rng.normal(size=10)[clusters] + 0.1 * rng.normal(size=200)
+    lead += 0.4 - lead.mean()
+    candidates = {ENSEMBLE: candidate(ensemble, np.inf), 0: candidate(ensemble + lead)}
+    assert find_winner(candidates, Sampling()) == 0
+    assert find_winner(candidates, Sampling(clusters=clusters)) == ENSEMBLE
+    assert find_winner(candidates, Sampling(time_ordered=True)) == ENSEMBLE
+
+
+def test_rounding_is_no_difference() -> None:
+    payoff = np.random.default_rng(0).normal(size=100)
+    np.testing.assert_array_equal(paired(payoff, payoff * (1 + 1e-15)), 0)
+    np.testing.assert_array_equal(paired(payoff + 1e-3, payoff), (payoff + 1e-3) - payoff)
+    candidates = {ENSEMBLE: candidate(payoff, np.inf), 0: candidate(payoff + 1e-14)}
+    assert find_winner(candidates, Sampling()) == ENSEMBLE
+
+
+# The winner's curse
+
+
+def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, Candidate]:
+    """Candidates that all earn 0 on average, whatever the rows say."""
+    return {number: candidate(rng.normal(size=n), 0.5) for number in range(-1, count)}
+
+
+def blocks_of(values: Floats, size: int) -> Floats:
+    """The same payoff for so many rows one after the other."""
+    return np.repeat(values, size, axis=-1)
+
+
+CURSED = {
+    "few rows": (150, 1, Sampling()),
+    "many rows": (1300, 1, Sampling()),
+    "in time order": (20, 30, Sampling(time_ordered=True)),
+    "clustered": (60, 5, Sampling(clusters=np.repeat(np.arange(60), 5))),
+}
+
+
+@pytest.mark.parametrize("kind", CURSED)
+def test_the_curse_is_about_what_the_winner_of_equals_is_flattered_by(kind: str) -> None:
+    """Candidates that all earn 0 in truth: what the winner earns is all flattery."""
+    n, size, sampling = CURSED[kind]
+    estimated, flattered = [], []
+    for seed in range(60):
+        drawn = equals(np.random.default_rng(seed), n)
+        candidates = {number: replace(each, realised=blocks_of(each.realised, size)) for number, each in drawn.items()}
+        flattered.append(drawn[find_winner(drawn, Sampling())].realised.mean())
+        estimated.append(league_curse(candidates, sampling, seed))
+    assert min(estimated) >= 0
+    assert np.mean(flattered) > 1.2 / np.sqrt(n)
+    assert 0.6 < np.mean(estimated) / np.mean(flattered) < 1.4
+
+
+def test_there_is_no_curse_where_nobody_else_can_win() -> None:
+    rng = np.random.default_rng(0)
+    alone = {ENSEMBLE: candidate(rng.normal(size=150), np.inf), 0: candidate(rng.normal(size=150) - 5)}
+    assert league_curse(alone, Sampling(), 0) == pytest.approx(0, abs=1e-12)
+    assert league_curse({ENSEMBLE: alone[ENSEMBLE]}, Sampling(), 0) == 0
+
+
+@pytest.mark.parametrize("clustered", [True, False])
+def test_the_curse_is_how_much_more_the_winner_of_resampled_rows_leads_there(clustered: bool) -> None:
+    candidates = equals(np.random.default_rng(0))
+    clusters = np.arange(150) % 30
+    sampling = Sampling(clusters=clusters) if clustered else Sampling()
+    units = 30 if clustered else 150
+    if clustered:  # a cluster is one row, that weighs as many
+        means = {
+            number: np.array([each.realised[clusters == c].mean() for c in range(30)])
+            for number, each in candidates.items()
+        }
+        unit = {number: replace(candidates[number], realised=realised) for number, realised in means.items()}
+    else:
+        unit = candidates
+    payoffs = np.stack([each.realised for each in unit.values()])
+    lead = payoffs - unit[find_winner(unit, Sampling())].realised
+    rng, excess = np.random.default_rng(5), []
+    for _ in range(60):
+        rows = rng.integers(units, size=units)
+        again = {number: replace(each, realised=each.realised[rows]) for number, each in unit.items()}
+        number = list(again).index(find_winner(again, Sampling()))
+        excess.append(lead[number, rows].mean() - lead[number].mean())
+    assert league_curse(candidates, sampling, 5) == pytest.approx(np.mean(excess), rel=1e-9)
+
+
+def test_the_curse_depends_on_the_seed_alone() -> None:
+    candidates = equals(np.random.default_rng(0))
+    first, again, other = (league_curse(candidates, Sampling(), seed) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+# The leaderboard
+
+
+def board(sign: float, sampling: Sampling) -> tuple[pd.DataFrame, dict[int, Candidate], int]:
+    candidates = league(3, [3.0, -1.0, 0.5])
+    candidates[2] = replace(candidates[2], margin=np.inf, kind="forecast")
+    winner = find_winner(candidates, sampling)
+    followed = {0: 1.0, 1: 0.0, 2: 0.0} if winner == 0 else {0: 0.2, 1: 0.5, 2: 0.3}
+    table = make_leaderboard(candidates, winner, sampling, sign, followed, {"patched": "no cell has 50 rows"})
+    return table, candidates, winner
+
+
+SAMPLINGS = {
+    "independent": (Sampling(), 119),
+    "in time order": (Sampling(time_ordered=True), 9),
+    "clustered": (Sampling(clusters=np.arange(120) // 4), 29),
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLINGS)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_leaderboard_is_worked_out_row_by_row(sign: float, kind: str) -> None:
+    sampling, freedom = SAMPLINGS[kind]
+    table, candidates, winner = board(sign, sampling)
+    t = stats.t.ppf(0.975, freedom)
+    rows = table.set_index("candidate")
+    for number, each in candidates.items():
+        row, gain = rows.loc[each.name], each.realised - candidates[winner].realised
+        # what was fitted on the rows varies with them: as if there were n²/(n + 50)
+        fitted = 1 + 50 / 120 if each.kind not in ("model", "policy") else 1.0
+        error, lead = sampling.error(each.realised) * np.sqrt(fitted), sampling.error(gain)
+        mean = sign * each.realised.mean()
+        expected = {
+            "realised": mean,
+            "low": mean - t * error,
+            "high": mean + t * error,
+            "difference": sign * gain.mean(),
+            "difference_low": sign * gain.mean() - t * lead,
+            "difference_high": sign * gain.mean() + t * lead,
+            "detectable": (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * lead,
+            "promised": sign * each.assessed.mean(),
+        }
+        for column, value in expected.items():
+            assert row[column] == pytest.approx(value, rel=1e-3 if column == "detectable" else 1e-9, abs=1e-12), column
+        assert row["chosen"] == (number == winner)
+    best_first = sign * table["realised"].dropna()
+    assert best_first.is_monotonic_decreasing
+    assert table.iloc[-1][["candidate", "kind", "why"]].tolist() == ["patched", "left out", "no cell has 50 rows"]
+    assert table["chosen"].sum() == 1
+    assert table["followed"].notna().all()
+
+
+def test_the_leaderboard_says_why() -> None:
+    table, _, winner = board(1.0, Sampling())
+    assert winner == 0
+    why = table.set_index("candidate")["why"]
+    assert why["m0"] == "beats the ensemble out of fold by more than 2 standard errors"
+    assert why["m1"].endswith(
+        "standard errors worse than the winner; only if more than 2 better than the ensemble would it play instead"
+    )
+    assert why["m2"].startswith("part of the ensemble; alone ")
+    assert why["ensemble"] == "3.0 standard errors worse than the winner"
+    candidates = league(3, [1.0])
+    table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.5}, {})
+    assert "nothing simple beats that" in table.set_index("candidate")["why"]["ensemble"]
+
+
+def test_who_is_better_than_the_winner_by_less_than_the_margin_is_told_so() -> None:
+    candidates = league(3, [1.5])
+    table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.5}, {})
+    why = table.set_index("candidate").loc["m0", "why"]
+    size, condition = str(why).split("; ")
+    assert size == "1.5 standard errors better than the winner"
+    assert condition == "only if more than 2 better than the ensemble would it play instead"
+
+
+def test_what_is_worse_by_the_same_in_every_row_is_always_worse() -> None:
+    payoff = np.tile([0.0, 4.0], 50)
+    candidates = {ENSEMBLE: candidate(payoff, np.inf, "ensemble"), 0: candidate(payoff - 2.0, name="lower")}
+    table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.5}, {}).set_index("candidate")
+    assert str(table.loc["lower", "why"]).startswith("always worse")
+
+
+def test_who_earns_the_same_as_the_winner_is_listed_after_it() -> None:
+    payoff = np.random.default_rng(0).normal(size=100)
+    candidates = {0: candidate(payoff, name="twin"), ENSEMBLE: candidate(payoff, np.inf, "ensemble")}
+    table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.0}, {})
+    assert table["candidate"].tolist() == ["ensemble", "twin"]
+    assert table["why"].tolist()[1] == "earns the same as the winner"
+
+
+@pytest.mark.parametrize("others", [[], [-1.0, -2.0, -3.0, -4.0, -5.0]], ids=["two", "seven"])
+@pytest.mark.parametrize(("lead", "sign"), [(5.0, 1.0), (5.0, -1.0), (2.2, 1.0), (0.5, 1.0), (0.5, -1.0)])
+def test_the_finding_in_a_sentence(lead: float, sign: float, others: list[float]) -> None:
+    candidates = league(1, [lead, *others])
+    candidates[0] = replace(candidates[0], name="best")
+    gain = candidates[0].realised - candidates[ENSEMBLE].realised
+    # the winner may be any of those that are compared with the mean: each interval must hold more often
+    half = stats.t.ppf(1 - 0.025 / (1 + len(others)), 119) * float(stats.sem(gain))
+    words = finding(candidates, 0, candidates[ENSEMBLE].realised, Sampling(), sign)
+    said = re.search(r"best (earns|costs) (\S+) ± (\S+) (more|less)", words)
+    assert said is not None
+    assert (said[1], said[4]) == (("earns", "more") if sign > 0 else ("costs", "less"))
+    assert (float(said[2]), float(said[3])) == pytest.approx((gain.mean(), half), abs=0.5 * 10 ** -len(said[3][2:]))
+    assert words.startswith("nothing beats deciding by the mean label: ") == (gain.mean() <= half)
+    assert words.startswith("nothing") == (lead < 2 or (lead < 3 and bool(others)))
+    assert words.endswith(", out of fold")
+
+
+def test_where_the_mean_label_wins_nothing_beats_it() -> None:
+    candidates = league(1, [-3.0])
+    words = finding(candidates, ENSEMBLE, candidates[ENSEMBLE].realised, Sampling(), 1.0)
+    assert words.startswith("nothing beats deciding by the mean label: ")

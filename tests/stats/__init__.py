@@ -1,0 +1,1 @@
+"""Tests of folds, sampling and intervals."""

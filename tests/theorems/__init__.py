@@ -1,0 +1,1 @@
+"""Tests of the paper's lemmas and of the statistical guarantees."""

@@ -1,8 +1,8 @@
-"""The pictures of the concepts page: `python docs/pictures.py` draws them anew into docs/images, from seeded runs."""
+"""The pictures of the site and of the README: `python docs/pictures.py` draws them into docs/images, from seeded runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from matplotlib.patches import Polygon, Rectangle
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.report.drawing import COLOURS, INK, MUTED, inline_svg, new_figure, style
+from optensemble.report.drawing import COLOURS, INK, MUTED, inline_svg, new_figure, png, style
 
 Floats = npt.NDArray[np.float64]
 Model = Callable[[Floats], Floats]
@@ -38,11 +38,13 @@ class World(NamedTuple):
 
 
 def make_world() -> World:
-    """Return the world that most pictures are of: weights that sum to 1, of limited variance."""
+    """Return the world that most pictures show: weights that sum to 1, of limited variance."""
     rng = np.random.default_rng(0)
-    slopes = rng.normal(size=(6, 4)) / 2
+    return _world(rng.normal(size=(6, 4)) / 2, [3.0, 1.5, 0.5])
+
+
+def _world(slopes: Floats, sure: Sequence[float]) -> World:
     parts = np.array_split(np.arange(6), 3)
-    sure = [3.0, 1.5, 0.5]
     models = [
         (name, _partial(slopes, *known)) for name, known in zip("ABC", zip(parts, sure, strict=True), strict=True)
     ]
@@ -232,6 +234,48 @@ def draw_promises() -> Figure:
     return figure
 
 
+# Promised against realised
+
+
+def draw_promised_realised() -> Figure:
+    """Promised against realised mean payoff on fresh rows: three ways to decide in each of twenty worlds."""
+    found = np.array([_three_ways(seed) for seed in range(20)])
+    longest, highest = found[..., 0].max() * 1.05, found[..., 3].max() * 1.08
+    figure = new_figure(WIDE, 3.6)
+    axes = figure.subplots()
+    axes.plot([0, highest], [0, highest], color=INK, linewidth=1, label="realised = promised")
+    names = ["DecisionEnsemble,\nwith its 95 % interval", "the paper's white box,\nas printed", "the most confident\nmodel"]
+    for way, (name, colour, marker) in enumerate(zip(names, (GREEN, PURPLE, ORANGE), "os^", strict=True)):
+        promised, low, high, realised = found[:, way].T
+        axes.hlines(realised, low, high, color=colour, alpha=0.35, linewidth=3)
+        axes.plot(promised, realised, marker, color=colour, markersize=5.5, label=name)
+    axes.set(xlabel="promised mean payoff of 2,000 fresh rows", ylabel="realised mean payoff")
+    axes.set(xlim=(0, longest), ylim=(0, highest))
+    figure.legend(loc="outside right center", labelspacing=1.2)
+    return figure
+
+
+def _three_ways(seed: int) -> list[list[float]]:
+    """Return promise, its limits and the realised payoff of each way; a self-assessment has no limits but itself."""
+    rng = np.random.default_rng([6, seed])
+    world = _world(rng.normal(size=(6, 4)) * rng.uniform(0.2, 1.0), rng.permutation([3.0, 1.5, 0.5]))
+    X, Y = world.draw(400, rng)
+    fresh, truth = world.draw(2000, rng)
+    honest = oe.DecisionEnsemble(world.models, feasible=world.omega).fit(X, Y)
+    promise = honest.promise(fresh)
+    paper = oe.WhiteBoxEnsemble(world.models, world.omega, validation=None).fit(X, Y).answer(fresh)
+    said = np.array([model(fresh) for _, model in world.models])
+    actions = np.array([world.omega.argmax(predictions) for predictions in said])
+    assessed, rows = (actions * said).sum(axis=2), np.arange(len(fresh))
+    boldest = assessed.argmax(axis=0)
+    ways = [
+        ([promise.mean, promise.low, promise.high], honest.decide(fresh)),
+        ([float(paper.promised.mean())] * 3, paper.actions),
+        ([float(assessed.max(axis=0).mean())] * 3, actions[boldest, rows]),
+    ]
+    return [[*promised, float((taken * truth).sum(axis=1).mean())] for promised, taken in ways]
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "decision": draw_decision,
     "curse": draw_curse,
@@ -239,14 +283,20 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "rows": draw_rows,
     "folds": draw_folds,
     "promises": draw_promises,
+    "promised_realised": draw_promised_realised,
 }
+FRONT = "promised_realised"
+"""The picture of the README, where it is a PNG on white: GitHub's dark pages would hide dark lines."""
 
 
 def main(folder: Path = FOLDER) -> None:
     """Draw all pictures; the same versions give the same files."""
     for name, draw in PICTURES.items():
         with style():
-            drawing = inline_svg(draw(), name, name)
+            figure = draw()
+            drawing = inline_svg(figure, name, name)
+            if name == FRONT:
+                (folder / f"{name}.png").write_bytes(png(figure))
         (folder / f"{name}.svg").write_text(f"{drawing}\n", encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """The house in CONTRIBUTING.md: rooms, arrows, and the way of a fit, a decision and an audit through them.
 
-``python docs/house.py`` compares the section with the code; with ``--write`` it writes the section anew. Rooms come from
+``python docs/house.py`` compares the section with the code; with ``--write`` it rewrites the section. Rooms come from
 the layers of the import contract, arrows from the imports, and the ways from tracing one small run.
 """
 
@@ -92,7 +92,7 @@ def picture(house: House) -> list[str]:
     order = {room: number for number, room in enumerate(house.rooms)}
     arrows = reduced({(by, of) for by, of in house.arrows - house.exceptions if of})
     lines = [f"    {by} --> {of}" for by, of in sorted(arrows, key=lambda pair: (order[pair[0]], order[pair[1]]))]
-    up = " and ".join(f"`{by}` → `{of}`" for by, of in sorted(house.arrows & house.exceptions))
+    up = ", ".join(f"`{by}` → `{of}`" for by, of in sorted(house.arrows & house.exceptions))
     allowed = f"The contract lets these imports go up, inside a function: {up}." if up else "No import goes up."
     return ["```mermaid", "flowchart TD", *lines, "```", "", allowed]
 
@@ -137,7 +137,7 @@ def walks(house: House) -> list[str]:
     return [line for name in WALKS for line in _walk(name, found[name], house)]
 
 
-def _run(meet: Callable[[str, Callable[[], object]], None]) -> None:
+def _run(meet: Callable[[str, Callable[[], object]], object]) -> None:
     """Make one small ensemble fit, decide and audit, each by way of ``meet``."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))

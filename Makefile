@@ -1,4 +1,5 @@
 # make demo   the paper's four experiments, in sample and on fresh rows: a page with figures and tables, demo/report.html
+# make check   style, types and rooms: the checks that take a minute
 # make test   every check: style, types, rooms, tests with coverage and in a browser, documentation, the wheel by itself
 # make portable   the tests whose outcome could hang on the last bit, on simulated processors; PORTABLE=--all for all
 # make docs   the documentation, build/docs/index.html; broken links and examples that fail are errors
@@ -11,13 +12,15 @@ READY := .venv/.ready
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo test lint types rooms pytest portable browser docs pictures wheel benchmarks constraints clean clean-cache
+.PHONY: demo check test lint types rooms pytest portable browser docs pictures wheel benchmarks constraints clean clean-cache
 .DELETE_ON_ERROR:
 
 demo: $(READY)
 	$(BIN)/optensemble reproduce --out demo
 
-test: lint types rooms pytest docs wheel
+check: lint types rooms
+
+test: check pytest docs wheel
 
 lint: $(READY)
 	$(BIN)/ruff check .

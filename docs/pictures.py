@@ -1,8 +1,8 @@
-"""The pictures of the concepts page: `python docs/pictures.py` draws them anew into docs/images, from seeded runs."""
+"""The pictures of the site and the README, from seeded runs: `python docs/pictures.py` draws them into docs/images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from matplotlib.patches import Polygon, Rectangle
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.report.drawing import COLOURS, INK, MUTED, inline_svg, new_figure, style
+from optensemble.report.drawing import COLOURS, INK, MUTED, inline_svg, new_figure, png, style
 
 Floats = npt.NDArray[np.float64]
 Model = Callable[[Floats], Floats]
@@ -25,7 +25,7 @@ WIDE, TALL = 7.4, 3.1
 
 
 class World(NamedTuple):
-    """Three vendors, each of whom sees a third of what moves four payoffs, and is too sure of it, or not enough."""
+    """Three models that each see a third of what moves four payoffs, and are over- or underconfident about it."""
 
     models: list[tuple[str, Model]]
     omega: feasible.FeasibleSet
@@ -38,11 +38,13 @@ class World(NamedTuple):
 
 
 def make_world() -> World:
-    """Return the world that most pictures are of: weights that sum to 1, of limited variance."""
+    """Return the world that most pictures show: weights that sum to 1, of limited variance."""
     rng = np.random.default_rng(0)
-    slopes = rng.normal(size=(6, 4)) / 2
+    return _world(rng.normal(size=(6, 4)) / 2, [3.0, 1.5, 0.5])
+
+
+def _world(slopes: Floats, sure: Sequence[float]) -> World:
     parts = np.array_split(np.arange(6), 3)
-    sure = [3.0, 1.5, 0.5]
     models = [
         (name, _partial(slopes, *known)) for name, known in zip("ABC", zip(parts, sure, strict=True), strict=True)
     ]
@@ -58,7 +60,7 @@ def _partial(slopes: Floats, features: npt.NDArray[np.int64], sure: float) -> Mo
 
 
 def draw_decision() -> Figure:
-    """Two goods, three kinds of sets; what is forecast and what comes true pick different actions."""
+    """Draw three kinds of sets of two goods, in which forecast and true payoffs pick different actions."""
     sets: list[tuple[str, feasible.FeasibleSet]] = [
         ("linear limits", feasible.Polytope(A_ub=[[1, 1], [2, 1]], b_ub=[1.2, 1.7])),
         ("a risk limit", feasible.Oracle(_in_quarter_disc, dimension=2)),
@@ -70,11 +72,11 @@ def draw_decision() -> Figure:
         for name, colour, y in (("forecast", ORANGE, [0.35, 0.6]), ("true", GREEN, [0.62, 0.3])):
             axes.annotate("", xy=y, xytext=(0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.6})
             action = omega.argmax([y])[0]
-            axes.plot(*action, "o", color=colour, markersize=9, label=f"{name} payoffs, and the best action by them")
-        axes.set(title=title, xlabel="of the first good", xlim=(-0.03, 1.08), ylim=(-0.03, 1.08), aspect="equal")
+            axes.plot(*action, "o", color=colour, markersize=9, label=f"{name} payoffs, and the best action for them")
+        axes.set(title=title, xlabel="amount of the first good", xlim=(-0.03, 1.08), ylim=(-0.03, 1.08), aspect="equal")
         axes.set_xticks([0, 0.5, 1])
         axes.set_yticks([0, 0.5, 1])
-    figure.axes[0].set_ylabel("of the second good")
+    figure.axes[0].set_ylabel("amount of the second good")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
@@ -98,7 +100,7 @@ def _draw_set(axes: Axes, omega: feasible.FeasibleSet) -> None:
 
 
 def draw_curse() -> Figure:
-    """Unbiased models; the more of them compete by self-assessment, the more is promised, and hardly more earned."""
+    """Show promised and realised payoff by the number of unbiased models that compete by self-assessment."""
     rng, omega, most = np.random.default_rng(1), feasible.Simplex(4), 16
     signal = rng.normal(size=(20_000, 4))
     labels = signal + rng.normal(size=signal.shape)
@@ -114,7 +116,7 @@ def draw_curse() -> Figure:
     axes.plot(counts, [earned[w, rows].mean() for w in winners], "o-", color=GREEN, label="earned")
     average = [(omega.argmax(predictions[:k].mean(axis=0)) * labels).sum(axis=1).mean() for k in counts]
     axes.plot(counts, average, color=MUTED, label="earned by the average of the models")
-    axes.set(xlabel="how many models compete", ylabel="mean payoff", ylim=(0, None))
+    axes.set(xlabel="number of competing models", ylabel="mean payoff", ylim=(0, None))
     axes.legend()
     return figure
 
@@ -146,14 +148,14 @@ def draw_cells() -> Figure:
 
 
 def draw_rows() -> Figure:
-    """Show what is promised and earned on fresh rows, by how many rows were fitted on."""
+    """Show promised and realised payoff on fresh rows, by the number of rows fitted on."""
     world = make_world()
     fresh, truth = world.draw(20_000, np.random.default_rng(3))
     sizes = [100, 200, 400, 800, 1600, 3200]
     runs = [[_both(world, n, seed, fresh, truth) for n in sizes] for seed in range(3)]
     found = np.mean(runs, axis=0)
     average = np.mean([model(fresh) for _, model in world.models], axis=0)
-    levels = [("who knows all but the noise", INK, fresh @ world.slopes), ("the plain average", BLUE, average)]
+    levels = [("with the true slopes", INK, fresh @ world.slopes), ("by the plain average", BLUE, average)]
     figure = new_figure(WIDE, TALL)
     for axes, title, (promised, earned) in zip(
         figure.subplots(1, 2, sharey=True),
@@ -161,11 +163,11 @@ def draw_rows() -> Figure:
         [(0, 1), (2, 3)],
         strict=True,
     ):
-        axes.plot(sizes, found[:, promised], "o--", color=ORANGE, label="promised of fresh rows")
+        axes.plot(sizes, found[:, promised], "o--", color=ORANGE, label="promised for fresh rows")
         axes.plot(sizes, found[:, earned], "o-", color=GREEN, label="earned on fresh rows")
         for name, colour, forecast in levels:
             earned_by = (world.omega.argmax(forecast) * truth).sum(axis=1).mean()
-            axes.axhline(earned_by, color=colour, linestyle=":", label=f"earned by {name}")
+            axes.axhline(earned_by, color=colour, linestyle=":", label=f"earned {name}")
         axes.set(title=title, xlabel="rows fitted on", xscale="log")
         axes.set_xticks(sizes[::2], [f"{n:,}" for n in sizes[::2]])
         axes.minorticks_off()
@@ -189,7 +191,7 @@ def _both(world: World, n: int, seed: int, fresh: Floats, truth: Floats) -> list
 
 
 def draw_folds() -> Figure:
-    """Five folds: who learns from which rows, and which rows judge it."""
+    """Show for five folds which rows are learned from and which are judged."""
     figure = new_figure(WIDE, 2.5)
     axes = figure.subplots()
     for turn in range(5):
@@ -211,7 +213,7 @@ def draw_folds() -> Figure:
 
 
 def draw_promises() -> Figure:
-    """Forty fits, each on rows of its own: what was promised of new rows, and what came of it."""
+    """Show promised and realised payoff of forty fits, each on its own rows."""
     world = make_world()
     figure = new_figure(WIDE, TALL)
     axes = figure.subplots()
@@ -232,6 +234,52 @@ def draw_promises() -> Figure:
     return figure
 
 
+# Promised against realised
+
+
+def draw_promised_realised() -> Figure:
+    """Promised against realised mean payoff on fresh rows: three ways to decide in each of twenty worlds."""
+    found = np.array([_three_ways(seed) for seed in range(20)])
+    longest, highest = found[..., 0].max() * 1.05, found[..., 3].max() * 1.08
+    figure = new_figure(WIDE, 3.6)
+    axes = figure.subplots()
+    axes.plot([0, highest], [0, highest], color=INK, linewidth=1, label="realised = promised")
+    names = [
+        "DecisionEnsemble,\nwith its 95 % interval",
+        "the paper's white box,\nas printed",
+        "the most confident\nmodel",
+    ]
+    for way, (name, colour, marker) in enumerate(zip(names, (GREEN, PURPLE, ORANGE), "os^", strict=True)):
+        promised, low, high, realised = found[:, way].T
+        axes.hlines(realised, low, high, color=colour, alpha=0.35, linewidth=3)
+        axes.plot(promised, realised, marker, color=colour, markersize=5.5, label=name)
+    axes.set(xlabel="promised mean payoff of 2,000 fresh rows", ylabel="realised mean payoff")
+    axes.set(xlim=(0, longest), ylim=(0, highest))
+    figure.legend(loc="outside right center", labelspacing=1.2)
+    return figure
+
+
+def _three_ways(seed: int) -> list[list[float]]:
+    """Return promise, its limits and the realised payoff of each way; a self-assessment has no limits but itself."""
+    rng = np.random.default_rng([6, seed])
+    world = _world(rng.normal(size=(6, 4)) * rng.uniform(0.2, 1.0), rng.permutation([3.0, 1.5, 0.5]).tolist())
+    X, Y = world.draw(400, rng)
+    fresh, truth = world.draw(2000, rng)
+    honest = oe.DecisionEnsemble(world.models, feasible=world.omega).fit(X, Y)
+    promise = honest.promise(fresh)
+    paper = oe.WhiteBoxEnsemble(world.models, world.omega, validation=None).fit(X, Y).answer(fresh)
+    said = np.array([model(fresh) for _, model in world.models])
+    actions = np.array([world.omega.argmax(predictions) for predictions in said])
+    assessed, rows = (actions * said).sum(axis=2), np.arange(len(fresh))
+    boldest = assessed.argmax(axis=0)
+    ways = [
+        ([promise.mean, promise.low, promise.high], honest.decide(fresh)),
+        ([float(paper.promised.mean())] * 3, paper.actions),
+        ([float(assessed.max(axis=0).mean())] * 3, actions[boldest, rows]),
+    ]
+    return [[*promised, float((taken * truth).sum(axis=1).mean())] for promised, taken in ways]
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "decision": draw_decision,
     "curse": draw_curse,
@@ -239,14 +287,20 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "rows": draw_rows,
     "folds": draw_folds,
     "promises": draw_promises,
+    "promised_realised": draw_promised_realised,
 }
+FRONT = "promised_realised"
+"""The picture of the README, where it is a PNG on white: GitHub's dark pages would hide dark lines."""
 
 
 def main(folder: Path = FOLDER) -> None:
     """Draw all pictures; the same versions give the same files."""
     for name, draw in PICTURES.items():
         with style():
-            drawing = inline_svg(draw(), name, name)
+            figure = draw()
+            drawing = inline_svg(figure, name, name)
+            if name == FRONT:
+                (folder / f"{name}.png").write_bytes(png(figure))
         (folder / f"{name}.svg").write_text(f"{drawing}\n", encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet
 from optensemble.feasible.assignment import Assignment
 from optensemble.feasible.box import Box
-from optensemble.feasible.contract import Report, check
+from optensemble.feasible.contract import Finding, Report, check
 from optensemble.feasible.cvxpy_set import CvxpySet
 from optensemble.feasible.knapsack import Knapsack
 from optensemble.feasible.mixed_integer import MixedInteger
@@ -27,6 +27,7 @@ __all__ = [
     "Box",
     "CvxpySet",
     "FeasibleSet",
+    "Finding",
     "Knapsack",
     "MixedInteger",
     "Oracle",

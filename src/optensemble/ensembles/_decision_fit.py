@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
+import numpy as np
 import pandas as pd
 
+from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import row_dots
+from optensemble._core.number_format import figures
 from optensemble._core.progress import Progress, Stage
 from optensemble._core.threads import one_blas_thread
-from optensemble.evaluation.lemmas_out_of_fold import verify
+from optensemble.evaluation.audit_inputs import AuditInputs
+from optensemble.evaluation.lemmas_out_of_fold import audited_cells, verify
 from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.promise import Promise
 from optensemble.members.fit_data import FitData
-from optensemble.stacking.final_policy import FinalPolicy, PolicyFit, last_of, learn_policy, title_all
-from optensemble.stacking.forecaster import FORECASTS, ForecastFit, learn_forecasts
+from optensemble.stacking.final_policy import FinalPolicy, PolicyFit, PolicyPass, last_of, learn_policy, title_all
+from optensemble.stacking.forecaster import FORECASTS, PATCHED, REFINED, ForecastFit, learn_forecasts
 from optensemble.stacking.leaderboard import ENSEMBLE_NAME, Competition, Standing, winner_bias
 from optensemble.stats.folds import fold_numbers
+
+STALE = 0.4
+"""New rows, as a share of those fitted on, after which a fit in time order is due again."""
+
+_BROKEN = 2.0  # half-widths: an honest promise is missed by more in one batch of ten thousand
+
+
+class FitOptions(TypedDict, total=False):
+    """Options that a fit and an extension share; see :meth:`~optensemble.DecisionEnsemble.fit`."""
+
+    random_state: int | None
+    n_jobs: int | None
+    progress: Progress | None
 
 
 @dataclass(frozen=True)
@@ -105,3 +124,40 @@ def _records(data: FitData, fit: PolicyFit) -> tuple[Record, Record]:
     )
     assessed, realised = fit.out_of_fold.beyond_members(data.labels)
     return record, replace(record, assessed=sign * assessed, realised=sign * realised)
+
+
+def audit_inputs(
+    done: PolicyPass,
+    policy: FinalPolicy,
+    labels: Floats,
+    *,
+    promised: Floats,
+    interval: Promise,
+    names: tuple[list[str], list[str]],
+) -> AuditInputs:
+    """Return what an audit looks at: the pass, with ``names`` of all candidates and of the members among them."""
+    outputs, sign = done.outputs, done.outputs.sign
+    arms = [*outputs.actions, *(done.played[name] for name in policy.forecasts)]
+    earned = [sign * row_dots(actions, labels) for actions in arms]
+    # baselines are what anyone would try, not the ensemble's own parts
+    elaborate = {policy.members + policy.forecasts.index(name) for name in (REFINED, PATCHED) if name in done.played}
+    return AuditInputs(
+        promised=promised,
+        realised=sign * row_dots(done.decisions.actions, labels),
+        interval=interval,
+        names=list(names[0]),
+        chosen=done.decisions.chosen,
+        arms=np.stack(earned),
+        rivals={name: earned[at] for at, name in enumerate(names[0]) if at not in elaborate},
+        residuals=sign * (labels - done.decisions.forecast),
+        partitions=audited_cells(done, *names),
+        sign=sign,
+    )
+
+
+def why_broken(promised: Promise, realised: float) -> str:
+    """Return by how far rows that came to ``realised`` on average missed their promise; nothing if not by far."""
+    if abs(realised - promised.mean) <= _BROKEN * (promised.high - promised.mean):
+        return ""
+    shown = figures([realised, promised.low, promised.high, promised.high - promised.mean])
+    return f"{promised.rows:,} rows came to {shown[0]} on average, far from the promised {shown[1]} to {shown[2]}"

@@ -1,20 +1,14 @@
-"""The common ground of the paper's two ensembles: hyperparameters, fit, and the replay behind every answer."""
+"""The fit that the paper's two ensembles share."""
 
 from __future__ import annotations
 
-import warnings
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
-from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import row_dots
-from optensemble._core.threads import one_blas_thread
+from optensemble._core.arrays import Floats
 from optensemble._core.validation import as_flag, require_choice, require_number
+from optensemble.ensembles._paper_answers import FittedPaper, said_by
 from optensemble.ensembles._paper_fit import (
     Algorithm,
     DebiasedFit,
@@ -25,228 +19,23 @@ from optensemble.ensembles._paper_fit import (
     history_entries,
     measure,
     outcome_of,
-    replay_all,
     validated_record,
     validation_frame,
+    warn_not_converged,
+    warn_of_alpha,
     why_stopped,
 )
-from optensemble.ensembles.base import Answer, Policy
-from optensemble.ensembles.cross_validation import FittedStage
 from optensemble.ensembles.hyperparameters import Hyperparameters
-from optensemble.ensembles.starting_point import StartingPoint
-from optensemble.evaluation.audit import Audit, audit
-from optensemble.evaluation.audit_inputs import AuditInputs
-from optensemble.evaluation.lemmas_in_sample import PaperOutcome, Partition, Setting
-from optensemble.evaluation.payoff_record import Record
-from optensemble.evaluation.payoff_summary import Assessments
-from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
-from optensemble.explanation.cases import Question, explain_replay
-from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
-from optensemble.feasible import FeasibleSet
-from optensemble.members.fingerprints import count_seen, fingerprints, marks
-from optensemble.members.outputs import MemberOutputs
-from optensemble.members.query import MemberQuery
-from optensemble.members.subgroups import NO_GROUPING, Grouping, Subgroups
-from optensemble.members.validation import as_labels, number_labels, require_rows, row_count, row_labels
-from optensemble.multicalibration.corrections import walk
+from optensemble.members.fingerprints import marks
+from optensemble.members.validation import as_labels, require_rows, row_count
 from optensemble.multicalibration.history import history_frame
 from optensemble.multicalibration.loop import Callback, Run
-from optensemble.multicalibration.patches import PatchLog
-from optensemble.multicalibration.state import Situation
-from optensemble.stacking.final_policy import solve_policies
-from optensemble.stacking.forecaster import Forecaster
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 
-class PaperEnsemble(Policy):
+class PaperEnsemble(FittedPaper):
     """The common ground of :class:`WhiteBoxEnsemble` and :class:`BlackBoxEnsemble`; not to be used itself."""
-
-    feasible: FeasibleSet
-    alpha: float
-    M: float | None
-    subgroups: Any
-    groups: Any
-
-    terms_: Hyperparameters
-    schedule_: str
-    shrinkage_: float
-    min_cell_: int
-    log_: tuple[PatchLog, ...]
-    grouping_: Grouping | None
-    time_ordered_: bool
-    M_: float
-    n_rounds_: int
-    n_patches_: Indices
-    n_solves_: int
-    n_thin_: int
-    converged_: bool
-    stopped_: str
-    worst_violation_: float
-    history_: pd.DataFrame
-    guarantees_: pd.DataFrame
-    validation_: pd.DataFrame
-    record_: Record
-    _rows: list[tuple[Any, Floats]]
-    _stages: list[FittedStage]
-    _seed: int | None
-    _forecaster: Forecaster | None
-
-    # Answers
-
-    def answer(self, X: Any) -> Answer:
-        """Return actions, promises, choices and predictions for the rows of X, from one replay of the corrections."""
-        now = self._as_it_stands()
-        now._require_fitted()
-        return now._answer(replay_all(now._start([X]).situation(), now.log_))
-
-    def _answer(self, situation: Situation) -> Answer:
-        assessed: Floats = situation.taken(situation.assessed)
-        unknown = np.full_like(assessed, np.inf)
-        low, high = self.record_.limits(assessed) if self._has_record else (-unknown, unknown)
-        return Answer(
-            actions=situation.taken(situation.actions),
-            promised=self._calibrated(assessed),
-            low=low,
-            high=high,
-            chosen=situation.choice,
-            predictions=situation.behind(),
-            assessed=assessed,
-        )
-
-    def self_assess(self, X: Any) -> Floats:
-        """Return the payoff promised for every row of X, in the user's units and sense.
-
-        With ``validation="cv"`` it is calibrated by the out-of-fold record. With ``validation=None`` it is the
-        algorithm's own, which is honest on the fitting rows alone; see :meth:`promise`.
-        """
-        return self.answer(X).promised
-
-    def promise(self, X: Any) -> Promise:
-        """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them.
-
-        It rests on a record of rows that corrections were not learned from. With ``validation="cv"`` the fit left
-        one; with ``validation=None``, :meth:`cross_fit` makes it. Without a record the interval is infinite, and
-        ``note`` says why.
-        """
-        now = self._as_it_stands()
-        now._require_fitted()
-        situation = replay_all(now._start([X]).situation(), now.log_)
-        return now.promise_of(Assessments.of(situation.taken(situation.assessed)))
-
-    def promise_of(self, assessed: Assessments) -> Promise:
-        """Promise the average payoff over rows of which only a summary of their self-assessments is at hand."""
-        now = self._as_it_stands()
-        now._require_fitted()
-        require_rows(assessed.count, 1)
-        if now._has_record:
-            return now.record_.promise(assessed)
-        missing = now._why_no_record() or "it was fitted with validation=None, and cross_fit() was not called"
-        return Promise(
-            mean=assessed.mean,
-            low=-np.inf,
-            high=np.inf,
-            rows=assessed.count,
-            rely_on=-now.terms_.sign * np.inf,
-            time_ordered=now.time_ordered_,
-            note=f"{missing}: nothing is known of other rows. Judge it by audit(X, Y) on rows of known labels",
-        )
-
-    def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
-        """Judge the ensemble on rows of known labels that it was not fitted on.
-
-        Parameters
-        ----------
-        X, Y
-            The rows and their labels.
-        time_ordered
-            Whether the rows are in time order; by default as the rows fitted on were.
-        groups
-            If rows of the same label belong together (a customer, a day): a label for every row, or a column of X.
-
-        Returns
-        -------
-        Promised beside realised payoff, biases and regrets, with intervals. Its baselines are the members as they were
-        given, and what anyone would make of them: average, stack, ridge, and the mean label (with ``validation=None``
-        only after :meth:`cross_fit`); swaps are between the candidates that the ensemble may follow, corrected.
-        """
-        return self.audit_with_answer(X, Y, time_ordered=time_ordered, groups=groups)[0]
-
-    def audit_with_answer(
-        self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None
-    ) -> tuple[Audit, Answer]:
-        """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
-        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
-        now = self._as_it_stands()
-        now._require_fitted()
-        terms = now.terms_
-        labels = as_labels(Y, row_count(X), terms.feasible.dimension, None)
-        start = now._start([X])
-        baselines = now._baselines(start.outputs, labels)
-        situation = replay_all(start.situation(), now.log_)
-        answer = now._answer(situation)
-        inputs = AuditInputs(
-            promised=answer.promised,
-            realised=row_dots(answer.actions, labels),
-            interval=now.promise_of(Assessments.of(answer.assessed)),
-            names=list(now.names_),
-            chosen=answer.chosen,
-            arms=np.stack([row_dots(actions, labels) for actions in situation.actions]),
-            rivals=baselines,
-            residuals=labels - answer.predictions,
-            partitions=list(now._partitions(situation)),
-            sign=terms.sign,
-            time_ordered=now.time_ordered_ if time_ordered is None else bool(time_ordered),
-            clusters=None if groups is None else number_labels(row_labels(groups, X, len(labels))),
-            seen=count_seen(fingerprints(*_said(start.outputs), labels), now.fingerprints_),
-        )
-        return audit(inputs), answer
-
-    def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
-        """Explain the decision of one row of X; parameters as of :meth:`DecisionEnsemble.explain`."""
-        now = self._as_it_stands()
-        now._require_fitted()
-        row = as_row(row, row_count(X))
-        question = Question(
-            row=row,
-            coordinates=as_coordinates(coordinates, now.terms_.feasible.dimension),
-            names=now.names_,
-            calibrate=now._calibrated,
-            basis="calibrated" if now.terms_.validated else "corrected",
-        )
-        algorithm = now._algorithm()
-        situation = now._start([X]).take(np.array([row])).situation()
-        return explain_replay(question, situation, now.log_, algorithm.parts, "mean" if algorithm.from_mean else "init")
-
-    def score(self, X: Any, Y: Any) -> float:
-        """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
-        now = self._as_it_stands()
-        actions = now.decide(X)
-        require_rows(len(actions), 1)
-        labels = as_labels(Y, len(actions), now.terms_.feasible.dimension, None)
-        return now.terms_.sign * float(row_dots(actions, labels).mean())
-
-    def retrace(self, X: Any, rounds: Iterable[int]) -> Iterator[Situation]:
-        """Follow the corrections on any rows X, and show the state in between.
-
-        Parameters
-        ----------
-        X
-            The rows.
-        rounds
-            The numbers of rounds after which to look, ascending; beyond the last round the end is shown.
-
-        Returns
-        -------
-        An iterator over the situation at every look: predictions, actions, promises and choices. It is one object,
-        which changes from look to look.
-        """
-        now = self._as_it_stands()
-        now._require_fitted()
-        looks = [0, *rounds]
-        if sorted(looks) != looks:
-            raise InputError(f"rounds must be at least 0 and ascend; got {looks[1:]}.")
-        return walk(now._start([X]).situation(), now.log_, looks[1:])
 
     def cross_fit(self) -> Self:
         """Make the out-of-fold record and the baselines that ``validation=None`` leaves out.
@@ -265,7 +54,7 @@ class PaperEnsemble(Policy):
                 return self
             fitted, missing = self._as_it_stands(), self._why_no_record()
             rows = None if missing else fitted._fitting_rows()
-            if rows is None or not np.array_equal(marks(*_said(rows.start.outputs), rows.labels), self.fingerprints_):
+            if rows is None or not np.array_equal(marks(*said_by(rows.start.outputs), rows.labels), self.fingerprints_):
                 missing = missing or "the rows it was fitted on have changed since"
                 raise InputError(f"no record can be made: {missing}. Fit again, on at least {MINIMUM_ROWS} rows.")
             from_mean = fitted._algorithm().from_mean
@@ -273,95 +62,6 @@ class PaperEnsemble(Policy):
             fitted._forecaster = fit_baselines(rows)
             self._become(fitted)
         return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "log_")
-
-    @property
-    def known_subgroups(self) -> Grouping | None:
-        """The values of the subgroups that were learned; None without subgroups."""
-        return self.grouping_
-
-    @property
-    def outcome(self) -> list[str]:
-        """The outcome of the fit, in sentences."""
-        rounds = f"{self.n_rounds_:,} round{'' if self.n_rounds_ == 1 else 's'} of correction"
-        return [f"{rounds} on {self.n_rows_:,} rows: {self.stopped_}"]
-
-    # What the two algorithms differ in
-
-    @abstractmethod
-    def _query(self) -> MemberQuery:
-        """Return how members are asked."""
-
-    @abstractmethod
-    def _algorithm(self) -> Algorithm:
-        """Return the cells, their names, and the start."""
-
-    @abstractmethod
-    def _partitions(self, situation: Situation) -> Iterator[Partition]:
-        """Return the cells an audit looks at."""
-
-    @abstractmethod
-    def _tabulate(self, outcome: PaperOutcome, setting: Setting) -> None:
-        """Learn the tables of guarantees."""
-
-    def _initial(self, batches: Sequence[Any]) -> Floats | None:
-        """Return the predictions that a black box begins with; None for a white box."""
-        return None
-
-    # Rows
-
-    def _start(self, batches: Sequence[Any]) -> StartingPoint:
-        """Ask all members about the rows of all batches, one after the other."""
-        initial = self._initial(batches)
-        return StartingPoint(self._query().joined(batches), initial)
-
-    def _fitting_rows(self) -> FittingRows:
-        batches = [X for X, _ in self._rows]
-        labels = [labels for _, labels in self._rows]
-        whole = labels[0] if len(labels) == 1 else np.concatenate(labels)
-        return FittingRows(
-            self._start(batches), whole, self.time_ordered_, self._seed, again=lambda: self._start(batches)
-        )
-
-    def _learned_subgroups(self) -> Subgroups | None:
-        return None if self.grouping_ is None else Subgroups(self.terms_.subgroups, self.grouping_)
-
-    def _learn_grouping(self, X: Any, known: Grouping | None = None) -> Grouping | None:
-        learned = Subgroups.learn(self.terms_.subgroups, [X], known or NO_GROUPING)
-        return None if learned is None else learned.grouping
-
-    def _baselines(self, outputs: MemberOutputs, labels: Floats) -> dict[str, Floats]:
-        """Return what members, and average, stack, ridge and mean label if they were learned, earn in each row."""
-        names = [name for name, _ in self.members_]
-        found = {name: row_dots(actions, labels) for name, actions in zip(names, outputs.actions, strict=True)}
-        if self._forecaster is not None:
-            with one_blas_thread():
-                batch = self._forecaster(outputs)
-            for name, actions in solve_policies(outputs.omega, batch).items():
-                found.setdefault(name, row_dots(actions, labels))
-        return found
-
-    # Calibration
-
-    @property
-    def _has_record(self) -> bool:
-        return hasattr(self, "record_")
-
-    def _calibrated(self, assessed: Floats) -> Floats:
-        """Return calibrated self-assessments with ``validation="cv"``; otherwise the algorithm's own."""
-        return self.record_.correct(assessed) if self.terms_.validated else assessed
-
-    def _why_no_record(self) -> str:
-        """Return why no out-of-fold record can be made; nothing if it can."""
-        if not self._knows_its_rows:
-            return "the rows it was fitted on are not in its file"
-        if self.n_rows_ < MINIMUM_ROWS:
-            return f"it was fitted on {self.n_rows_} rows, and below {MINIMUM_ROWS} nothing can be judged out of fold"
-        return ""
-
-    # Fitting
 
     def _prepare(self, X: Any, Y: Any, time_ordered: bool, random_state: int | None) -> Self:
         """Validate what can be validated beforehand, and return a copy to fit, so that a failure loses nothing."""
@@ -381,17 +81,11 @@ class PaperEnsemble(Policy):
         return fitted
 
     def _check_parameters(self) -> None:
-        if self.groups is not None:
-            warnings.warn(
-                "groups= is now called subgroups=: groups are rows that belong together. Give subgroups= instead.",
-                FutureWarning,
-                stacklevel=4,
-            )
         Hyperparameters.of(self).check()
 
     def _learn(self, fitted: Self, rows: FittingRows, callback: Callback | None) -> Run:
         """Debias on all rows from where the log has come to, and become what was fitted."""
-        said = marks(*_said(rows.start.outputs), rows.labels)
+        said = marks(*said_by(rows.start.outputs), rows.labels)
         known = fitted._knows_its_rows
         fitted.fingerprints_ = said if known else np.concatenate([fitted.fingerprints_, said])
         algorithm = fitted._algorithm()
@@ -406,19 +100,15 @@ class PaperEnsemble(Policy):
         self._become(fitted)
         return fit.run
 
-    @property
-    def _knows_its_rows(self) -> bool:
-        return len(self._stages) == len(self.log_)
-
     def _conclude(self, fit: DebiasedFit, labels: Floats, algorithm: Algorithm) -> None:
         """Learn how the fit went, and the tables of guarantees."""
         terms, situation, found = self.terms_, fit.situation, measure(fit, labels)
         self.schedule_, self.shrinkage_, self.min_cell_ = fit.how.schedule, fit.how.shrinkage, fit.how.min_cell
         self.worst_violation_, self.n_thin_ = found.worst, found.below
-        self.converged_ = bool(found.worst <= terms.alpha)
-        self.stopped_ = why_stopped(fit, found)
-        entries = history_entries(fit, labels, found.worst)
-        self.history_ = history_frame(entries, self.names_, self.names_[situation.given :])
+        self.converged_, self.stopped_ = bool(found.worst <= terms.alpha), why_stopped(fit, found)
+        self.history_ = history_frame(
+            history_entries(fit, labels, found.worst), self.names_, self.names_[situation.given :]
+        )
         self.M_ = float(np.abs(labels).max()) if terms.M is None else float(terms.M)
         self.n_rows_, self.n_rounds_ = len(labels), len(fit.run.log.rounds)
         self.n_patches_, self.n_solves_ = fit.run.patches, situation.solves
@@ -430,21 +120,6 @@ class PaperEnsemble(Policy):
         if run.interrupted:
             raise KeyboardInterrupt
         if self.n_rounds_ == 0 and self.alpha >= 2 * self.M_:
-            warnings.warn(
-                f"alpha={self.alpha:g} is more than labels of size {self.M_:g} can be wrong by: nothing was corrected. "
-                "Alpha is in the units of the labels; take a smaller one.",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn_of_alpha(self.alpha, self.M_)
         if not self.converged_ and not self.terms_.validated:
-            from optensemble.exceptions import NotConvergedWarning
-
-            advice = (
-                "Take a smaller alpha, or schedule='frozen'" if run.finished else "Allow more rounds, or more alpha"
-            )
-            warnings.warn(f"debiasing did not converge: {self.stopped_}. {advice}.", NotConvergedWarning, stacklevel=3)
-
-
-def _said(outputs: MemberOutputs) -> list[npt.NDArray[np.float64]]:
-    """Return each member's own output in the user's units, by which rows are known again."""
-    return [*(outputs.sign * outputs.predictions), *outputs.actions[outputs.models :]]
+            warn_not_converged(self.stopped_, finished=run.finished)

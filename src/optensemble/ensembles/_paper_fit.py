@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -203,3 +204,21 @@ def fit_baselines(rows: FittingRows) -> Forecaster | None:
     outputs = rows.start.outputs
     with one_blas_thread():
         return learn_baselines(FitData(outputs, outputs.sign * rows.labels, Sampling(rows.time_ordered), rows.seed))
+
+
+def warn_of_alpha(alpha: float, largest: float) -> None:
+    """Warn of a tolerance in other units than the labels'."""
+    warnings.warn(
+        f"alpha={alpha:g} is more than labels of size {largest:g} can be wrong by: nothing was corrected. "
+        "Alpha is in the units of the labels; take a smaller one.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def warn_not_converged(stopped: str, *, finished: bool) -> None:
+    """Warn of a violation that is left."""
+    from optensemble.exceptions import NotConvergedWarning
+
+    advice = "Take a smaller alpha, or schedule='frozen'" if finished else "Allow more rounds, or more alpha"
+    warnings.warn(f"debiasing did not converge: {stopped}. {advice}.", NotConvergedWarning, stacklevel=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -35,11 +36,14 @@ class Hyperparameters:
     def of(cls, ensemble: Any) -> Self:
         """Take the parameters of an ensemble as they are now."""
         given = {field.name: getattr(ensemble, field.name) for field in fields(cls)}
-        if ensemble.groups is not None:  # the old name of subgroups
+        if ensemble.groups is not None:
             if given["subgroups"] is not None:
-                raise InputError(
-                    "subgroups and groups were both given; groups is the old name of subgroups. Leave it out."
-                )
+                raise InputError("groups is the old name of subgroups, and both were given. Leave groups out.")
+            warnings.warn(
+                "groups= is now called subgroups=: groups are rows that belong together. Give subgroups= instead.",
+                FutureWarning,
+                stacklevel=5,
+            )
             given["subgroups"] = ensemble.groups
         return cls(**given)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+import numpy as np
+
 from optensemble._core.number_format import figures
+from optensemble.evaluation.payoff_summary import Assessments
 
 
 @dataclass(frozen=True)
@@ -52,3 +55,16 @@ class Promise:
         note = f" ({self.note})" if self.note else ""
         rows = f"{self.rows:,} row{'s' if self.rows != 1 else ''}"
         return f"{mean} (95 %: {low} to {high}{relied}) on average over {rows}{note}"
+
+
+def unknown_promise(assessed: Assessments, missing: str, sign: float, *, time_ordered: bool) -> Promise:
+    """Return a promise without limits, where no out-of-fold record can back it; ``missing`` says why."""
+    return Promise(
+        mean=assessed.mean,
+        low=-np.inf,
+        high=np.inf,
+        rows=assessed.count,
+        rely_on=-sign * np.inf,
+        time_ordered=time_ordered,
+        note=f"{missing}: nothing is known of other rows. Judge it by audit(X, Y) on rows of known labels",
+    )

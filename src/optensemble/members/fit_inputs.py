@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sized
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.members.validation import as_members, row_labels
+from optensemble.members.validation import as_labels, as_members, row_count, row_labels
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 _FEWEST_GROUPS = 5
@@ -53,15 +53,31 @@ def require_size(labels: Floats) -> None:
         raise InputError(f"the labels go up to {largest:.3g}, which squares of squares cannot hold. Scale them.")
 
 
-def group_labels(rows: list[tuple[Any, Any, Any]], counts: list[int]) -> list[Any] | None:
+class LabelledBatch(NamedTuple):
+    """Rows with their labels, in the user's units, and the groups of rows that belong together, if any."""
+
+    X: Any
+    labels: Any
+    groups: Any
+
+
+def checked_batches(rows: list[LabelledBatch], dimension: int) -> list[LabelledBatch]:
+    """Return the batches with labels as arrays of their own; there must be enough rows in all."""
+    counts = [row_count(batch.X) for batch in rows]
+    require_enough(sum(counts))
+    labels = [as_labels(batch.labels, n, dimension, None) for n, batch in zip(counts, rows, strict=True)]
+    return [batch._replace(labels=Y.copy()) for batch, Y in zip(rows, labels, strict=True)]
+
+
+def group_labels(rows: list[LabelledBatch]) -> list[Any] | None:
     """Return the label of every row's group; the same label in two batches is the same group."""
-    given = [groups is not None for _, _, groups in rows]
+    given = [batch.groups is not None for batch in rows]
     if not any(given):
         return None
     if not all(given):
         raise InputError("some rows have groups and others do not. Give groups for all of them, or for none.")
-    batches = [row_labels(groups, X, n) for (X, _, groups), n in zip(rows, counts, strict=True)]
-    labels = [label for batch in batches for label in batch]
+    found = [row_labels(batch.groups, batch.X, len(batch.labels)) for batch in rows]
+    labels = [label for batch in found for label in batch]
     if len(set(labels)) < _FEWEST_GROUPS:
         raise InputError(
             f"groups must have at least {_FEWEST_GROUPS} different labels, for some are judged by what the others "

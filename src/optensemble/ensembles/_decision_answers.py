@@ -1,0 +1,236 @@
+"""The answers of a fitted DecisionEnsemble: one pass over the members, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optensemble._core.arrays import Floats
+from optensemble._core.buckets import Buckets
+from optensemble._core.exact_sums import row_dots
+from optensemble._core.threads import one_blas_thread
+from optensemble._core.validation import as_flag, require_choice
+from optensemble.ensembles._decision_fit import audit_inputs
+from optensemble.ensembles.base import DECISION, Answer, Policy
+from optensemble.evaluation.audit import Audit, audit
+from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.promise import Promise
+from optensemble.exceptions import InputError
+from optensemble.explanation.cases import Question, explain_decision
+from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
+from optensemble.feasible import FeasibleSet
+from optensemble.members.fingerprints import count_seen, fingerprints, marks
+from optensemble.members.fit_inputs import (
+    LabelledBatch,
+    is_rule,
+)
+from optensemble.members.query import MemberQuery
+from optensemble.members.subgroups import Grouping, Subgroups
+from optensemble.members.validation import (
+    as_labels,
+    number_labels,
+    require_rows,
+    row_count,
+    row_labels,
+)
+from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
+
+BUCKETS = 10
+"""The number of level sets of each coordinate."""
+
+
+class FittedDecision(Policy):
+    """A fitted :class:`~optensemble.DecisionEnsemble`, as those see it who ask; not to be used itself."""
+
+    kind = DECISION
+    n_models_: int
+    decider_: FinalPolicy
+    winner_: str
+    leaderboard_: pd.DataFrame
+    finding_: str
+    guarantees_: pd.DataFrame
+    notes_: list[str]
+    record_: Record
+    advantage_: Record
+    time_ordered_: bool
+    n_updated_: int
+    refit_due_: str
+    _set: FeasibleSet
+    _sense: str
+    _sign: float
+    _seed: int | None
+    _subgroups: Subgroups | None
+    _groups: list[Any] | None
+    _rows: list[LabelledBatch]
+    _later: list[LabelledBatch]
+
+    # Answers
+
+    def answer(self, X: Any) -> Answer:
+        """Return actions, promises, choices and predictions for the rows of X at once."""
+        now = self._as_it_stands()
+        return now._answer(now._pass(X))
+
+    def _answer(self, done: PolicyPass) -> Answer:
+        decisions = done.decisions
+        assessed = self._sign * decisions.assessed
+        low, high = self.record_.limits(assessed)
+        return Answer(
+            actions=np.array(decisions.actions),
+            promised=self.record_.correct(assessed),
+            low=low,
+            high=high,
+            chosen=decisions.chosen,
+            predictions=self._sign * decisions.forecast,
+            assessed=assessed,
+        )
+
+    def promise_of(self, assessed: Assessments) -> Promise:
+        """Promise the average payoff over rows of which only a summary of their self-assessments is at hand."""
+        self._require_fitted()
+        require_rows(assessed.count, 1)
+        return self.record_.promise(assessed)
+
+    def promise(self, X: Any) -> Promise:
+        """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them."""
+        now = self._as_it_stands()
+        now._require_fitted()
+        require_rows(row_count(X), 1)
+        done = now._pass(X)
+        decisions = done.decisions
+        advantage = now.advantage_.promise(now._sign * (decisions.assessed - done.members_assessed))
+        return replace(now.record_.promise(now._sign * decisions.assessed), advantage=advantage)
+
+    def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
+        """Explain the decision of one row of X: who is followed, the alternatives, the patches behind the prediction.
+
+        Parameters
+        ----------
+        X
+            A batch of rows, of which one is explained.
+        row
+            Its number, counted from 0.
+        coordinates
+            Names of the coordinates of an action, for tables and words; by default they are numbered.
+        """
+        now = self._as_it_stands()
+        now._require_fitted()
+        question = Question(
+            row=as_row(row, row_count(X)),
+            coordinates=as_coordinates(coordinates, now._set.dimension),
+            names=now.names_,
+            calibrate=now.record_.correct,
+        )
+        with one_blas_thread():
+            return explain_decision(question, now.decider_, now._pass(X, every=True))
+
+    def score(self, X: Any, Y: Any) -> float:
+        """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
+        done, labels = self._as_it_stands()._decide_labelled(X, Y)
+        return float(row_dots(done.decisions.actions, labels).mean())
+
+    def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
+        """Judge the ensemble on rows of known labels that it was not fitted on; see :class:`~optensemble.Audit`.
+
+        ``time_ordered`` is by default as the rows fitted on were; ``groups`` are as of :meth:`fit`, by
+        default the column or callable that was given there.
+        """
+        return self.audit_with_answer(X, Y, time_ordered=time_ordered, groups=groups)[0]
+
+    def audit_with_answer(
+        self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None
+    ) -> tuple[Audit, Answer]:
+        """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
+        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
+        now = self._as_it_stands()
+        groups = now._rule if groups is None else groups
+        done, labels = now._decide_labelled(X, Y, every=True)
+        answer = now._answer(done)
+        inputs = audit_inputs(
+            done,
+            now.decider_,
+            labels,
+            promised=answer.promised,
+            interval=now.record_.promise(answer.assessed),
+            names=(now.names_, [name for name, _ in now.members_]),
+        )
+        return audit(
+            replace(
+                inputs,
+                time_ordered=now.time_ordered_ if time_ordered is None else bool(time_ordered),
+                clusters=None if groups is None else number_labels(row_labels(groups, X, len(labels))),
+                seen=count_seen(fingerprints(*done.outputs.said, labels), now.fingerprints_),
+            )
+        ), answer
+
+    # What kind it is
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "decider_")
+
+    @property
+    def n_policies(self) -> int:
+        """The number of members known by their actions alone."""
+        return len(self.members_) - self.n_models_
+
+    @property
+    def known_subgroups(self) -> Grouping | None:
+        """The values of the subgroups that were learned; None without subgroups."""
+        return None if self._subgroups is None else self._subgroups.grouping
+
+    @property
+    def outcome(self) -> list[str]:
+        """The outcome of the fit, in sentences."""
+        return [self.finding_, *self.notes_]
+
+    # Rows
+
+    def _query(self) -> MemberQuery:
+        """Return how members are asked."""
+        buckets = Buckets(self._set.lower, self._set.upper, BUCKETS)
+        models = self.members_[: self.n_models_]
+        return MemberQuery(models, self.policy_members, self._set, buckets, self._sign, self._subgroups)
+
+    def _pass(self, X: Any, *, every: bool = False) -> PolicyPass:
+        """Ask every member once and decide; with ``every``, solve the policies of all forecasts."""
+        self._require_fitted()
+        outputs = self._query()(X)
+        with one_blas_thread():
+            return self.decider_(outputs, every=every)
+
+    def _decide_labelled(self, X: Any, Y: Any, *, every: bool = False) -> tuple[PolicyPass, Floats]:
+        self._require_fitted()
+        n = row_count(X)
+        require_rows(n, 1)
+        labels = self._sign * as_labels(Y, n, self._set.dimension, None)
+        return self._pass(X, every=every), labels
+
+    def _same_groups(self, given: Any) -> Any:
+        """Return the groups of further rows: as given, or found in the same way as those of the rows fitted on."""
+        if self._groups is None:
+            if given is not None:
+                raise InputError("the rows fitted on had no groups. Leave groups out, or fit again with groups.")
+            return None
+        found = self._rule if given is None else given
+        if found is None:
+            raise InputError("the rows fitted on had groups. Give groups= for these rows too.")
+        return found
+
+    @property
+    def _rule(self) -> Any:
+        """The column or callable that groups were found by, if it is known."""
+        groups = self._rows[-1].groups if getattr(self, "_rows", None) else None
+        return groups if is_rule(groups) else None
+
+    def _require_same_rows(self) -> None:
+        """Refuse to go on with rows that are no longer what they were."""
+        for batch in self._rows[:1]:
+            outputs = self._query()(batch.X)
+            found = marks(*outputs.said, self._sign * batch.labels)
+            if len(self.fingerprints_) and not np.array_equal(found, self.fingerprints_[: outputs.count]):
+                raise InputError("X was changed since the fit, or a member answers otherwise. Fit again on all rows.")

@@ -23,7 +23,7 @@ from optensemble.evaluation.lemmas_in_sample import Setting, audited_partitions,
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
-from optensemble.exceptions import InputError, NotConvergedWarning
+from optensemble.exceptions import InputError
 from optensemble.explanation.cases import explain_replay
 from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet
@@ -412,6 +412,8 @@ class Ensemble(Policy):
             advice = (
                 "Take a smaller alpha, or schedule='frozen'" if run.finished else "Allow more rounds, or more alpha"
             )
+            from optensemble.exceptions import NotConvergedWarning
+
             warnings.warn(f"debiasing did not converge: {self.stopped_}. {advice}.", NotConvergedWarning, stacklevel=3)
 
     # Out of fold

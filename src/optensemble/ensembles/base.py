@@ -14,7 +14,6 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.exceptions import NotFittedError
 
 if TYPE_CHECKING:
     from optensemble.evaluation.payoff_summary import Assessments
@@ -120,6 +119,8 @@ class Policy(BaseEstimator, ABC):
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
+            from optensemble.exceptions import NotFittedError
+
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
 
     def _changing(self) -> Any:

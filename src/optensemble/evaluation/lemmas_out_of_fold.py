@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import csr_array
 
 from optensemble import guarantees
 from optensemble._core.arrays import Floats, Indices
@@ -20,6 +19,9 @@ from optensemble.stacking.leaderboard import Candidate
 from optensemble.stacking.patch import Patched, one_hot
 from optensemble.stats.intervals import Family, Means
 from optensemble.stats.sampling import Sampling
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _UNITS = 32  # independent rows are dealt out into so many: the spread of their sums is all that is needed
 _MOST_PARTITIONS = 200
@@ -100,6 +102,8 @@ def _units(n: int, sampling: Sampling) -> Indices:
 
 def _cell_means(onto: csr_array, residual: Floats, units: Indices) -> Means:
     """Return the means over all rows of the residuals in each cell, a column for every cell and coordinate."""
+    from scipy.sparse import csr_array
+
     (n, cells), count = onto.shape, int(units.max()) + 1
     shares = np.bincount(units, minlength=count) / n
     apart = units.repeat(np.diff(onto.indptr)) * cells + onto.indices  # every unit's part of a cell, a cell of its own

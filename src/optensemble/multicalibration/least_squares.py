@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh
 
 from optensemble._core.arrays import Floats
 from optensemble._core.threads import one_blas_thread
@@ -17,6 +16,8 @@ def least_squares(cells: Cells, residual: Floats, tables: Tables, shrinkage: flo
 
     Cells that are not occupied get 0.
     """
+    from scipy.linalg import eigh
+
     sums = tables.sums[tables.occupied]
     delta = np.zeros_like(tables.sums)
     if len(tables.occupied) > _tables.TABLE_LIMIT:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_array
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
@@ -26,6 +25,9 @@ from optensemble.stacking.stack import Gate, judge, squared_loss
 from optensemble.stats.folds import Fold
 from optensemble.stats.sample_size import MIN_CELL
 from optensemble.stats.sampling import Sampling
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_CELLS = 2048
 """Beyond this many cells only those with the most rows are kept."""
@@ -180,6 +182,8 @@ class Table:
 
     def solve(self, strength: float, left_out: int | None = None) -> Floats:
         """Return the correction of each cell that all folds teach, or all but one."""
+        from scipy.linalg import cho_factor, cho_solve
+
         shared, sums = self._all_shared.copy(), self._all_sums
         if left_out is not None:
             shared, sums = shared - self._shared[left_out], sums - self._sums[left_out]
@@ -189,6 +193,8 @@ class Table:
 
 def one_hot(cells: Cells, kept: Indices) -> csr_array:
     """Return ``Z``: which of the kept cells each row belongs to."""
+    from scipy.sparse import csr_array
+
     number = np.full(cells.layout.count, -1, dtype=np.int64)
     number[kept] = np.arange(len(kept))
     columns = np.stack([number[cells.column(event)] for event in range(len(cells.layout.events))], axis=1)

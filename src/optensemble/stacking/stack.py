@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
-from scipy.optimize import nnls
 
 from optensemble._core.arrays import Floats
 from optensemble.stats.sampling import Sampling
@@ -64,6 +62,9 @@ class StackTable(NamedTuple):
 
     def fit(self, prior: Floats, pull: float) -> Stack:
         """Fit non-negative weights by least squares on centred features, pulled by ``pull`` rows towards ``prior``."""
+        from scipy.linalg import cholesky, solve_triangular
+        from scipy.optimize import nnls
+
         centre, level = self.features / self.n, self.labels / self.n
         normal = self.squares - self.features @ centre.T + pull * np.eye(len(prior))
         target = self.products - self.features @ level + pull * prior
@@ -138,6 +139,8 @@ class Design:
         self.span: Floats | None = None
         n, p = wide.shape
         if n < p:
+            from scipy.linalg import eigh
+
             values, vectors = eigh(self.rows @ self.rows.T, driver="evd")
             kept = values > n * np.finfo(np.float64).eps * values[-1]
             self.span = self.rows.T @ (vectors[:, kept] / np.sqrt(values[kept]))
@@ -178,6 +181,8 @@ class RidgePath:
     """Ridge regressions of all strengths, pulled to any coefficients, from one decomposition."""
 
     def __init__(self, table: RidgeTable, middle: Floats | float = 0.0) -> None:
+        from scipy.linalg import eigh
+
         self.centre, level = table.columns / table.n, table.labels / table.n
         self.level = level + middle
         self._squares = table.squares - np.outer(table.columns, self.centre)

@@ -19,7 +19,8 @@ from rich.table import Table
 
 from optensemble.exceptions import NotConvergedWarning
 from optensemble.experiments import Experiment, make_experiment
-from optensemble.experiments.outcome import BLACK, WHITE, Settings
+from optensemble.experiments.outcome import BLACK, WHITE
+from optensemble.experiments.settings import Settings
 from optensemble.experiments.run import make_ensembles
 
 SEEDS = (42, 1, 2)

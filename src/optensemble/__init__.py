@@ -1,17 +1,20 @@
 """One policy from several models or policies under constraints, with a payoff forecast made consistent."""
 
-from optensemble import exceptions, feasible, guarantees
-from optensemble.ensembles.base import Answer
-from optensemble.ensembles.black_box import BlackBoxEnsemble
-from optensemble.ensembles.decision import DecisionEnsemble
-from optensemble.ensembles.white_box import WhiteBoxEnsemble
-from optensemble.evaluation.audit import Audit
-from optensemble.evaluation.planning import RowPlan, plan
-from optensemble.evaluation.promise import Promise
-from optensemble.explanation.explanation import Explanation
-from optensemble.members.columns import Columns
-from optensemble.multicalibration.state import Situation
-from optensemble.persistence.files import load
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from optensemble import exceptions, feasible, guarantees
+    from optensemble.ensembles.base import Answer
+    from optensemble.ensembles.black_box import BlackBoxEnsemble
+    from optensemble.ensembles.decision import DecisionEnsemble
+    from optensemble.ensembles.white_box import WhiteBoxEnsemble
+    from optensemble.evaluation.audit import Audit
+    from optensemble.evaluation.planning import RowPlan, plan
+    from optensemble.evaluation.promise import Promise
+    from optensemble.explanation.explanation import Explanation
+    from optensemble.members.columns import Columns
+    from optensemble.multicalibration.state import Situation
+    from optensemble.persistence.files import load
 
 __all__ = [
     "Answer",
@@ -32,3 +35,33 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if not TYPE_CHECKING:
+    _MODULES = {
+        "Answer": "ensembles.base",
+        "Audit": "evaluation.audit",
+        "BlackBoxEnsemble": "ensembles.black_box",
+        "Columns": "members.columns",
+        "DecisionEnsemble": "ensembles.decision",
+        "Explanation": "explanation.explanation",
+        "Promise": "evaluation.promise",
+        "RowPlan": "evaluation.planning",
+        "Situation": "multicalibration.state",
+        "WhiteBoxEnsemble": "ensembles.white_box",
+        "load": "persistence.files",
+        "plan": "evaluation.planning",
+    }
+
+    def __getattr__(name):
+        """Import a public name on first use: scikit-learn, pandas and numba take seconds to load."""
+        from importlib import import_module
+
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _MODULES:
+            return import_module(f"{__name__}.{name}")  # a submodule; importing it sets the attribute
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -21,8 +21,11 @@ Every message says what is wrong, what was found, and what to do about it.
 
 from __future__ import annotations
 
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 __all__ = [
     "EmptySetError",
@@ -68,16 +71,8 @@ class SolverError(OptEnsembleError, RuntimeError):
     """A row that the solver could not solve."""
 
 
-class NotFittedError(OptEnsembleError, _SklearnNotFittedError):
-    """The ensemble was used before ``fit``."""
-
-
 class FileError(OptEnsembleError, ValueError):
     """A file that cannot be read, or written."""
-
-
-class NotConvergedWarning(ConvergenceWarning):
-    """Debiasing stopped before every cell was within alpha; the message says why."""
 
 
 class FallbackWarning(UserWarning):
@@ -86,3 +81,41 @@ class FallbackWarning(UserWarning):
 
 class RefitWarning(UserWarning):
     """What was learned no longer fits the rows that come in, or is old; the message says which."""
+
+
+if TYPE_CHECKING:
+
+    class NotFittedError(OptEnsembleError, SklearnNotFittedError):
+        """The ensemble was used before ``fit``."""
+
+    class NotConvergedWarning(ConvergenceWarning):
+        """Debiasing stopped before every cell was within alpha; the message says why."""
+
+else:
+
+    def __getattr__(name):
+        """Make the classes with a scikit-learn base on first use: importing scikit-learn takes a second."""
+        if name not in ("NotConvergedWarning", "NotFittedError"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        for made in _make_scikit_learn_subclasses():
+            globals().setdefault(made.__name__, made)  # atomic: of two threads, both get the first one's class
+        return globals()[name]
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
+    def _make_scikit_learn_subclasses():
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+        class NotFittedError(OptEnsembleError, SklearnNotFittedError):
+            """The ensemble was used before ``fit``."""
+
+            __qualname__ = "NotFittedError"  # pickle looks it up in the module
+
+        class NotConvergedWarning(ConvergenceWarning):
+            """Debiasing stopped before every cell was within alpha; the message says why."""
+
+            __qualname__ = "NotConvergedWarning"
+
+        return NotFittedError, NotConvergedWarning

@@ -8,14 +8,11 @@ from contextlib import contextmanager
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pandas as pd
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from optensemble.report.tables.audit import Sheet
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object, for machines.")]
@@ -40,6 +37,8 @@ class Speaker:
     """Says what a command found, in the way that was asked for."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
+        from rich.console import Console
+
         self._json, self._quiet = as_json, quiet
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -72,10 +71,16 @@ class Speaker:
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[str, float], None]]:
         """Show a bar for every stage while work goes on, where somebody looks."""
+        from rich.console import Console
+
         console = Console(stderr=True)
+        if self._quiet or not console.is_terminal:
+            yield lambda stage, share: None
+            return
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-        hidden = self._quiet or not console.is_terminal
-        with Progress(*columns, console=console, transient=True, disable=hidden) as bars:
+        with Progress(*columns, console=console, transient=True) as bars:
             tasks = {what: bars.add_task(what, total=None)}
 
             def tell(stage: str, share: float) -> None:
@@ -88,6 +93,8 @@ class Speaker:
 
 def as_table(sheet: Sheet, only: Sequence[int] | None = None) -> Table:
     """Return a table for a terminal, of all columns or of those numbered."""
+    from rich.table import Table
+
     table = Table(title=sheet.caption, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     shown = range(len(sheet.columns)) if only is None else only
     for number in shown:
@@ -103,9 +110,13 @@ def as_table(sheet: Sheet, only: Sequence[int] | None = None) -> Table:
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: frames are lists of rows, and what is no number is null.
 
+    >>> import numpy as np, pandas as pd
     >>> plain({"a": np.float64("nan"), "b": pd.DataFrame({"x": [1]})})
     {'a': None, 'b': [{'x': 1}]}
     """
+    import numpy as np
+    import pandas as pd
+
     if isinstance(value, pd.DataFrame):
         return [plain(row) for row in value.to_dict("records")]
     if isinstance(value, dict):

@@ -7,11 +7,13 @@ import json
 import signal
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import optensemble
+from optensemble._core.estimator import do_without_scikit_learn
 from optensemble.cli.console import FAILED, INTERRUPTED, WRONG_USE, Interrupted, complain
 from optensemble.cli.job_commands import check, fit, init
 from optensemble.cli.reproduce import reproduce
@@ -39,6 +41,8 @@ def main() -> None:
 
     0 done, 1 failed, 2 wrong use, 3 a promise refuted, 130 interrupted.
     """
+    if _is_the_program():
+        do_without_scikit_learn()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # leaving cleans up
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -65,6 +69,12 @@ def main() -> None:
     if code == INTERRUPTED:
         _fail(_NOTHING_WRITTEN, INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_the_program() -> bool:
+    """Return whether this process is the command: in any other, estimators must be scikit-learn's."""
+    path = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
+    return "optensemble" in (path.stem, path.parent.name if path.name == "__main__.py" else "")
 
 
 def _fail(message: str, code: int) -> None:

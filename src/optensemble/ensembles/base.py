@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.estimator import BaseEstimator
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble.evaluation.payoff_summary import Assessments
@@ -124,7 +124,7 @@ class Record:
         """Return how far a trend carries the level from the last row on to the next ``m``, and how far all is off."""
         slope, error = self.trend
         ahead = (len(self.residual) + m) / 2  # from the middle of one stretch of rows to the middle of the other
-        return slope * m / 2, float(student.ppf((1 + LEVEL) / 2, BLOCKS - 2)) * error * ahead
+        return slope * m / 2, float(stdtrit(BLOCKS - 2, (1 + LEVEL) / 2)) * error * ahead
 
     def half_width(self, rows: Floats | Assessments) -> float:
         """Return half the width of the interval for the average over these rows."""

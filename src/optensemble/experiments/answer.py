@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from optensemble.experiments import words
 from optensemble.experiments.cells import interval_cell, number_cell
-from optensemble.experiments.outcome import BEST, BLACK, FRESH, HONEST, RIDGE, WHITE, Outcome, Settings
+from optensemble.experiments.outcome import BEST, BLACK, FRESH, HONEST, RIDGE, WHITE, Outcome
+from optensemble.experiments.settings import Settings
 from optensemble.report.html import Cell, Column, Html, element, table
 
 OPENING = (

@@ -11,8 +11,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from optensemble.experiments import answer, words
-from optensemble.experiments.outcome import FRESH, IN_SAMPLE, POLICIES, Outcome, Settings
+from optensemble.experiments.outcome import FRESH, IN_SAMPLE, POLICIES, Outcome
 from optensemble.experiments.reproduce import ON_DISK, Reproduction, Tell, expected_seconds
+from optensemble.experiments.settings import Settings
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from optensemble.experiments.outcome import BEST, BLACK, FORESIGHT, FRESH, HONEST, IN_SAMPLE, RIDGE, WHITE, Outcome
-from optensemble.experiments.setup import DESIGNS
+from optensemble.experiments.settings import DESIGNS
 from optensemble.report.drawing import COLOURS, INK, MUTED, new_figure, png, style, svg
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.1

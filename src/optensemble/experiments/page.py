@@ -18,8 +18,8 @@ from optensemble.experiments.outcome import (
     POLICIES,
     WHITE,
     Outcome,
-    Settings,
 )
+from optensemble.experiments.settings import Settings
 from optensemble.report.drawing import INK, inline_svg, style
 from optensemble.report.html import Cell, Column, Html, element, page, table
 

@@ -28,11 +28,11 @@ from optensemble.experiments.outcome import (
     UNCORRECTED,
     WHITE,
     Outcome,
-    Settings,
     costs_frame,
     payoffs_frame,
 )
 from optensemble.experiments.policies import Reply, ask_honest, fit_honest, judge, member, simple_policies
+from optensemble.experiments.settings import Settings
 from optensemble.experiments.setup import LABELS, Experiment
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 from optensemble.multicalibration.history import Recorder, history_frame

@@ -27,11 +27,11 @@ from optensemble.experiments.outcome import (
     WHITE,
     Judgement,
     Outcome,
-    Settings,
     costs_frame,
     curve_columns,
     debiasing_seconds,
 )
+from optensemble.experiments.settings import Settings
 
 FORMAT = 2
 RESULTS = "results.json"

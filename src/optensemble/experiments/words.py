@@ -16,11 +16,10 @@ from optensemble.experiments.outcome import (
     UNCORRECTED,
     WHITE,
     Outcome,
-    Settings,
     debiasing_seconds,
 )
 from optensemble.experiments.run import LOOKS
-from optensemble.experiments.setup import NAMES
+from optensemble.experiments.settings import NAMES, Settings
 
 OPENING = (
     "Several models each know a part of four payoffs. The paper Model Ensembling for Constrained Optimization "

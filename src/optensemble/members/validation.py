@@ -11,7 +11,6 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.utils.validation import _num_samples
 
 from optensemble._core.arrays import Floats
 from optensemble._core.suggestions import did_you_mean, listed
@@ -76,6 +75,10 @@ def row_count(X: Any) -> int:
     try:
         if isinstance(X, (str, bytes, Mapping)):
             raise TypeError
+        if type(X) in (np.ndarray, pd.DataFrame) and X.ndim > 0:
+            return len(X)  # without scikit-learn, which the command line does not load
+        from sklearn.utils.validation import _num_samples
+
         return int(_num_samples(X))
     except TypeError as error:
         raise InputError(f"X must have rows: an array, a pandas or polars frame; got {type(X).__name__}.") from error

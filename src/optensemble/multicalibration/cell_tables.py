@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
 
 from optensemble._core.arrays import Floats, Indices, Rows
 from optensemble._core.exact_sums import add_shard, overlap_counts
@@ -68,6 +67,8 @@ class CellTable:
 
     def ridge(self, penalty: float) -> Floats:
         """Solve ``(G + penalty·I) δ = H`` for the correction of each cell; the penalty must be positive."""
+        from scipy.linalg import cho_factor, cho_solve
+
         normal = self._overlaps.copy()
         normal[np.diag_indices(len(normal))] += penalty
         return np.asarray(cho_solve(cho_factor(normal, overwrite_a=True), self.sums))
@@ -77,6 +78,8 @@ class CellTable:
 
         Cells overlap, so ``G`` is singular: its null space is left out by way of the eigenvalues.
         """
+        from scipy.linalg import eigh
+
         with one_blas_thread():
             values, vectors = eigh(self._overlaps, driver="evd")
             null = values <= len(values) * np.finfo(np.float64).eps * values[-1]

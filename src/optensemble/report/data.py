@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
@@ -168,7 +168,7 @@ def _half_widths(judged: Judged, parts: list[Indices]) -> Floats:
         sums += [stretch.sum() for stretch in np.array_split(apart, max(len(part) // length, 2))]
     freedom = len(sums) - len(parts)
     variance = float(np.square(sums).sum()) / judged.rows * len(sums) / freedom
-    return np.asarray(float(student.ppf((1 + LEVEL) / 2, freedom)) * np.sqrt(variance / sizes))
+    return np.asarray(float(stdtrit(freedom, (1 + LEVEL) / 2)) * np.sqrt(variance / sizes))
 
 
 def _axis(when: pd.Series | None) -> pd.Index | None:

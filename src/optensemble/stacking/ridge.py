@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import eigh
 
 from optensemble._core.arrays import Floats
 from optensemble.stacking.stack import Stack
@@ -44,6 +43,8 @@ class Design:
         self.span: Floats | None = None
         n, p = wide.shape
         if n < p:
+            from scipy.linalg import eigh
+
             values, vectors = eigh(self.rows @ self.rows.T, driver="evd")
             kept = values > n * np.finfo(np.float64).eps * values[-1]
             self.span = self.rows.T @ (vectors[:, kept] / np.sqrt(values[kept]))
@@ -84,6 +85,8 @@ class RidgePath:
     """Ridge regressions of all strengths, pulled to any coefficients, from one decomposition."""
 
     def __init__(self, table: RidgeTable, middle: Floats | float = 0.0) -> None:
+        from scipy.linalg import eigh
+
         self.centre, level = table.columns / table.n, table.labels / table.n
         self.level = level + middle
         self._squares = table.squares - np.outer(table.columns, self.centre)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
-from scipy.optimize import nnls
 
 from optensemble._core.arrays import Floats
 from optensemble.members.outputs import MemberOutputs
@@ -60,6 +58,9 @@ class StackTable(NamedTuple):
 
     def fit(self, prior: Floats, strength: float) -> Stack:
         """Fit non-negative weights by least squares on centred features, held to ``prior`` by ``strength``."""
+        from scipy.linalg import cholesky, solve_triangular
+        from scipy.optimize import nnls
+
         centre, level = self.features / self.n, self.labels / self.n
         normal = self.squares - self.features @ centre.T + strength * np.eye(len(prior))
         target = self.products - self.features @ level + strength * prior

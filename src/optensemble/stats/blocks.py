@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 
@@ -38,4 +38,4 @@ def t_quantile(n: int, time_ordered: bool, clusters: Indices | None, family: int
         freedom = float(sizes.sum() ** 2 / np.square(sizes).sum()) - 1
     if time_ordered:
         freedom = min(freedom, BLOCKS - 1)
-    return float(student.isf((1 - LEVEL) / 2 / family, max(freedom, 1.0)))
+    return float(-stdtrit(max(freedom, 1.0), (1 - LEVEL) / 2 / family))

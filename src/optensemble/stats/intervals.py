@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import cell_sums
@@ -43,7 +41,7 @@ class Means(NamedTuple):
 
     def half_width(self) -> Floats:
         """Return half the width of each column's own 95 % interval; NaN if there is but one unit."""
-        return self.error * float(student.ppf((1 + LEVEL) / 2, max(self.freedom, 1.0)))
+        return self.error * float(stdtrit(max(self.freedom, 1.0), (1 + LEVEL) / 2))
 
 
 def means(values: Floats, units: Indices, carried: npt.NDArray[np.bool_] | None = None) -> Means:
@@ -102,8 +100,8 @@ class Family:
     def critical(self, freedom: Iterable[float]) -> Floats:
         """Return how many standard errors means with so much ``freedom`` may be off."""
         largest = float(np.quantile(self._largest, LEVEL, method="higher"))
-        alone = norm.sf(largest) if self.count else (1 - LEVEL) / 2
-        return np.asarray(student.isf(alone, np.maximum(list(freedom), 1.0)))
+        alone = ndtr(-largest) if self.count else (1 - LEVEL) / 2
+        return np.asarray(np.abs(stdtrit(np.maximum(list(freedom), 1.0), alone)))
 
 
 # Units
@@ -163,6 +161,8 @@ def _politis_white(series: Floats) -> float:
 
 
 def _autocovariance(series: Floats, lags: int) -> Floats:
+    from scipy.fft import irfft, next_fast_len, rfft  # only for rows in time order
+
     n = len(series)
     length = next_fast_len(n + lags, real=True)
     spectrum = rfft(series - series.mean(), length)

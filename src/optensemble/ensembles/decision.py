@@ -28,7 +28,8 @@ from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError, RefitWarning
 from optensemble.explanation.cases import Question, explain_decision
 from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
-from optensemble.feasible import FeasibleSet, require_set
+from optensemble.feasible import FeasibleSet
+from optensemble.feasible.registry import require_set
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_data import FitData
 from optensemble.members.fit_inputs import (

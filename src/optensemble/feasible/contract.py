@@ -16,6 +16,8 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.validation import require_number
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FEASIBILITY, FeasibleSet
+from optensemble.feasible._solvers.scale import normalised
+from optensemble.feasible.registry import from_spec, to_spec
 
 _OPTIMAL = 1e-9
 """How much a value may miss the best, relative to the size of its terms."""
@@ -69,7 +71,7 @@ class _Trial(NamedTuple):
     def size(self) -> Floats:
         """How large the terms of each row's value can be, once its largest coefficient is 1."""
         reach = np.maximum(np.abs(self.omega.lower), np.abs(self.omega.upper))
-        size: Floats = np.abs(_scaled(self.C)) @ reach
+        size: Floats = np.abs(normalised(self.C)) @ reach
         return size
 
     def solve(self, C: Floats, hint: Floats | None = None) -> Floats:
@@ -232,7 +234,7 @@ def _no_rows(trial: _Trial) -> str | None:
 
 def _scale(trial: _Trial) -> str | None:
     ordinary = (np.abs(trial.C).max(axis=1) < 1e200) & (np.abs(trial.C).max(axis=1) > 1e-200)
-    scaled, size = _scaled(trial.C), trial.size
+    scaled, size = normalised(trial.C), trial.size
     for factor in (1e8, 1e-8):
         actions = trial.actions.copy()
         actions[ordinary] = trial.solve(trial.C[ordinary] * factor)
@@ -244,7 +246,7 @@ def _scale(trial: _Trial) -> str | None:
 
 
 def _optimal(trial: _Trial) -> str | None:
-    scaled = _scaled(trial.C)
+    scaled = normalised(trial.C)
     rivals = trial.actions[~(trial.omega.violation(trial.actions) > trial.omega.tolerance)]
     if not len(rivals):
         return None
@@ -256,8 +258,6 @@ def _optimal(trial: _Trial) -> str | None:
 
 
 def _spec(trial: _Trial) -> str | None:
-    from optensemble.feasible import from_spec, to_spec  # they know every set, and every set is checked here
-
     spec, ours, kind = trial.omega.spec(), to_spec(trial.omega), type(trial.omega)
     if spec is None:
         return None
@@ -304,11 +304,6 @@ def _raised(error: Exception) -> str:
 
 def _row(c: Floats, row: int) -> str:
     return f"row {row} {np.array2string(c, precision=3, threshold=6, edgeitems=3)}"
-
-
-def _scaled(C: Floats) -> Floats:
-    largest = np.abs(C).max(axis=1, keepdims=True)
-    return np.asarray(C / np.where(largest > 0, largest, 1.0), dtype=np.float64)
 
 
 def _coefficients(d: int, rows: int, rng: np.random.Generator) -> Floats:

@@ -124,6 +124,13 @@ class Equilibrated(NamedTuple):
         actions = np.where(points <= self.lower, self.least, self.base + self.unit * points)
         return np.where(points >= self.upper, self.most, actions)
 
+    def excess(self, actions: Floats) -> Floats:
+        """Return by how much each action misses a row of a size near 1, at most; 0 where it misses none."""
+        points = (actions - self.base) / self.unit
+        outside = points @ self.A_ub.T - self.b_ub, np.abs(points @ self.A_eq.T - self.b_eq)
+        largest: Floats = np.concatenate(outside, axis=1).max(axis=1, initial=0.0)
+        return largest
+
 
 def equilibrate(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Floats, upper: Floats) -> Equilibrated:
     """Scale rows, and columns too where bounds are far from 0 and 1, by powers of two.

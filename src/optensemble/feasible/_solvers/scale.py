@@ -33,8 +33,12 @@ def row_scale(c):  # type: ignore[no-untyped-def]
     return size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
 
 
+def normalised(coefficients: Floats) -> Floats:
+    """Divide rows by their largest magnitude."""
+    largest = np.abs(coefficients).max(axis=1, keepdims=True)
+    return np.asarray(coefficients / np.where(largest > 0, largest, 1.0), dtype=np.float64)
+
+
 def rounded(coefficients: Floats) -> Floats:
     """Divide rows by their largest magnitude, and round away what may be noise of the last bits."""
-    largest = np.abs(coefficients).max(axis=1, keepdims=True)
-    costs = coefficients / np.where(largest > 0, largest, 1.0)
-    return np.asarray(np.rint(costs * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)
+    return np.asarray(np.rint(normalised(coefficients) * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)

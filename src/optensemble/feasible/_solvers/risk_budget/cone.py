@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._core.arrays import Floats
-from optensemble.feasible._solvers.highs import LinearProgram
+from optensemble.feasible._solvers.highs import LinearModel, LinearProgram
 from optensemble.feasible._solvers.per_thread import PerThread
 
 _TOLERANCE = 1e-12
@@ -123,7 +123,7 @@ def least_variance_face(covariance: Floats, centre: Floats, rows: Rows) -> Linea
     matrix = sparse.csr_array(np.concatenate([rows.A, root / size[:, None]]))
     low = np.concatenate([rows.b[: rows.equal], np.full(len(rows.b) - rows.equal, -np.inf), share - width])
     high = np.concatenate([rows.b, share + width])
-    return LinearProgram(matrix, low, high, np.zeros(len(centre)), np.minimum(rows.upper, 1.0))
+    return LinearProgram(LinearModel(matrix, low, high, np.zeros(len(centre)), np.minimum(rows.upper, 1.0)))
 
 
 def inside(actions: Floats, upper: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Linear constraints on coordinates some or all of which are whole numbers."""
+"""Linear constraints on coordinates that are, some or all of them, whole numbers."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _MIP_OPTIONS = {
 
 _NOTHING_FOUND = ("kInfeasible", "kUnboundedOrInfeasible")
 
-_Solved = tuple[Floats, str | None]
-"""An action, and if it could not be found why."""
+_Attempt = tuple[Floats, str | None]
+"""An action, and None or the reason why it could not be found."""
 
-_INSIDE = 1e-9
-"""Actions further outside than this, relative to the extent, are not accepted."""
+_ACCEPTED = 1e-9
+"""Actions further outside than this, relative to the extent, are not accepted: ten times what HiGHS may leave."""
 
 _EMPTY = (
     "no action satisfies all constraints together with the bounds and the whole numbers. Check the signs of A_ub and "
@@ -88,7 +88,7 @@ class MixedInteger(FeasibleSet):
     dimension
         The number of coordinates, if neither constraints nor bounds tell.
     node_limit
-        After how many nodes of HiGHS's search tree a row has failed; by default it may take as long as it takes.
+        The number of nodes of HiGHS's search tree after which a row has failed; no limit by default.
     on_failure, fallback
         What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn. From a
         list every row is solved.
@@ -150,7 +150,7 @@ class MixedInteger(FeasibleSet):
         points = list_points(*self._model)
         if points is None:
             return None
-        points = points[self.violation(points) <= _INSIDE]  # HiGHS knows no extent either
+        points = points[self.violation(points) <= _ACCEPTED]  # absolute, as HiGHS's own tolerance is
         if not len(points):
             raise EmptySetError(_EMPTY)
         points = without_between(points)
@@ -161,10 +161,10 @@ class MixedInteger(FeasibleSet):
         if failures.get(0) in _NOTHING_FOUND:
             require_feasible(self._excess(), _EMPTY)
         if failures:
-            raise SolverError(f"a first feasible action could not be found: {_explain(failures[0])}")
+            raise SolverError(f"a first feasible action could not be found: {_explain_failure(failures[0])}")
 
     def _excess(self) -> float:
-        """Return how far the best action misses the rows."""
+        """Return the least excess over a row that an action can have."""
         stop, found = threading.Event(), list[float]()
         solver = build(self._model.with_excess(), {**_MIP_OPTIONS, "small_matrix_value": SMALLEST})
         self._prepare(solver, np.append(self.integer, False), stop)
@@ -174,11 +174,11 @@ class MixedInteger(FeasibleSet):
     def _argmax(self, coefficients: Floats) -> Floats:
         actions, failures = self._solve(rounded(coefficients))
         if failures:
-            raise Unsolved(actions, {row: _explain(failure) for row, failure in failures.items()})
+            raise Unsolved(actions, {row: _explain_failure(failure) for row, failure in failures.items()})
         return actions
 
     def _solve(self, costs: Floats) -> tuple[Floats, dict[int, str]]:
-        """Return an action for each row, and for rows without one why."""
+        """Return an action for each row, and for rows without one the reason."""
         actions = np.zeros_like(costs)
         failures: dict[int, str] = {}
         stop, local = threading.Event(), threading.local()
@@ -186,7 +186,7 @@ class MixedInteger(FeasibleSet):
         def solve(row: int) -> None:
             solvers = local.__dict__.setdefault("solvers", {})
             actions[row], failure = self._best(costs[row], solvers, 0.0, stop)
-            if failure in _NOTHING_FOUND:  # maybe rounding hides all actions
+            if failure in _NOTHING_FOUND:  # maybe no action satisfies the rows but for rounding
                 actions[row], failure = self._best(costs[row], solvers, MARGIN, stop)
             if failure is not None:
                 failures[row] = failure
@@ -194,25 +194,25 @@ class MixedInteger(FeasibleSet):
         in_background(solve, range(len(costs)), stop)
         return actions, failures
 
-    def _best(self, cost: Floats, solvers: dict[float, Any], margin: float, stop: threading.Event) -> _Solved:
-        """Return an action for one cost, with rows relaxed by a margin, and why there is none."""
+    def _best(self, cost: Floats, solvers: dict[float, Any], margin: float, stop: threading.Event) -> _Attempt:
+        """Return an action for one cost, with rows relaxed by a margin, or the reason why there is none."""
         if margin not in solvers:
             solvers[margin] = self._build(self.integer, margin, stop)
-        failure = _run(solvers[margin], cost)
+        failure = _solve_cost(solvers[margin], cost)
         if failure is not None:
             return np.zeros_like(cost), failure
-        return self._exact(_action(solvers[margin]), cost, margin, stop)
+        return self._exact(_found_action(solvers[margin]), cost, margin, stop)
 
-    def _exact(self, found: Floats, cost: Floats, margin: float, stop: threading.Event) -> _Solved:
+    def _exact(self, found: Floats, cost: Floats, margin: float, stop: threading.Event) -> _Attempt:
         """Round the whole numbers; where that changes them, solve for the other coordinates once more."""
         action, failure = self._round(found), None
         if not self.integer.all() and (action != found)[self.integer].any():
             solver = self._build(np.zeros_like(self.integer), margin, stop)
             columns = np.flatnonzero(self.integer).astype(np.int32)
             solver.changeColsBounds(len(columns), columns, action[columns], action[columns])
-            failure = _run(solver, cost)
-            action = self._round(_action(solver))
-        if failure is None and self.violation(action[None])[0] > _INSIDE * self.extent:
+            failure = _solve_cost(solver, cost)
+            action = self._round(_found_action(solver))
+        if failure is None and self.violation(action[None])[0] > _ACCEPTED * self.extent:
             failure = "kRounded"
         return action, failure
 
@@ -253,7 +253,7 @@ class MixedInteger(FeasibleSet):
         }
 
 
-def _run(solver: Any, cost: Floats) -> str | None:
+def _solve_cost(solver: Any, cost: Floats) -> str | None:
     """Solve for one cost, with nothing left of the row before; return the status if that is not optimal."""
     solver.clearSolver()
     set_cost(solver, cost)
@@ -262,11 +262,11 @@ def _run(solver: Any, cost: Floats) -> str | None:
     return None if is_optimal(status) else str(status.name)
 
 
-def _action(solver: Any) -> Floats:
+def _found_action(solver: Any) -> Floats:
     return np.array(solver.getSolution().col_value, dtype=np.float64)
 
 
-def _explain(failure: str) -> str:
+def _explain_failure(failure: str) -> str:
     if failure == "kSolutionLimit":
         return (
             "its best action was not found and proven within the limit of nodes. The likely cause is coefficients that "

@@ -1,4 +1,4 @@
-"""Linear inequalities, equalities and bounds."""
+"""Polytopes: linear inequalities, equalities and bounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from optensemble.feasible._solvers.standard_form import standard_form
 from optensemble.feasible._solvers.vertex_list import vertex_kernel
 
 _MOST_DENSE = 1_000_000
-"""Constraints with more entries than this are never made dense."""
+"""Constraints with more entries than this are never made dense: their tableau would be too large in any case."""
 
 _MOST_TABLEAU = 150_000
 """With a larger tableau than this HiGHS is faster, because it leaves out zeros."""
@@ -52,6 +52,9 @@ class Polytope(FeasibleSet):
     Rows are scaled to a size near 1, and coordinates to ranges near 1 where they are far from it. Rows that all actions
     miss by 1e-9 at most are taken for rounding; if they miss them by more than 1e-7 the set is empty, and in between it
     is refused as badly scaled.
+
+    HiGHS (highspy) is loaded only if bounds are infinite, if there is no compiled solver for the set, or if a row or
+    the question whether there are actions at all is left to it.
 
     Parameters
     ----------

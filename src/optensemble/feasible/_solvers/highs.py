@@ -222,7 +222,7 @@ def set_integer(solver: Any, integer: npt.NDArray[np.bool_]) -> None:
 
 
 def is_optimal(status: Any) -> bool:
-    """Say whether HiGHS ended with an optimum."""
+    """Return whether HiGHS ended with an optimum."""
     return bool(status.name == "kOptimal")
 
 

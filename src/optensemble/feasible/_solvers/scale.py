@@ -1,4 +1,4 @@
-"""How large the coefficients of a row are."""
+"""The size of a row's coefficients, and rows brought to a size of 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.kernel import inner, maker
 
 _BITS = 40
-"""Costs are rounded to this many bits below the largest of their row."""
+"""Costs are rounded to this many bits below the largest of their row: 1e-12 of it, a tie (``SAME_VALUE``)."""
 
 
 @maker

@@ -185,7 +185,9 @@ def test_failures_are_named_or_take_the_fallback(monkeypatch: pytest.MonkeyPatch
     assert spec["on_failure"] == "fallback"
     np.testing.assert_array_equal(spec["fallback"], [0, 1])
     run = mixed_integer._solve_cost
-    monkeypatch.setattr(mixed_integer, "_solve_cost", lambda solver, c: "kSolveError" if c[0] == 1.0 else run(solver, c))
+    monkeypatch.setattr(
+        mixed_integer, "_solve_cost", lambda solver, c: "kSolveError" if c[0] == 1.0 else run(solver, c)
+    )
     C = [[0.0, -1.0], [5.0, 1.0], [-1.0, -3.0]]
     with pytest.raises(SolverError, match="row 1 could not be solved: HiGHS ended with status kSolveError"):
         strict.argmax(C)

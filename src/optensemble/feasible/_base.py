@@ -234,10 +234,6 @@ class FeasibleSet(ABC):
         NaN or infinity is outside by infinity.
         """
 
-    def for_rows(self, X: Any) -> FeasibleSet:
-        """Return the set bound to the rows of X; the set itself, since it is the same for every row."""
-        return self
-
     @abstractmethod
     def spec(self) -> dict[str, Any] | None:
         """Return the keyword arguments that make this set again, or None if they cannot be saved."""

@@ -8,7 +8,7 @@
     │   ├── EmptySetError                  no action satisfies the constraints
     │   ├── UnboundedSetError              some coordinate of the actions has no bound
     │   └── InfeasibleActionError          an oracle or a policy left the set
-    ├── SolverError (RuntimeError)         a row that the solver could not solve
+    ├── SolverError (RuntimeError)         a row that the solver could not solve, or a solver that cannot be loaded
     ├── NotFittedError (sklearn's)         used before ``fit``
     └── FileError (ValueError)             a file that cannot be read, or written
 
@@ -68,7 +68,7 @@ class InfeasibleActionError(FeasibleSetError):
 
 
 class SolverError(OptEnsembleError, RuntimeError):
-    """A row that the solver could not solve."""
+    """A row that the solver could not solve, or a solver that cannot be loaded in this process."""
 
 
 class FileError(OptEnsembleError, ValueError):

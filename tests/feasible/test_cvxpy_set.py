@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from optensemble.exceptions import EmptySetError, FallbackWarning, InputError, SolverError, UnboundedSetError
-from optensemble.feasible import Polytope, RiskBudget, to_spec
+from optensemble.feasible import Polytope, RiskBudget
 from optensemble.feasible._solvers.conic import ConicProgram
 from optensemble.feasible.contract import check
 from optensemble.feasible.cvxpy_set import CvxpySet
 from optensemble.feasible.mixed_integer import MixedInteger
+from optensemble.feasible.registry import to_spec
 from tests.sample_sets import Floats, covariance, grid_path, hard_rows
 
 cp = pytest.importorskip("cvxpy")

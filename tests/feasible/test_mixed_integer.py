@@ -184,29 +184,31 @@ def test_failures_are_named_or_take_the_fallback(monkeypatch: pytest.MonkeyPatch
     spec = omega.spec()
     assert spec["on_failure"] == "fallback"
     np.testing.assert_array_equal(spec["fallback"], [0, 1])
-    run = mixed_integer._run
-    monkeypatch.setattr(mixed_integer, "_run", lambda solver, c: "kSolveError" if c[0] == 1.0 else run(solver, c))
+    run = mixed_integer._solve_cost
+    monkeypatch.setattr(
+        mixed_integer, "_solve_cost", lambda solver, c: "kSolveError" if c[0] == 1.0 else run(solver, c)
+    )
     C = [[0.0, -1.0], [5.0, 1.0], [-1.0, -3.0]]
     with pytest.raises(SolverError, match="row 1 could not be solved: HiGHS ended with status kSolveError"):
         strict.argmax(C)
     with pytest.warns(FallbackWarning, match="1 of 3 rows could not be solved"):
         np.testing.assert_array_equal(omega.argmax(C)[1:], [[0, 1], [0, 0]])
-    monkeypatch.setattr(mixed_integer, "_run", lambda solver, c: "kSolveError")
+    monkeypatch.setattr(mixed_integer, "_solve_cost", lambda solver, c: "kSolveError")
     with pytest.raises(SolverError, match="a first feasible action could not be found"):
         MixedInteger(**rows)
 
 
 def test_inexact_whole_numbers_are_rounded_and_the_rest_solved_again(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = MixedInteger(A_ub=[[-5, 1]], b_ub=[0], upper=[1, 5], integer=[0])
-    action = mixed_integer._action
+    action = mixed_integer._found_action
 
     def inexact(solver: Any) -> Floats:
         whole = len(solver.getLp().integrality_) > 0
         return np.array([1 - 1e-6, 5 - 5e-6]) if whole else action(solver)
 
-    monkeypatch.setattr(mixed_integer, "_action", inexact)
+    monkeypatch.setattr(mixed_integer, "_found_action", inexact)
     np.testing.assert_array_equal(sites.argmax([[-1.0, 1.0]]), [[1, 5]])
-    monkeypatch.setattr(mixed_integer, "_action", lambda solver: np.array([0.4, 2.0]))
+    monkeypatch.setattr(mixed_integer, "_found_action", lambda solver: np.array([0.4, 2.0]))
     with pytest.raises(SolverError, match="had to be rounded, and that moved it outside"):
         sites.argmax([[-1.0, 1.0]])
 

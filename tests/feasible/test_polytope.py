@@ -475,7 +475,7 @@ def test_rows_given_up_are_solved_by_highs() -> None:
 def unsolvable(monkeypatch: pytest.MonkeyPatch, **failure: Any) -> Polytope:
     monkeypatch.setattr("optensemble.feasible.polytope._MOST_TABLEAU", 0)
     omega = Polytope(**grid(), **failure)
-    monkeypatch.setattr(_highs, "_run", lambda solver: highspy.HighsModelStatus.kIterationLimit)
+    monkeypatch.setattr(_highs, "_run_highs", lambda solver: highspy.HighsModelStatus.kIterationLimit)
     return omega
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from optensemble.exceptions import FallbackWarning, InputError, SolverError
-from optensemble.feasible import Vertices, to_spec
+from optensemble.feasible import Vertices
 from optensemble.feasible.contract import check
 from optensemble.feasible.pyepo_set import PyEPOSet
+from optensemble.feasible.registry import to_spec
 from tests.sample_sets import Floats, hard_rows
 
 ROUTES = np.array([[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]], dtype=float)

@@ -16,6 +16,7 @@ from hypothesis.extra.numpy import arrays
 from optensemble import feasible
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FEASIBILITY
+from optensemble.feasible.registry import from_spec
 from tests.sample_sets import Floats, every_set, hard_rows
 
 SETS = every_set()
@@ -105,7 +106,7 @@ def test_a_spec_makes_the_same_set(omega: feasible.FeasibleSet) -> None:
     if spec is None:
         assert isinstance(omega, feasible.Oracle)
         return
-    twin = feasible.from_spec(type(omega).__name__, spec)
+    twin = from_spec(type(omega).__name__, spec)
     C = hard_rows(omega.dimension, n=20)
     np.testing.assert_array_equal(twin.argmax(C), omega.argmax(C))
     np.testing.assert_array_equal(twin.lower, omega.lower)
@@ -144,6 +145,6 @@ def test_repr_says_how_large_a_set_is() -> None:
 
 def test_unknown_kinds_and_specs_are_refused() -> None:
     with pytest.raises(InputError, match="unknown kind of feasible set 'Oracle'"):
-        feasible.from_spec("Oracle", {})
+        from_spec("Oracle", {})
     with pytest.raises(InputError, match="saved Simplex does not fit"):
-        feasible.from_spec("Simplex", {"size": 3})
+        from_spec("Simplex", {"size": 3})

@@ -14,7 +14,8 @@ from optensemble._core.validation import as_flag, require_choice, require_number
 from optensemble.ensembles._decision_answers import FittedDecision
 from optensemble.ensembles._decision_fit import STALE, FitOptions, fit_decision, why_broken
 from optensemble.exceptions import InputError, RefitWarning
-from optensemble.feasible import FeasibleSet, require_set
+from optensemble.feasible import FeasibleSet
+from optensemble.feasible.registry import require_set
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_data import FitData
 from optensemble.members.fit_inputs import (

@@ -10,7 +10,8 @@ from optensemble._core.buckets import Buckets
 from optensemble._core.validation import bucket_count, require_choice, require_number
 from optensemble.ensembles.cross_validation import EVERY_ROUND, SHRINKAGES
 from optensemble.exceptions import InputError
-from optensemble.feasible import FeasibleSet, require_set
+from optensemble.feasible import FeasibleSet
+from optensemble.feasible.registry import require_set
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.schedules import SCHEDULES, Debiasing
 from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS

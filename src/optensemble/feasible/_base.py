@@ -1,4 +1,4 @@
-"""What every feasible set must do: one batched argmax, with a contract."""
+"""The base class of all feasible sets: one batched argmax, and its contract."""
 
 from __future__ import annotations
 
@@ -29,34 +29,31 @@ from optensemble.exceptions import (
 )
 
 FEASIBILITY = 1e-7
-"""How far an action of ours may stand outside the set."""
-
-_LOOK_THROUGH = 1 << 20
-"""Numbers that one thread looks through before it takes up the next."""
+"""Excess over a constraint, as a share of the set's extent, that still counts as inside: what solvers leave."""
 
 FIXED = 1e-12
 """A range this small beside its bounds may be rounding, as of bounds that the constraints imply."""
 
-TIE = 1e-12
-"""Values this close, relative to the size of their terms, are tied; the lowest index wins."""
+_CHECKED_AT_ONCE = 1 << 20
+"""Numbers that a thread checks for NaN before it takes the next piece: enough to outweigh the hand-over."""
 
 
-class Unsolved(Exception):  # noqa: N818  (caught by argmax, which makes a SolverError of it or takes the fallback)
-    """Some rows of a batch could not be solved: the actions, and for each such row what happened and why."""
+class Unsolved(Exception):  # noqa: N818  (argmax catches it: a SolverError, or the fallback, comes out)
+    """Rows of a batch that could not be solved: the actions of the batch, and for each such row the reason."""
 
     def __init__(self, actions: Floats, reasons: dict[int, str]) -> None:
         super().__init__(f"{len(reasons)} of {len(actions)} rows")
         self.actions, self.reasons = actions, reasons
 
 
-S = TypeVar("S", bound="FeasibleSet")
+SomeSet = TypeVar("SomeSet", bound="FeasibleSet")
 
 
-def checks_actions(violation: Callable[[S, Floats], Floats]) -> Callable[[S, npt.ArrayLike], Floats]:
-    """Have a set's ``violation`` see only finite actions of the right shape; any other action is infinitely far out."""
+def checks_actions(violation: Callable[[SomeSet, Floats], Floats]) -> Callable[[SomeSet, npt.ArrayLike], Floats]:
+    """Wrap a set's ``violation``: it sees finite actions of the right shape, and all others are infinitely far out."""
 
     @wraps(violation)
-    def checked(self: S, actions: npt.ArrayLike) -> Floats:
+    def checked(self: SomeSet, actions: npt.ArrayLike) -> Floats:
         batch = self._as_batch(actions, "the actions", finite=False)
         finite = np.isfinite(batch).all(axis=1)
         excess = np.full(len(batch), np.inf)
@@ -86,6 +83,9 @@ class FeasibleSet(ABC):
     below in ``__init__`` by :meth:`_set_bounds` and implement :meth:`_argmax`, :meth:`violation` and
     :meth:`spec`. A compiled set sets ``kernel``, and implements :meth:`_argmax` only for rows that the kernel gives up.
 
+    Every set here is one set for all rows. Estimators call :meth:`for_rows` for each batch nevertheless, so that a set
+    which differs from row to row can be bound to the rows in hand.
+
     Attributes
     ----------
     dimension
@@ -113,7 +113,7 @@ class FeasibleSet(ABC):
         C
             Coefficients, of shape (n, dimension).
         hint
-            For each row an action that may be optimal still, of the same shape: what ``argmax`` returned before the
+            An action for each row that may still be optimal, of the same shape: what ``argmax`` returned before the
             coefficients changed a little. It saves time where it is right, and never changes the answer.
 
         Returns
@@ -129,6 +129,28 @@ class FeasibleSet(ABC):
         except Unsolved as unsolved:
             actions, reasons = unsolved.actions, unsolved.reasons
         return self._settle(actions, reasons)
+
+    def for_rows(self, X: Any) -> FeasibleSet:
+        """Return Ω for the rows of a batch: what :meth:`argmax` and :meth:`violation` then take, row by row.
+
+        Estimators call it once for each batch and solve with the set it returns: coefficients and actions come in the
+        order of ``X``, one for each row. A fixed set, as all of this package's are, returns itself and looks at no row.
+        A set that differs from row to row overrides this; the set that it returns must have the same dimension and
+        the same box of ``lower`` and ``upper``, between which the buckets of actions are cut.
+
+        Parameters
+        ----------
+        X
+            The rows, as the members are given them.
+
+        Examples
+        --------
+        >>> from optensemble.feasible import Simplex
+        >>> omega = Simplex(3)
+        >>> omega.for_rows([[1.0], [2.0]]) is omega
+        True
+        """
+        return self
 
     def _argmax(self, coefficients: Floats) -> Floats:
         """Solve a checked batch of shape (n, dimension); raise :class:`Unsolved` if some rows cannot be solved."""
@@ -161,11 +183,11 @@ class FeasibleSet(ABC):
         return actions
 
     def _diagnosis(self, status: int) -> str:
-        """Say what a status of the kernel other than 0 means, and what is likely to cause it."""
+        """Return the meaning of a kernel's status other than 0, and its likely cause."""
         return f"its kernel ended with status {status}."
 
     def _settle(self, actions: Floats, reasons: dict[int, str]) -> Floats:
-        """Raise an error that names the first row, or let all such rows take the fallback action and count them."""
+        """Raise an error that names the first unsolved row, or give them all the fallback action and warn."""
         rows = np.array(sorted(reasons))
         first = f"row {rows[0]} could not be solved: {reasons[int(rows[0])]}"
         if self.on_failure == "raise":
@@ -179,7 +201,7 @@ class FeasibleSet(ABC):
         return actions
 
     def _set_failure(self, on_failure: str, fallback: npt.ArrayLike | None) -> None:
-        """Take what to do with rows that cannot be solved; the set must be complete, to judge the fallback."""
+        """Validate and keep what to do with unsolved rows; call it last, because the fallback must lie in the set."""
         if on_failure not in ("raise", "fallback"):
             raise InputError(f"on_failure must be 'raise' or 'fallback'; got {on_failure!r}.")
         if (on_failure == "fallback") != (fallback is not None):
@@ -206,15 +228,11 @@ class FeasibleSet(ABC):
 
     @abstractmethod
     def violation(self, actions: Floats) -> Floats:
-        """Return for each row how far it stands outside the set (0 inside, the largest excess otherwise).
+        """Return the distance of each row from the set: 0 inside, the largest excess over a constraint otherwise.
 
-        Rounding may leave an action of the set's own outside by a little, but by no more than :attr:`tolerance`. An
-        action with NaN or infinity is outside by infinity.
+        Rounding may leave an action of the set's own outside, but by no more than :attr:`tolerance`. An action with
+        NaN or infinity is outside by infinity.
         """
-
-    def for_rows(self, X: Any) -> FeasibleSet:
-        """Return the set bound to the rows of X; the set itself, since it is the same for every row."""
-        return self
 
     @abstractmethod
     def spec(self) -> dict[str, Any] | None:
@@ -233,27 +251,27 @@ class FeasibleSet(ABC):
 
     @property
     def extent(self) -> float:
-        """The largest range of a coordinate, or the largest coordinate where all are fixed: what small means here."""
+        """The largest range of a coordinate, or the largest coordinate where all are fixed: the scale of "small"."""
         width, size = self.upper - self.lower, np.maximum(np.abs(self.lower), np.abs(self.upper))
         return float(width[width > FIXED * size].max(initial=0.0) or size.max() or 1.0)
 
     @property
     def tolerance(self) -> float:
-        """How far outside, by :meth:`violation`, an action counts as inside: 1e-7 of the :attr:`extent`."""
+        """The largest :meth:`violation` that counts as inside: 1e-7 of the :attr:`extent`."""
         return FEASIBILITY * self.extent
 
     @property
     def span(self) -> float:
-        """How far actions range, summed over coordinates: what stands for ``d`` beside ``w`` in the bounds."""
+        """The ranges of the coordinates, summed: the place of ``d`` beside ``w`` in the paper's bounds."""
         return float((self.upper - self.lower).sum())
 
     @property
     def reach(self) -> float:
-        """How far actions are from 0 at most, summed over coordinates: what stands for ``d`` beside ``alpha``."""
+        """The largest magnitudes of the coordinates, summed: the place of ``d`` beside ``alpha`` in the bounds."""
         return float(np.maximum(np.abs(self.lower), np.abs(self.upper)).sum())
 
     def _outside_box(self, actions: Floats) -> Floats:
-        """How far each row leaves the box of the bounds."""
+        """Return the distance of each row from the box of the bounds."""
         excess = np.maximum(self.lower - actions, actions - self.upper)
         outside: Floats = np.maximum(excess.max(axis=1), 0.0)
         return outside
@@ -263,7 +281,7 @@ class FeasibleSet(ABC):
 
 
 def try_again(solve: Callable[[Floats], Floats], coefficients: Floats, actions: Floats, failed: Indices) -> None:
-    """Solve by other means the rows that a kernel gave up, and write their actions among the others."""
+    """Solve the rows that a kernel gave up by other means, and write their actions among the others."""
     try:
         actions[failed] = solve(coefficients[failed])
     except Unsolved as unsolved:
@@ -272,7 +290,7 @@ def try_again(solve: Callable[[Floats], Floats], coefficients: Floats, actions: 
 
 
 def run_kernel(kernel: Kernel, coefficients: Floats, hint: Floats | None = None) -> tuple[Floats, Indices]:
-    """Return what a kernel makes of a batch, actions and status, on all threads."""
+    """Solve a batch by a kernel on all threads; return the actions and the status of each row."""
     coefficients = np.require(coefficients, np.float64, ["C", "W"])  # read-only arrays would compile again
     actions, status = np.empty_like(coefficients), np.zeros(len(coefficients), dtype=np.int64)
 
@@ -287,8 +305,8 @@ def run_kernel(kernel: Kernel, coefficients: Floats, hint: Floats | None = None)
 
 
 def refuse_nan(batch: Floats, name: str) -> None:
-    """Refuse NaN and infinity; large batches are looked through on all threads."""
-    rows, found = _LOOK_THROUGH // batch.shape[1] + 1, list[int]()
+    """Raise ``InputError`` on NaN and infinity; large batches are checked on all threads."""
+    rows, found = _CHECKED_AT_ONCE // batch.shape[1] + 1, list[int]()
 
     def look(start: int) -> None:
         if not is_finite(batch[start : start + rows]):
@@ -300,7 +318,7 @@ def refuse_nan(batch: Floats, name: str) -> None:
 
 
 def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
-    """Do pieces of work that release the GIL on all threads; an interrupt waits for those begun and drops the rest."""
+    """Do pieces of work that release the GIL on all threads; an interrupt ends after the pieces that have begun."""
     todo = iter(pieces)
 
     def work_on() -> None:
@@ -312,7 +330,7 @@ def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
     try:
         work_on()
     finally:
-        deque(todo, maxlen=0)  # nobody takes up another piece
+        deque(todo, maxlen=0)  # empties the iterator: no thread finds another piece
         wait(helpers)
     for helper in helpers:
         helper.result()
@@ -320,12 +338,12 @@ def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
 
 @cache
 def _helpers(process: int) -> ThreadPoolExecutor:
-    """Return the threads that help this one; a process that was forked makes its own."""
+    """Return the pool of helping threads; a forked process makes its own, for threads do not survive a fork."""
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="optensemble")
 
 
 def as_dimension(value: Any) -> int:
-    """Return a number of coordinates as a positive int, or say what is wrong with it."""
+    """Return a number of coordinates as a positive int, or raise ``InputError``."""
     try:
         dimension = operator.index(value)
     except TypeError as error:
@@ -336,7 +354,7 @@ def as_dimension(value: Any) -> int:
 
 
 def bound_length(lower: npt.ArrayLike, upper: npt.ArrayLike) -> int | None:
-    """Return the number of coordinates that array bounds speak of; None if both are numbers."""
+    """Return the length of the bounds that are arrays; None if both are numbers."""
     lengths = [len(np.asarray(bound)) for bound in (lower, upper) if np.ndim(bound) == 1]
     return max(lengths, default=None)
 

@@ -1,4 +1,4 @@
-"""One column for each row, and none twice: who does what."""
+"""Assignments: one column for each row, and none twice."""
 
 from __future__ import annotations
 

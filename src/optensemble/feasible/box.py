@@ -1,4 +1,4 @@
-"""Every coordinate chosen on its own, between two bounds."""
+"""Boxes: every coordinate between two bounds of its own."""
 
 from __future__ import annotations
 

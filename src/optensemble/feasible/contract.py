@@ -1,4 +1,4 @@
-"""Does a set keep the contract? Tried on coefficients that are hard to get right."""
+"""The contract of a feasible set, tested on coefficients that are hard to get right."""
 
 from __future__ import annotations
 
@@ -16,13 +16,25 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.validation import require_number
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FEASIBILITY, FeasibleSet
+from optensemble.feasible._solvers.scale import normalised
+from optensemble.feasible.registry import from_spec, to_spec
 
 _OPTIMAL = 1e-9
-"""How much a value may miss the best, relative to the size of its terms."""
+"""The share of the size of its terms by which a value may miss the best: what a good solver leaves."""
 
 
 class Finding(NamedTuple):
-    """What came of one rule: passed, failed, or (None) a note that is no failure."""
+    """The outcome of one rule: passed, failed, or (None) a note that is no failure.
+
+    Attributes
+    ----------
+    rule
+        The rule, in words.
+    passed
+        True or False; None for a note.
+    detail
+        What was found, and what to do about it; empty where there is nothing to say.
+    """
 
     rule: str
     passed: bool | None
@@ -35,14 +47,14 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What :func:`check` found; as text, one line for each rule.
+    """The findings of :func:`check`; as text, one line for each rule.
 
     Attributes
     ----------
     findings
-        For each rule its name, whether it passed (None for a note that is no failure), and what was found.
+        A :class:`Finding` for each rule.
     coefficients
-        The rows that were tried, under the numbers that the findings use.
+        The rows that were tried; the findings number them.
     """
 
     findings: list[Finding]
@@ -58,7 +70,7 @@ class Report:
 
 
 class _Trial(NamedTuple):
-    """A set, the rows that it answers (their numbers and their coefficients), and its answers."""
+    """A set, the rows that it answers (their numbers and coefficients), and its answers."""
 
     omega: FeasibleSet
     rows: Indices
@@ -67,39 +79,39 @@ class _Trial(NamedTuple):
 
     @property
     def size(self) -> Floats:
-        """How large the terms of each row's value can be, once its largest coefficient is 1."""
+        """The largest sum of terms that each row's value can have, once its largest coefficient is 1."""
         reach = np.maximum(np.abs(self.omega.lower), np.abs(self.omega.upper))
-        size: Floats = np.abs(_scaled(self.C)) @ reach
+        size: Floats = np.abs(normalised(self.C)) @ reach
         return size
 
     def solve(self, C: Floats, hint: Floats | None = None) -> Floats:
         return self.omega.argmax(C.copy(), hint)
 
     def compare(self, actions: Floats, what: str) -> str | None:
-        """Name the first row that does not have the action it had at first, to the last bit."""
+        """Name the first row whose action differs from the first answer, to the last bit."""
         return self.first(~(actions == self.actions).all(axis=1), what)
 
     def first(self, wrong: npt.NDArray[np.bool_], what: str) -> str | None:
-        """Name the first row where something is wrong, and count them; None if there is none."""
+        """Name the first of the rows that are wrong, and count them; None if there is none."""
         if not wrong.any():
             return None
         i = int(wrong.argmax())
-        return f"{_row(self.C[i], self.rows[i])} {what} ({wrong.sum()} of {len(wrong)} rows do)."
+        return f"{_name_row(self.C[i], self.rows[i])} {what} ({wrong.sum()} of {len(wrong)} rows do)."
 
 
 def check(omega: FeasibleSet, rows: int = 200, seed: int = 0) -> Report:
-    """Try a set of yours against the contract of :class:`FeasibleSet`, and report what fails.
+    """Test a set of yours against the contract of :class:`FeasibleSet`, and report what fails.
 
     Nothing is printed, and no failure raises: print the report, or assert its ``ok`` in a test of yours. That actions
-    are optimal is tried by comparing each with all others that the set returned: a set which misses the same actions
-    for all rows is not found out. Rows are solved about fifteen times each.
+    are optimal is tested by comparing each with all others that the set returned: a set which misses the same actions
+    for all rows passes. Rows are solved about fifteen times each.
 
     Parameters
     ----------
     omega
         The set: an :class:`Oracle`, or a subclass of your own.
     rows
-        About how many rows of coefficients to try, at least 16: generic, tied, zero, huge and tiny ones.
+        The number of rows of coefficients to try, roughly, at least 16: generic, tied, zero, huge and tiny ones.
     seed
         For the random coefficients.
 
@@ -127,8 +139,8 @@ def check(omega: FeasibleSet, rows: int = 200, seed: int = 0) -> Report:
     trial, answers = _answers(omega, C)
     findings = [answers]
     if trial is not None:
-        findings += [_try(rule, advice, test, trial) for rule, advice, test in _RULES]
-        findings += [_note(rule, test, trial) for rule, test in _NOTES]
+        findings += [_judge(rule, advice, test, trial) for rule, advice, test in _RULES]
+        findings += [_judge_note(rule, test, trial) for rule, test in _NOTES]
     return Report(findings, C)
 
 
@@ -156,11 +168,11 @@ def _one_by_one(omega: FeasibleSet, C: Floats) -> tuple[Indices, Floats, str | N
             actions.append(np.reshape(omega.argmax(c[None].copy()), (1, omega.dimension)))
             rows.append(row)
         except Exception as error:
-            wrong = wrong or f"{_row(c, row)} {_raised(error)}."
+            wrong = wrong or f"{_name_row(c, row)} {_raised(error)}."
     return np.array(rows, dtype=np.int64), np.concatenate(actions), wrong
 
 
-def _try(rule: str, advice: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Finding:
+def _judge(rule: str, advice: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Finding:
     try:
         wrong = test(trial)
     except Exception as error:
@@ -168,18 +180,18 @@ def _try(rule: str, advice: str, test: Callable[[_Trial], str | None], trial: _T
     return Finding(rule, wrong is None, "" if wrong is None else f"{wrong} {advice}")
 
 
-def _note(rule: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Finding:
-    found = _try(rule, "", test, trial)
+def _judge_note(rule: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Finding:
+    found = _judge(rule, "", test, trial)
     return found._replace(passed=found.passed or None, detail=found.detail.rstrip())
 
 
-def _bounds(trial: _Trial) -> str | None:
+def _try_bounds(trial: _Trial) -> str | None:
     return trial.first(
         trial.omega._outside_box(trial.actions) > trial.omega.tolerance, "left the box of lower and upper"
     )
 
 
-def _feasible(trial: _Trial) -> str | None:
+def _try_feasible(trial: _Trial) -> str | None:
     excess = trial.omega.violation(trial.actions)
     if np.shape(excess) != (len(trial.actions),):
         return f"violation() returned shape {np.shape(excess)} for {len(trial.actions)} actions."
@@ -188,27 +200,27 @@ def _feasible(trial: _Trial) -> str | None:
     )
 
 
-def _alone(trial: _Trial) -> str | None:
+def _try_alone(trial: _Trial) -> str | None:
     alone = np.concatenate([trial.solve(c[None]) for c in trial.C])
     return trial.compare(alone, "gets another action alone than in a batch")
 
 
-def _reversed(trial: _Trial) -> str | None:
+def _try_reversed(trial: _Trial) -> str | None:
     return trial.compare(trial.solve(trial.C[::-1])[::-1], "gets another action in the reversed batch")
 
 
-def _repeated(trial: _Trial) -> str | None:
+def _try_repeated(trial: _Trial) -> str | None:
     return trial.compare(trial.solve(trial.C), "gets another action when the call is repeated")
 
 
-def _threads(trial: _Trial) -> str | None:
+def _try_threads(trial: _Trial) -> str | None:
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda _: trial.solve(trial.C), range(3)))
     wrong = [trial.compare(actions, "gets another action while other threads solve") for actions in found]
     return next(filter(None, wrong), None)
 
 
-def _hints(trial: _Trial) -> str | None:
+def _try_hints(trial: _Trial) -> str | None:
     garbage = np.random.default_rng(0).normal(size=trial.C.shape) * 1e9
     for name, hint in (("its own", trial.actions), ("another row's", trial.actions[::-1]), ("a senseless", garbage)):
         wrong = trial.compare(trial.solve(trial.C, hint.copy()), f"gets another action with {name} hint")
@@ -217,22 +229,22 @@ def _hints(trial: _Trial) -> str | None:
     return None
 
 
-def _left_alone(trial: _Trial) -> str | None:
+def _try_overwriting(trial: _Trial) -> str | None:
     C = trial.C.copy()
     trial.omega.argmax(C)
     return trial.first((trial.C != C).any(axis=1), "had its coefficients overwritten")
 
 
-def _no_rows(trial: _Trial) -> str | None:
+def _try_no_rows(trial: _Trial) -> str | None:
     shape = np.shape(trial.solve(trial.C[:0]))
     return (
         None if shape == trial.C[:0].shape else f"no rows must give actions of shape {trial.C[:0].shape}; got {shape}."
     )
 
 
-def _scale(trial: _Trial) -> str | None:
+def _try_scale(trial: _Trial) -> str | None:
     ordinary = (np.abs(trial.C).max(axis=1) < 1e200) & (np.abs(trial.C).max(axis=1) > 1e-200)
-    scaled, size = _scaled(trial.C), trial.size
+    scaled, size = normalised(trial.C), trial.size
     for factor in (1e8, 1e-8):
         actions = trial.actions.copy()
         actions[ordinary] = trial.solve(trial.C[ordinary] * factor)
@@ -243,8 +255,8 @@ def _scale(trial: _Trial) -> str | None:
     return None
 
 
-def _optimal(trial: _Trial) -> str | None:
-    scaled = _scaled(trial.C)
+def _try_optimal(trial: _Trial) -> str | None:
+    scaled = normalised(trial.C)
     rivals = trial.actions[~(trial.omega.violation(trial.actions) > trial.omega.tolerance)]
     if not len(rivals):
         return None
@@ -255,9 +267,7 @@ def _optimal(trial: _Trial) -> str | None:
     )
 
 
-def _spec(trial: _Trial) -> str | None:
-    from optensemble.feasible import from_spec, to_spec  # they know every set, and every set is checked here
-
+def _try_spec(trial: _Trial) -> str | None:
     spec, ours, kind = trial.omega.spec(), to_spec(trial.omega), type(trial.omega)
     if spec is None:
         return None
@@ -265,7 +275,7 @@ def _spec(trial: _Trial) -> str | None:
     return trial.compare(twin.argmax(trial.C.copy()), "gets another action from the set made of spec()")
 
 
-def _noise(trial: _Trial) -> str | None:
+def _try_noise(trial: _Trial) -> str | None:
     nudged = trial.C * (1.0 + 2e-16 * np.random.default_rng(0).choice([-1.0, 0.0, 1.0], size=trial.C.shape))
     moved = np.abs(trial.solve(nudged) - trial.actions).max(axis=1)
     return trial.first(
@@ -273,7 +283,7 @@ def _noise(trial: _Trial) -> str | None:
     )
 
 
-def _reached(trial: _Trial) -> str | None:
+def _try_reach(trial: _Trial) -> str | None:
     omega, probed = trial.omega, np.flatnonzero((np.abs(trial.C) > 0).sum(axis=1) == 1)
     for j in np.unique(np.abs(trial.C[probed]).argmax(axis=1)):
         low, high = trial.actions[:, j].min(), trial.actions[:, j].max()
@@ -286,11 +296,11 @@ def _reached(trial: _Trial) -> str | None:
     return None
 
 
-def _saved(trial: _Trial) -> str | None:
+def _try_saving(trial: _Trial) -> str | None:
     return None if trial.omega.spec() is not None else "spec() is None: give the set again when loading an ensemble."
 
 
-def _copied(trial: _Trial) -> str | None:
+def _try_copies(trial: _Trial) -> str | None:
     for twin in (copy.deepcopy(trial.omega), pickle.loads(pickle.dumps(trial.omega))):
         wrong = trial.compare(twin.argmax(trial.C.copy()), "gets another action from a copy")
         if wrong:
@@ -302,13 +312,9 @@ def _raised(error: Exception) -> str:
     return f"raised {type(error).__name__}: {error}"
 
 
-def _row(c: Floats, row: int) -> str:
+def _name_row(c: Floats, row: int) -> str:
+    """Return a row as a message names it: its number, and the beginning of its coefficients."""
     return f"row {row} {np.array2string(c, precision=3, threshold=6, edgeitems=3)}"
-
-
-def _scaled(C: Floats) -> Floats:
-    largest = np.abs(C).max(axis=1, keepdims=True)
-    return np.asarray(C / np.where(largest > 0, largest, 1.0), dtype=np.float64)
 
 
 def _coefficients(d: int, rows: int, rng: np.random.Generator) -> Floats:
@@ -337,22 +343,22 @@ def _probed(d: int, rows: int) -> Indices:
 
 
 _RULES: list[tuple[str, str, Callable[[_Trial], str | None]]] = [
-    ("actions lie within the bounds", "Correct the argmax, or give the true lower and upper.", _bounds),
-    ("actions are feasible", "Correct the argmax, or allow for its rounding in violation().", _feasible),
-    ("no other action is better", "Check the sign (sets maximise), and the solver's tolerance.", _optimal),
-    ("a repeated call gives the same", "Fix every seed, and keep no state between calls.", _repeated),
-    ("a row alone is as in a batch", "Let nothing of the other rows into a row's answer: no warm start.", _alone),
-    ("the order does not matter", "Let nothing of the row before into a row's answer: no warm start.", _reversed),
-    ("threads do not matter", "Keep solver objects in a threading.local, or lock them.", _threads),
-    ("hints change nothing", "A hint may save time: check that it is right before it is used.", _hints),
-    ("coefficients are left alone", "Work on a copy.", _left_alone),
-    ("no rows are fine", "Return an empty array of the same shape.", _no_rows),
-    ("scale does not matter", "Divide each row by its largest magnitude before solving it.", _scale),
-    ("spec() makes the same set", "Return every argument of the class, or None.", _spec),
+    ("actions lie within the bounds", "Correct the argmax, or give the true lower and upper.", _try_bounds),
+    ("actions are feasible", "Correct the argmax, or allow for its rounding in violation().", _try_feasible),
+    ("no other action is better", "Check the sign (sets maximise), and the solver's tolerance.", _try_optimal),
+    ("a repeated call gives the same", "Fix every seed, and keep no state between calls.", _try_repeated),
+    ("a row alone is as in a batch", "Let nothing of the other rows into a row's answer: no warm start.", _try_alone),
+    ("the order does not matter", "Let nothing of the row before into a row's answer: no warm start.", _try_reversed),
+    ("threads do not matter", "Keep solver objects in a threading.local, or lock them.", _try_threads),
+    ("hints change nothing", "A hint may save time: check that it is right before it is used.", _try_hints),
+    ("coefficients are left alone", "Work on a copy.", _try_overwriting),
+    ("no rows are fine", "Return an empty array of the same shape.", _try_no_rows),
+    ("scale does not matter", "Divide each row by its largest magnitude before solving it.", _try_scale),
+    ("spec() makes the same set", "Return every argument of the class, or None.", _try_spec),
 ]
 _NOTES: list[tuple[str, Callable[[_Trial], str | None]]] = [
-    ("the last digit does not break ties", _noise),
-    ("the bounds are near", _reached),
-    ("the set can be saved", _saved),
-    ("the set can be copied and pickled", _copied),
+    ("the last digit does not break ties", _try_noise),
+    ("the bounds are near", _try_reach),
+    ("the set can be saved", _try_saving),
+    ("the set can be copied and pickled", _try_copies),
 ]

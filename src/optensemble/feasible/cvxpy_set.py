@@ -1,4 +1,4 @@
-"""A set that a cvxpy problem describes."""
+"""Feasible sets of cvxpy problems."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions
-from optensemble.feasible._solvers.conic import ConicProgram, explain
-from optensemble.feasible._solvers.cvxpy_form import read, recognise, require_form, standard_form
+from optensemble.feasible._solvers.conic import ConicProgram, explain_clarabel
+from optensemble.feasible._solvers.cvxpy_form import clarabel_form, read_problem, recognise, require_form
 from optensemble.feasible._solvers.scale import rounded
 from optensemble.feasible.mixed_integer import MixedInteger
 
@@ -77,7 +77,7 @@ class CvxpySet(FeasibleSet):
         fallback: npt.ArrayLike | None = None,
     ) -> None:
         require_form(problem, variable, parameter)
-        form = read(problem, variable)
+        form = read_problem(problem, variable)
         self.inner = recognise(form, variable.size)
         self._lifted = self.inner is not None and self.inner.dimension > variable.size
         if self.inner is not None:
@@ -89,7 +89,7 @@ class CvxpySet(FeasibleSet):
                 "bring your own solver as feasible.Oracle."
             )
         else:
-            self._program = ConicProgram(*standard_form(problem, variable), variable.size)
+            self._program = ConicProgram(*clarabel_form(problem, variable), variable.size)
             lower, upper = form.lower[: variable.size], form.upper[: variable.size]
             self._set_bounds(*self._program.tighten(lower, upper), variable.size)
         if self.inner is not None and not self._lifted:
@@ -98,7 +98,7 @@ class CvxpySet(FeasibleSet):
 
     @property
     def recognised(self) -> str:
-        """What solves the rows: "Polytope", "RiskBudget", "MixedInteger", or "conic" for Clarabel."""
+        """The kind of set that was recognised: "Polytope", "RiskBudget", "MixedInteger", or "conic" for Clarabel."""
         return "conic" if self.inner is None else type(self.inner).__name__
 
     def argmax(self, C: npt.ArrayLike, hint: npt.ArrayLike | None = None) -> Floats:
@@ -120,7 +120,7 @@ class CvxpySet(FeasibleSet):
         actions, failures = self._program.argmax(rounded(coefficients))
         actions = np.clip(actions, self.lower, self.upper) + 0.0
         if failures:
-            raise Unsolved(actions, {row: explain(status) for row, status in failures.items()})
+            raise Unsolved(actions, {row: explain_clarabel(status) for row, status in failures.items()})
         return actions
 
     def _diagnosis(self, status: int) -> str:
@@ -128,15 +128,15 @@ class CvxpySet(FeasibleSet):
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
-        """Return for each row how far it stands outside.
+        """Return the distance of each row from the set.
 
-        A recognised set says it in its own way. Otherwise it is the distance, in its largest coordinate, to the nearest
-        action of the set, by Clarabel; or to the bounds, if they are further away than they are apart. Where whole
-        numbers come with other variables, only the bounds and the whole numbers of the action are looked at.
+        A recognised set measures it in its own way. Otherwise it is the distance, in its largest coordinate, to the
+        nearest action of the set, by Clarabel; or to the bounds, if they are further away than they are apart. Where
+        whole numbers come with other variables, only the bounds and the whole numbers of the action are looked at.
         """
         if self.inner is None:
             excess = self._outside_box(actions)
-            near = excess <= self.extent  # of numbers that are too large Clarabel makes nothing
+            near = excess <= self.extent  # Clarabel fails on numbers that are too large
             excess[near] = np.maximum(excess[near], self._program.distance(actions[near]))
             return excess
         if not self._lifted:

@@ -1,4 +1,4 @@
-"""Items to take, as long as they fit."""
+"""Knapsacks: items to take, whole or in fractions, as long as they fit."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from optensemble.feasible._solvers.knapsack import choose_items, table_size
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
 
-_NOTHING = 1e-100
-"""A smaller share of the capacity weighs nothing."""
+_WEIGHTLESS = 1e-100
+"""A smaller share of the capacity weighs nothing: densities, coefficients over weights, must stay finite."""
 
-_LARGEST = 1e200
+_LARGEST_SHARE = 1e200
 """Weights beyond this share of the capacity are cut to it, where sums must stay finite."""
-
 
 _MOST_TABLE = 1 << 26
 """Numbers, half a gigabyte of them, that the kernel may need at most on every thread: 61 resources, or 3,800 items."""
 
 _NODES = 10_000
-"""A row that is too hard for the kernel, and needs more nodes of HiGHS than this, has failed."""
+"""Nodes of HiGHS's search tree after which a row that was too hard for the kernel has failed."""
 
 
 @final
@@ -51,9 +50,10 @@ class Knapsack(FeasibleSet):
     Parameters
     ----------
     weights
-        How much of the resource each item needs, or of each resource, of shape (resources, dimension); none negative.
+        The amount of the resource that each item needs, or of each resource, of shape (resources, dimension); none
+        negative.
     capacity
-        How much there is, of each resource; not negative.
+        The amount of each resource that there is; not negative.
     integer
         Whether items are taken whole or not at all.
     on_failure, fallback
@@ -110,7 +110,7 @@ class Knapsack(FeasibleSet):
     def _argmax(self, coefficients: Floats) -> Floats:
         if self._polytope is not None:
             return self._polytope._argmax(coefficients)
-        # What is not worth taking must not be taken for nothing either.
+        # Items that gain nothing must not be taken, even where they weigh nothing.
         costs = np.where(coefficients > 0, coefficients, -np.abs(coefficients).max(axis=1, keepdims=True))
         return MixedInteger(A_ub=self.weights, b_ub=self.capacity, node_limit=_NODES)._argmax(costs)
 
@@ -121,7 +121,7 @@ class Knapsack(FeasibleSet):
         The excess over a capacity is relative to it, or to the largest weight if it is 0.
         """
         size = np.where(self.capacity > 0, self.capacity, self.weights.max(axis=1))
-        shares = np.minimum(_shares(self.weights, size), _LARGEST)
+        shares = np.minimum(_shares(self.weights, size), _LARGEST_SHARE)
         excess = actions @ shares.T - (self.capacity > 0)
         largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1))
         if self.integer:
@@ -139,10 +139,10 @@ class Knapsack(FeasibleSet):
 
 
 def _shares(weights: Floats, capacity: Floats) -> Floats:
-    """Return weights as shares of their capacity; infinity where there is none, and 0 for next to nothing."""
+    """Return weights as shares of their capacity; infinity where it is 0, and 0 for next to nothing."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         shares = weights / capacity[:, None]
-    return np.where(shares > _NOTHING, shares, 0.0)  # 0 / 0 is not a number, and weighs nothing
+    return np.where(shares > _WEIGHTLESS, shares, 0.0)  # 0 / 0 is not a number, and weighs nothing
 
 
 def _as_weights(value: npt.ArrayLike) -> Floats:

@@ -1,11 +1,10 @@
-"""Linear constraints on coordinates some or all of which are whole numbers."""
+"""Linear constraints on coordinates that are, some or all of them, whole numbers."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any, final
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
@@ -16,38 +15,42 @@ from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
 from optensemble.feasible._solvers.constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
 from optensemble.feasible._solvers.highs import (
-    ROUNDING,
+    MARGIN,
+    SATISFIED,
     SMALLEST,
+    LinearModel,
     build,
     in_background,
+    is_optimal,
     least_excess,
     require_feasible,
     set_cost,
+    set_integer,
     stop_by,
-    with_excess,
 )
 from optensemble.feasible._solvers.lattice import MOST_NUMBERS, list_points, whole_bounds, without_between
 from optensemble.feasible._solvers.scale import rounded
 from optensemble.feasible._solvers.vertex_list import vertex_kernel
 from optensemble.feasible.polytope import Polytope
 
-_OPTIONS = {
+_MIP_OPTIONS = {
     "output_flag": False,
     "threads": 1,
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.0,
-    "mip_feasibility_tolerance": 1e-10,
-    "primal_feasibility_tolerance": 1e-10,
-    "dual_feasibility_tolerance": 1e-10,
+    "mip_feasibility_tolerance": SATISFIED,
+    "primal_feasibility_tolerance": SATISFIED,
+    "dual_feasibility_tolerance": SATISFIED,
 }
+"""No gap: with one, the order of the search would choose among nearly tied actions. Threads are for rows."""
 
 _NOTHING_FOUND = ("kInfeasible", "kUnboundedOrInfeasible")
 
-_Solved = tuple[Floats, str | None]
-"""An action, and if it could not be found why."""
+_Attempt = tuple[Floats, str | None]
+"""An action, and None or the reason why it could not be found."""
 
-_INSIDE = 1e-9
-"""Actions further outside than this, relative to the extent, are not accepted."""
+_ACCEPTED = 1e-9
+"""Actions further outside than this, relative to the extent, are not accepted: ten times what HiGHS may leave."""
 
 _EMPTY = (
     "no action satisfies all constraints together with the bounds and the whole numbers. Check the signs of A_ub and "
@@ -85,7 +88,7 @@ class MixedInteger(FeasibleSet):
     dimension
         The number of coordinates, if neither constraints nor bounds tell.
     node_limit
-        After how many nodes of HiGHS's search tree a row has failed; by default it may take as long as it takes.
+        The number of nodes of HiGHS's search tree after which a row has failed; no limit by default.
     on_failure, fallback
         What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn. From a
         list every row is solved.
@@ -121,14 +124,13 @@ class MixedInteger(FeasibleSet):
         self._eq = as_rows(given[1], b_eq, "eq", d)
         self.integer = _as_mask(integer, d)
         (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)
-        self._rows: Any = sparse.csr_array(sparse.vstack([A_ub, A_eq]))
-        self._row_lower = np.concatenate([np.full(len(b_ub), -np.inf), b_eq])
-        self._row_upper = np.concatenate([b_ub, b_eq])
         low, high = as_bounds(lower, upper, d)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             relaxed = Polytope(*self._ub, *self._eq, low, high, d)
             low, high = relaxed.lower, relaxed.upper
         self._set_bounds(*whole_bounds(low, high, self.integer), d)
+        rows, row_lower = sparse.csr_array(sparse.vstack([A_ub, A_eq])), np.append(np.full(len(b_ub), -np.inf), b_eq)
+        self._model = LinearModel(rows, row_lower, np.append(b_ub, b_eq), self.lower, self.upper)
         self._points = self._list_points()
         if self._points is None:
             self._require_an_action()
@@ -145,10 +147,10 @@ class MixedInteger(FeasibleSet):
         """List the actions, if all coordinates are whole or fixed, and the actions few enough."""
         if not (self.integer | (self.lower == self.upper)).all():
             return None
-        points = list_points(self._rows, self._row_lower, self._row_upper, self.lower, self.upper)
+        points = list_points(*self._model)
         if points is None:
             return None
-        points = points[self.violation(points) <= _INSIDE]  # HiGHS knows no extent either
+        points = points[self.violation(points) <= _ACCEPTED]  # absolute, as HiGHS's own tolerance is
         if not len(points):
             raise EmptySetError(_EMPTY)
         points = without_between(points)
@@ -159,13 +161,12 @@ class MixedInteger(FeasibleSet):
         if failures.get(0) in _NOTHING_FOUND:
             require_feasible(self._excess(), _EMPTY)
         if failures:
-            raise SolverError(f"a first feasible action could not be found: {_explain(failures[0])}")
+            raise SolverError(f"a first feasible action could not be found: {_explain_failure(failures[0])}")
 
     def _excess(self) -> float:
-        """Return how far the best action misses the rows."""
+        """Return the least excess over a row that an action can have."""
         stop, found = threading.Event(), list[float]()
-        model = with_excess(self._rows, self._row_lower, self._row_upper, self.lower, self.upper)
-        solver = build(*model, {**_OPTIONS, "small_matrix_value": SMALLEST})
+        solver = build(self._model.with_excess(), {**_MIP_OPTIONS, "small_matrix_value": SMALLEST})
         self._prepare(solver, np.append(self.integer, False), stop)
         in_background(lambda _: found.append(least_excess(solver)), [0], stop)
         return found[0]
@@ -173,11 +174,11 @@ class MixedInteger(FeasibleSet):
     def _argmax(self, coefficients: Floats) -> Floats:
         actions, failures = self._solve(rounded(coefficients))
         if failures:
-            raise Unsolved(actions, {row: _explain(failure) for row, failure in failures.items()})
+            raise Unsolved(actions, {row: _explain_failure(failure) for row, failure in failures.items()})
         return actions
 
     def _solve(self, costs: Floats) -> tuple[Floats, dict[int, str]]:
-        """Return an action for each row, and for rows without one why."""
+        """Return an action for each row, and for rows without one the reason."""
         actions = np.zeros_like(costs)
         failures: dict[int, str] = {}
         stop, local = threading.Event(), threading.local()
@@ -185,33 +186,33 @@ class MixedInteger(FeasibleSet):
         def solve(row: int) -> None:
             solvers = local.__dict__.setdefault("solvers", {})
             actions[row], failure = self._best(costs[row], solvers, 0.0, stop)
-            if failure in _NOTHING_FOUND:  # maybe rounding hides all actions
-                actions[row], failure = self._best(costs[row], solvers, ROUNDING, stop)
+            if failure in _NOTHING_FOUND:  # maybe no action satisfies the rows but for rounding
+                actions[row], failure = self._best(costs[row], solvers, MARGIN, stop)
             if failure is not None:
                 failures[row] = failure
 
         in_background(solve, range(len(costs)), stop)
         return actions, failures
 
-    def _best(self, cost: Floats, solvers: dict[float, Any], margin: float, stop: threading.Event) -> _Solved:
-        """Return an action for one cost, with rows relaxed by a margin, and why there is none."""
+    def _best(self, cost: Floats, solvers: dict[float, Any], margin: float, stop: threading.Event) -> _Attempt:
+        """Return an action for one cost, with rows relaxed by a margin, or the reason why there is none."""
         if margin not in solvers:
             solvers[margin] = self._build(self.integer, margin, stop)
-        failure = _run(solvers[margin], cost)
+        failure = _solve_cost(solvers[margin], cost)
         if failure is not None:
             return np.zeros_like(cost), failure
-        return self._exact(_action(solvers[margin]), cost, margin, stop)
+        return self._exact(_found_action(solvers[margin]), cost, margin, stop)
 
-    def _exact(self, found: Floats, cost: Floats, margin: float, stop: threading.Event) -> _Solved:
+    def _exact(self, found: Floats, cost: Floats, margin: float, stop: threading.Event) -> _Attempt:
         """Round the whole numbers; where that changes them, solve for the other coordinates once more."""
         action, failure = self._round(found), None
         if not self.integer.all() and (action != found)[self.integer].any():
             solver = self._build(np.zeros_like(self.integer), margin, stop)
             columns = np.flatnonzero(self.integer).astype(np.int32)
             solver.changeColsBounds(len(columns), columns, action[columns], action[columns])
-            failure = _run(solver, cost)
-            action = self._round(_action(solver))
-        if failure is None and self.violation(action[None])[0] > _INSIDE * self.extent:
+            failure = _solve_cost(solver, cost)
+            action = self._round(_found_action(solver))
+        if failure is None and self.violation(action[None])[0] > _ACCEPTED * self.extent:
             failure = "kRounded"
         return action, failure
 
@@ -220,26 +221,22 @@ class MixedInteger(FeasibleSet):
         return np.asarray(np.clip(rounded, self.lower, self.upper) + 0.0, dtype=np.float64)
 
     def _build(self, integer: npt.NDArray[np.bool_], margin: float, stop: threading.Event) -> Any:
-        low, high = self._row_lower - margin, self._row_upper + margin
-        options = {**_OPTIONS, "small_matrix_value": SMALLEST} if margin else _OPTIONS
-        return self._prepare(build(self._rows, low, high, self.lower, self.upper, options), integer, stop)
+        options = {**_MIP_OPTIONS, "small_matrix_value": SMALLEST} if margin else _MIP_OPTIONS
+        return self._prepare(build(self._model.relaxed(margin), options), integer, stop)
 
     def _prepare(self, solver: Any, integer: npt.NDArray[np.bool_], stop: threading.Event) -> Any:
         if self.node_limit is not None:
             solver.setOptionValue("mip_max_nodes", int(self.node_limit))
-        if integer.any():
-            columns = np.flatnonzero(integer).astype(np.int32)
-            kinds = np.full(len(columns), highspy.HighsVarType.kInteger)
-            solver.changeColsIntegrality(len(columns), columns, kinds)
+        set_integer(solver, integer)
         stop_by(solver, stop)
         return solver
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its largest excess: over a bound, a row scaled to a size near 1, or a whole number."""
-        values = actions @ self._rows.T
+        values = actions @ self._model.rows.T
         parts = np.abs(actions - np.rint(actions))[:, self.integer]
-        excess = np.concatenate([values - self._row_upper, self._row_lower - values, parts], axis=1)
+        excess = np.concatenate([values - self._model.row_upper, self._model.row_lower - values, parts], axis=1)
         largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1, initial=0.0))
         return largest
 
@@ -256,20 +253,20 @@ class MixedInteger(FeasibleSet):
         }
 
 
-def _run(solver: Any, cost: Floats) -> str | None:
+def _solve_cost(solver: Any, cost: Floats) -> str | None:
     """Solve for one cost, with nothing left of the row before; return the status if that is not optimal."""
     solver.clearSolver()
     set_cost(solver, cost)
     solver.run()
     status = solver.getModelStatus()
-    return None if status == highspy.HighsModelStatus.kOptimal else str(status.name)
+    return None if is_optimal(status) else str(status.name)
 
 
-def _action(solver: Any) -> Floats:
+def _found_action(solver: Any) -> Floats:
     return np.array(solver.getSolution().col_value, dtype=np.float64)
 
 
-def _explain(failure: str) -> str:
+def _explain_failure(failure: str) -> str:
     if failure == "kSolutionLimit":
         return (
             "its best action was not found and proven within the limit of nodes. The likely cause is coefficients that "

@@ -1,4 +1,4 @@
-"""A set known only through an argmax that the user brings."""
+"""Sets of the user's own, known through their argmax alone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, chec
 class Oracle(FeasibleSet):
     """Any batched argmax of yours: a solver, a dynamic programme, a lookup.
 
-    What the oracle returns is checked on every call, and clipped to the bounds where it leaves them by less
-    than 1e-7 of their range. That a row's action does not depend on the rest of its batch is yours to keep.
+    The oracle's actions are checked on every call, and clipped to the bounds where they leave them by less than 1e-7
+    of their range. That a row's action does not depend on the rest of its batch is for the oracle to keep.
     An oracle cannot be saved with an ensemble: give it again on loading.
 
     Parameters
@@ -84,7 +84,7 @@ class Oracle(FeasibleSet):
         return np.clip(actions, self.lower, self.upper) + 0.0  # negative zero is zero
 
     def _fill_in(self, answer: npt.ArrayLike) -> tuple[npt.ArrayLike, Indices]:
-        """Put the fallback, if there is one, into rows that are not finite; return which they are."""
+        """Put the fallback, if there is one, into rows that are not finite; return their numbers."""
         values = np.array(answer)
         if self.fallback is None or values.dtype.kind != "f" or values.shape[1:] != (self.dimension,):
             return answer, np.empty(0, dtype=np.int64)
@@ -93,7 +93,7 @@ class Oracle(FeasibleSet):
         return values, missing
 
     def _reasons(self, actions: Floats, missing: Indices) -> dict[int, str]:
-        """Say for each row that cannot be used what is wrong with it."""
+        """Return the reason for each row that cannot be used."""
         excess = self._outside_box(actions)
         reasons = {int(row): "contains= refuses the oracle's action." for row in np.flatnonzero(~self._inside(actions))}
         for row in np.flatnonzero(~(excess <= self.tolerance)):

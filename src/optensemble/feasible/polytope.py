@@ -1,8 +1,9 @@
-"""Linear inequalities, equalities and bounds."""
+"""Polytopes: linear inequalities, equalities and bounds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._core.arrays import Floats
-from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
+from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions, run_kernel
 from optensemble.feasible._solvers.constraints import (
     Equilibrated,
     as_matrix,
@@ -22,12 +23,13 @@ from optensemble.feasible._solvers.constraints import (
 )
 from optensemble.feasible._solvers.dual_simplex import simplex_kernel
 from optensemble.feasible._solvers.enumeration import enumerate_vertices, snap
-from optensemble.feasible._solvers.highs import LinearProgram, normalised
+from optensemble.feasible._solvers.highs import SATISFIED, LinearModel, LinearProgram
+from optensemble.feasible._solvers.scale import normalised
 from optensemble.feasible._solvers.standard_form import standard_form
 from optensemble.feasible._solvers.vertex_list import vertex_kernel
 
 _MOST_DENSE = 1_000_000
-"""Constraints with more entries than this are never made dense."""
+"""Constraints with more entries than this are never made dense: their tableau would be too large in any case."""
 
 _MOST_TABLEAU = 150_000
 """With a larger tableau than this HiGHS is faster, because it leaves out zeros."""
@@ -50,6 +52,9 @@ class Polytope(FeasibleSet):
     Rows are scaled to a size near 1, and coordinates to ranges near 1 where they are far from it. Rows that all actions
     miss by 1e-9 at most are taken for rounding; if they miss them by more than 1e-7 the set is empty, and in between it
     is refused as badly scaled.
+
+    HiGHS (highspy) is loaded only if bounds are infinite, if there is no compiled solver for the set, or if a row or
+    the question whether there are actions at all is left to it.
 
     Parameters
     ----------
@@ -92,16 +97,33 @@ class Polytope(FeasibleSet):
         low, high = as_bounds(lower, upper, d)
         self._set_bounds(*self._tighten(low, high), d)
         self._scaled = equilibrate(self._ub, self._eq, self.lower, self.upper)
-        self._program = _linear_program(self._scaled)
         self._vertices: Floats | None = None
         if d * (len(self._ub[1]) + len(self._eq[1])) <= _MOST_DENSE:
             self._compile()
+        self._require_an_action()
         self._set_failure(on_failure, fallback)
 
     @property
     def vertices(self) -> Floats | None:
         """The vertices in ascending lexicographic order, or None where they are too many to list."""
         return None if self._vertices is None else self._vertices.copy()
+
+    def _require_an_action(self) -> None:
+        """Raise an error for an empty set.
+
+        An action of the kernel's that HiGHS would accept is proof enough. HiGHS is then left out until a row needs it:
+        it takes time to build, and there are processes that cannot load it.
+        """
+        if self.kernel is not None:
+            actions, status = run_kernel(self.kernel, np.zeros((1, self.dimension)))
+            if status[0] == 0 and self._scaled.excess(actions)[0] <= SATISFIED:
+                return
+        self._program = _linear_program(self._scaled)
+
+    @cached_property
+    def _program(self) -> LinearProgram:
+        """HiGHS's model; to build it raises an error for an empty set."""
+        return _linear_program(self._scaled)
 
     def _argmax(self, coefficients: Floats) -> Floats:
         z = self._scaled
@@ -158,4 +180,4 @@ class Polytope(FeasibleSet):
 def _linear_program(z: Equilibrated) -> LinearProgram:
     rows = sparse.csr_array(sparse.vstack([z.A_ub, z.A_eq]))
     row_lower = np.concatenate([np.full(len(z.b_ub), -np.inf), z.b_eq])
-    return LinearProgram(rows, row_lower, np.concatenate([z.b_ub, z.b_eq]), z.lower, z.upper)
+    return LinearProgram(LinearModel(rows, row_lower, np.concatenate([z.b_ub, z.b_eq]), z.lower, z.upper))

@@ -1,4 +1,4 @@
-"""Several sets side by side, each with coordinates of its own."""
+"""Products: several sets side by side, each with coordinates of its own."""
 
 from __future__ import annotations
 

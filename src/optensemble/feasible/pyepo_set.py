@@ -1,4 +1,4 @@
-"""A set that a PyEPO model describes."""
+"""Feasible sets of PyEPO models."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, checks_actions
 from optensemble.feasible._solvers.scale import rounded
 
-_SIGNS = {1: -1.0, -1: 1.0, "MINIMIZE": -1.0, "MAXIMIZE": 1.0}
-"""What the coefficients are multiplied by, for each of PyEPO's senses."""
+_SENSE_SIGNS = {1: -1.0, -1: 1.0, "MINIMIZE": -1.0, "MAXIMIZE": 1.0}
+"""The factor of the coefficients for each of PyEPO's senses."""
 
 
 @final
@@ -29,6 +29,10 @@ class PyEPOSet(FeasibleSet):
     The model is used by one thread at a time. Whether it carries something from one row to the next (many solvers
     start from the last solution, which then chooses among tied actions) is up to the model:
     :func:`optensemble.feasible.check` finds out. A model cannot be saved with an ensemble: give it again on loading.
+
+    OR-Tools, which PyEPO imports where it is installed, and highspy each bring a HiGHS of their own, and a process can
+    load only one of them. A set that needs highspy (see :class:`Polytope` and :class:`MixedInteger`) is then a
+    ``SolverError``; and where such a set was made before, PyEPO takes OR-Tools for missing.
 
     Parameters
     ----------
@@ -117,8 +121,8 @@ class PyEPOSet(FeasibleSet):
 def _as_sign(sense: Any) -> float:
     for value in (sense, getattr(sense, "value", None), getattr(sense, "name", None)):
         key = value.upper() if isinstance(value, str) else value
-        if isinstance(key, int | str) and key in _SIGNS:
-            return _SIGNS[key]
+        if isinstance(key, int | str) and key in _SENSE_SIGNS:
+            return _SENSE_SIGNS[key]
     raise InputError(
         f"modelSense must be EPO.MINIMIZE (1) or EPO.MAXIMIZE (-1); got {sense!r}. Set it in the model's _getModel."
     )

@@ -1,4 +1,4 @@
-"""One unit to share out under a cap on its variance."""
+"""Portfolio weights under a cap on their variance."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from scipy.optimize import linprog
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel
+from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible._base import TIE, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
+from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
 from optensemble.feasible._solvers.highs import LinearProgram
-from optensemble.feasible._solvers.risk_budget import cone as _cone
-from optensemble.feasible._solvers.risk_budget import supports as _supports
 from optensemble.feasible._solvers.risk_budget.active_set import NEAR
+from optensemble.feasible._solvers.risk_budget.cone import (
+    WAYS,
+    ConeProgram,
+    PortfolioRows,
+    least_variance,
+    least_variance_face,
+    share_out,
+)
 from optensemble.feasible._solvers.risk_budget.critical_line import line_kernel
-from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, guess_kernel, pack, polishing
+from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, guess_kernel, pack_portfolio, polishing
+from optensemble.feasible._solvers.risk_budget.supports import least_variance_on_simplex, pull_inside, supports_kernel
+from optensemble.feasible._solvers.scale import normalised
 
 _CLOSED_FORM = 8
 """Up to this dimension all supports (255 of them) are known in closed form."""
@@ -36,6 +45,18 @@ _UNSOLVED = (
 _ROOM = 1e-10
 """Constraints, scaled to a largest entry of 1, that leave no more room than this leave none."""
 
+_EXCESS = 1e-9
+"""Constraints that must be missed by more than this contradict each other; less may be SciPy's tolerance."""
+
+_ASYMMETRY = 1e-9
+"""Rounding of a covariance, relative to its largest entry: in its symmetry, and in its eigenvalues below 0."""
+
+_LIMIT_SLACK = 1e-9
+"""A limit this close to the least variance, relative to itself, is the least variance."""
+
+_VARIANCE_SLACK = 1e-12
+"""The same relative to the largest variance, whose rounding is in the least variance too."""
+
 
 @final
 class RiskBudget(FeasibleSet):
@@ -45,16 +66,16 @@ class RiskBudget(FeasibleSet):
     Candidates have a fixed order: single coordinates first, then supports by size and in lexicographic order; a
     later one must beat the earlier ones by more than 1e-12 of the row's largest coefficient: ties go to the first.
 
-    Otherwise a guess of the coordinates that are held and the constraints that bind is improved until it is proven;
-    the hint, or where the straight line from the portfolio of least variance meets the limit, is the first. Where that
-    fails the critical line is followed: the best portfolio as a function of the price of variance, exchange by
-    exchange. The action is computed from the proven set alone, so that it is the same on either way. If a tied
-    largest coefficient may take everything, the lowest index does
-    (with caps: the largest coefficients are filled up, tied ones in the order of their indices, if the limit allows);
-    otherwise the least variance decides among tied actions, and a row of equal coefficients gets the least variance of
-    all. Rows that the line does not reach, because rounding or ties leave nothing to confirm, are solved by Clarabel;
-    an active set that can be proven near its action is taken instead. Otherwise weak duality must show that the action
-    is within 1e-8, of the spread of the coefficients, of the optimum; a row where it does not is a ``SolverError``.
+    Otherwise a guess of the coordinates that are held and the constraints that bind is improved until it is proven.
+    The first guess is the hint, or the point where the straight line from the portfolio of least variance meets the
+    limit. Where that fails the critical line is followed: the best portfolio as a function of the price of variance,
+    exchange by exchange. The action is computed from the proven set alone, so that it is the same either way. If a
+    tied largest coefficient may take everything, the lowest index does (with caps: the largest coefficients are filled
+    up, tied ones in the order of their indices, if the limit allows); otherwise the least variance decides among tied
+    actions, and a row of equal coefficients gets the least variance of all. Rows that the line does not reach, because
+    rounding or ties leave nothing to confirm, are solved by Clarabel; an active set that can be proven near its action
+    is taken instead. Otherwise weak duality must show that the action is within 1e-8, of the spread of the
+    coefficients, of the optimum; a row where it does not is a ``SolverError``.
 
     Where the limit is the least attainable variance (within 1e-9 of itself, or 1e-12 of the largest variance) the
     portfolios of that variance are left, a polytope for HiGHS.
@@ -67,7 +88,7 @@ class RiskBudget(FeasibleSet):
         The largest variance allowed.
     factors, specific
         Instead of the covariance, a factor model of it: ``factors @ factors.T + diag(specific)``, with factors of shape
-        (dimension, how many) and specific variances (a number, or one for each coordinate).
+        (dimension, number of factors) and specific variances (a number, or one for each coordinate).
     upper
         The largest weight: a number, or one for each coordinate.
     A_ub, b_ub, A_eq, b_eq
@@ -104,29 +125,30 @@ class RiskBudget(FeasibleSet):
             raise InputError("limit= is missing: give the largest variance allowed.")
         self.limit = float(as_floats(limit, "limit", ndim=0)) + 0.0  # negative zero is zero
         self._set_bounds(0.0, upper, len(self.covariance))
-        self._ub = _as_rows(A_ub, b_ub, "ub", self.dimension)
-        self._eq = _as_rows(A_eq, b_eq, "eq", self.dimension)
+        self._ub = _as_dense_rows(A_ub, b_ub, "ub", self.dimension)
+        self._eq = _as_dense_rows(A_eq, b_eq, "eq", self.dimension)
         self._rows = self._collect_rows()
-        self._slack = max(1e-9 * self.limit, 1e-12 * float(np.diag(self.covariance).max()))
+        self._slack = max(_LIMIT_SLACK * self.limit, _VARIANCE_SLACK * float(np.diag(self.covariance).max()))
         small = self.dimension <= _CLOSED_FORM and self._plain
-        self._centre, self.least_variance = (
-            _supports.least_variance(self.covariance) if small else _cone.least_variance(self.covariance, self._rows)
-        )
+        if small:
+            self._centre, self.least_variance = least_variance_on_simplex(self.covariance)
+        else:
+            self._centre, self.least_variance = least_variance(self.covariance, self._rows)
         if self.least_variance > self.limit + self._slack:
             raise EmptySetError(
                 f"no portfolio has a variance of at most {self.limit:.6g}; the least attainable variance is "
                 f"{self.least_variance:.6g}. Raise limit= to at least that."
             )
-        self._program: _cone.ConeProgram | LinearProgram
+        self._program: ConeProgram | LinearProgram
         self._packed: Packed | None = None
         if small:
-            self.kernel = _supports.supports_kernel(self.covariance, self.limit, self._slack, self._centre)
+            self.kernel = supports_kernel(self.covariance, self.limit, self._slack, self._centre)
         elif self.limit - self.least_variance > self._slack:
-            self._program = _cone.ConeProgram(self.covariance, self.limit, self._rows)
-            self._packed = pack(self.covariance, self.limit, self._centre, self._rows)
+            self._program = ConeProgram(self.covariance, self.limit, self._rows)
+            self._packed = pack_portfolio(self.covariance, self.limit, self._centre, self._rows)
             self.kernel = guess_kernel(self._packed) if self._packed.has_start else self._line
         else:
-            self._program = _cone.least_variance_face(self.covariance, self._centre, self._rows)
+            self._program = least_variance_face(self.covariance, self._centre, self._rows)
         self._set_failure(on_failure, fallback)
 
     @property
@@ -134,20 +156,20 @@ class RiskBudget(FeasibleSet):
         """Whether there are neither caps nor sectors."""
         return len(self._rows.b) == 1 and bool((self.upper >= 1.0).all())
 
-    def _collect_rows(self) -> _cone.Rows:
-        """Return all linear constraints, scaled and without redundant equalities, or say that they contradict."""
+    def _collect_rows(self) -> PortfolioRows:
+        """Return all linear constraints, scaled and without redundant ones, or raise ``EmptySetError``."""
         if self.upper.sum() < 1.0:
             raise EmptySetError(
                 f"no portfolio is feasible: the weights must sum to 1, and the caps upper= to only "
                 f"{self.upper.sum():.6g}. Raise upper=."
             )
         A, b = np.ones((1, self.dimension)), np.ones(1)
-        for row, right in zip(*_scaled(*self._eq), strict=True):
+        for row, right in zip(*_scaled_rows(*self._eq), strict=True):
             if np.linalg.matrix_rank(np.vstack([A, row])) > len(A):
                 A, b = np.vstack([A, row]), np.append(b, right)
-        (ub, b_ub), (eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        (ub, b_ub), (eq, b_eq) = _scaled_rows(*self._ub), _scaled_rows(*self._eq)
         excess = _least_excess(np.vstack([ub, eq, -eq]), np.concatenate([b_ub, b_eq, -b_eq]), self.upper)
-        if excess > 1e-9:
+        if excess > _EXCESS:
             raise EmptySetError(
                 "no portfolio satisfies A_ub, b_ub, A_eq, b_eq, the caps upper= and a sum of 1 together: some "
                 f"constraint is missed by at least {excess:.3g} (rows scaled to a largest entry of 1). Check their "
@@ -157,11 +179,11 @@ class RiskBudget(FeasibleSet):
         for row, right in zip(ub[always], b_ub[always], strict=True):
             if np.linalg.matrix_rank(np.vstack([A, row])) > len(A):
                 A, b = np.vstack([A, row]), np.append(b, right)
-        return _cone.Rows(np.vstack([A, ub[needed]]), np.concatenate([b, b_ub[needed]]), len(b), self.upper)
+        return PortfolioRows(np.vstack([A, ub[needed]]), np.concatenate([b, b_ub[needed]]), len(b), self.upper)
 
     @cached_property
     def _line(self) -> Kernel:
-        """The kernel for rows whose active set is not proven at once; compiled when there is one."""
+        """The kernel for rows whose active set is not proven at once; compiled when there is such a row."""
         assert self._packed is not None
         return line_kernel(self._packed)
 
@@ -174,18 +196,17 @@ class RiskBudget(FeasibleSet):
         return actions
 
     def _by_solver(self, coefficients: Floats) -> Floats:
-        size = np.abs(coefficients).max(axis=1, keepdims=True)
-        scaled = coefficients / np.where(size > 0, size, 1.0)
+        scaled = normalised(coefficients)
         scaled -= scaled.max(axis=1, keepdims=True)
         spread = -scaled.min(axis=1, keepdims=True)
-        scaled /= np.where(spread > TIE, spread, 1.0)
-        if isinstance(self._program, _cone.ConeProgram):
+        scaled /= np.where(spread > SAME_VALUE, spread, 1.0)
+        if isinstance(self._program, ConeProgram):
             actions, reasons = self._by_cone(self._program, scaled)
         else:
             found, reasons = self._program.try_argmax(scaled)
             actions = self._make_feasible(found)
-        flat = spread[:, 0] <= TIE
-        alone = (scaled >= -TIE) & (np.diag(self.covariance) <= self.limit) & self._plain
+        flat = spread[:, 0] <= SAME_VALUE
+        alone = (scaled >= -SAME_VALUE) & (np.diag(self.covariance) <= self.limit) & self._plain
         single = alone.any(axis=1)
         actions[flat] = self._centre
         actions[single] = np.eye(self.dimension)[alone[single].argmax(axis=1)]
@@ -194,11 +215,11 @@ class RiskBudget(FeasibleSet):
             raise Unsolved(actions, reasons)
         return actions
 
-    def _by_cone(self, program: _cone.ConeProgram, scaled: Floats) -> tuple[Floats, dict[int, str]]:
-        """Return the best actions that the solver's ways lead to, and why some may not do."""
+    def _by_cone(self, program: ConeProgram, scaled: Floats) -> tuple[Floats, dict[int, str]]:
+        """Return the best actions that Clarabel finds with any of its settings, and why some are not good enough."""
         n, status = len(scaled), [""] * len(scaled)
         actions, gaps, outside = np.tile(self._centre, (n, 1)), np.full(n, np.inf), np.zeros(n)
-        for way in range(len(_cone.WAYS)):
+        for way in range(len(WAYS)):
             rows = np.flatnonzero(gaps > NEAR)
             if not rows.size:
                 break
@@ -214,10 +235,10 @@ class RiskBudget(FeasibleSet):
         return actions, {int(i): _UNSOLVED.format(status[i], gaps[i], outside[i]) for i in bad}
 
     def _make_feasible(self, found: Floats) -> Floats:
-        """Move approximate actions into the set; what is no action at all becomes the least variance."""
+        """Move approximate actions into the set; rows that are not finite become the least variance."""
         found = np.where(np.isfinite(found).all(axis=1, keepdims=True), found, self._centre)
-        actions = _cone.inside(found, self.upper)
-        _supports.pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
+        actions = share_out(found, self.upper)
+        pull_inside(actions, self.covariance, self.limit, self._slack, self._centre)
         return actions
 
     def _polish(self, coefficients: Floats, actions: Floats, reasons: dict[int, str]) -> None:
@@ -241,7 +262,7 @@ class RiskBudget(FeasibleSet):
         """
         variance = np.einsum("ij,ij->i", actions @ self.covariance, actions)
         excess = np.maximum(variance - self.limit, 0.0) / (1e9 * self._slack or 1.0)
-        (ub, b_ub), (eq, b_eq) = _scaled(*self._ub), _scaled(*self._eq)
+        (ub, b_ub), (eq, b_eq) = _scaled_rows(*self._ub), _scaled_rows(*self._eq)
         outside = np.column_stack(
             [
                 self._outside_box(actions),
@@ -298,14 +319,14 @@ def _as_covariance(value: npt.ArrayLike) -> Floats:
         )
     size = float(np.abs(matrix).max())
     skew = float(np.abs(matrix - matrix.T).max())
-    if skew > 1e-9 * size:
+    if skew > _ASYMMETRY * size:
         raise InputError(
             f"the covariance must be symmetric; entries across the diagonal differ by up to {skew:.3g}. If "
             "that is rounding, give (C + C.T) / 2."
         )
     symmetric: Floats = (matrix + matrix.T) / 2 + 0.0  # negative zero is zero, to a solver of eigenvalues too
     smallest = float(np.linalg.eigvalsh(symmetric)[0])
-    if smallest < -1e-9 * size:
+    if smallest < -_ASYMMETRY * size:
         raise InputError(
             f"the covariance must be positive semidefinite; its smallest eigenvalue is {smallest:.3g}. Clip "
             "negative eigenvalues to zero, or shrink the matrix toward its diagonal."
@@ -313,7 +334,7 @@ def _as_covariance(value: npt.ArrayLike) -> Floats:
     return symmetric
 
 
-def _as_rows(A: npt.ArrayLike | None, b: npt.ArrayLike | None, name: str, d: int) -> tuple[Floats, Floats]:
+def _as_dense_rows(A: npt.ArrayLike | None, b: npt.ArrayLike | None, name: str, d: int) -> tuple[Floats, Floats]:
     if (A is None) != (b is None):
         raise InputError(f"A_{name} and b_{name} go together; only one of them is given.")
     if A is None or b is None:
@@ -327,7 +348,7 @@ def _as_rows(A: npt.ArrayLike | None, b: npt.ArrayLike | None, name: str, d: int
     return matrix, right + 0.0  # negative zero is zero
 
 
-def _scaled(A: Floats, b: Floats) -> tuple[Floats, Floats]:
+def _scaled_rows(A: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Divide each row by its largest entry; a row of zeros stays as it is."""
     size = np.abs(A).max(axis=1, initial=0.0)
     size[size == 0.0] = 1.0
@@ -335,7 +356,7 @@ def _scaled(A: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def _least_excess(A: Floats, b: Floats, upper: Floats) -> float:
-    """Return by how much ``A a <= b`` must be missed by weights between 0 and their caps that sum to 1."""
+    """Return the least excess over ``A a <= b`` of weights between 0 and their caps that sum to 1."""
     if not len(b):
         return 0.0
     d = len(upper)
@@ -345,9 +366,9 @@ def _least_excess(A: Floats, b: Floats, upper: Floats) -> float:
 
 
 def _sort_out(A: Floats, b: Floats, A_eq: Floats, b_eq: Floats, upper: Floats) -> tuple[list[int], list[int]]:
-    """Return which of ``A a <= b`` always bind, and which of the others are not implied by all that is left.
+    """Return which of ``A a <= b`` always bind, and which of the others the rest does not imply.
 
-    Solvers lose their footing where a constraint leaves no room, or says what others say.
+    Interior-point and active-set methods fail where a constraint leaves no room, or repeats others.
     """
 
     def least(row: Floats, rows: list[int]) -> float:

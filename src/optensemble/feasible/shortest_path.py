@@ -1,4 +1,4 @@
-"""One simple path through a graph."""
+"""Simple paths through a graph."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import Kernel, make_kernel
 from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError
 from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions
-from optensemble.feasible._solvers import path_search as _path_search
-from optensemble.feasible._solvers import paths as _path_kernel
+from optensemble.feasible._solvers.path_search import best_simple_paths
+from optensemble.feasible._solvers.paths import best_forward_paths, follow_edges, pack_graph, unpack_graph
 
-_QUICK, _PATIENT = 20_000, 100_000_000
-"""How many arcs a search may look at, roughly: among other rows of a batch, and a hard row by itself."""
+_QUICK = 20_000
+"""Arcs that a search among other rows of a batch may look at, roughly: a hard row must not hold up the others."""
 
-_AT_ONCE = 5_000_000
-"""How many arcs a batch with cycles may look at, roughly, before it can be interrupted."""
+_PATIENT = 100_000_000
+"""Arcs that the search of a hard row by itself may look at, roughly: half a second."""
+
+_ARCS_AT_ONCE = 5_000_000
+"""Arcs that a batch with cycles may look at, roughly, before it can be interrupted."""
 
 
 @final
@@ -105,18 +108,16 @@ class ShortestPath(FeasibleSet):
             )
         self._set_bounds(0.0, np.isin(np.arange(len(self.edges)), edge).astype(float), len(self.edges))
         self._order, cyclic = _order_nodes(tail, head, self._ends[1])
-        self._graph = _path_kernel.pack(self.directed, self._order, *self._ends, tail, head, edge)
+        self._graph = pack_graph(self.directed, self._order, *self._ends, tail, head, edge)
         self._arcs = edge.size
-        self.kernel = (
-            self._search(_QUICK) if cyclic else make_kernel(_path_kernel.best_forward_paths, ints=[self._graph])
-        )
+        self.kernel = self._search(_QUICK) if cyclic else make_kernel(best_forward_paths, ints=[self._graph])
         self._set_failure(on_failure, fallback)
 
     def _search(self, effort: int) -> Kernel:
         """Return the kernel for graphs with cycles."""
-        rows_at_once = min(max(_AT_ONCE // (self._arcs * len(self._order)), 1), 256)
+        rows_at_once = min(max(_ARCS_AT_ONCE // (self._arcs * len(self._order)), 1), 256)
         limit = [effort // self._arcs]
-        return make_kernel(_path_search.best_simple_paths, ints=[limit, self._graph], rows_at_once=rows_at_once)
+        return make_kernel(best_simple_paths, ints=[limit, self._graph], rows_at_once=rows_at_once)
 
     def _argmax(self, coefficients: Floats) -> Floats:
         """Search longer, for rows that the kernel gave up."""
@@ -145,8 +146,8 @@ class ShortestPath(FeasibleSet):
         arcs = np.empty(len(self._order), dtype=np.int64)
         if len(actions) != 1 or self.violation(actions)[0] > self.tolerance:
             raise InfeasibleActionError(f"the action must be the edges of one path of this set; got {action!r}.")
-        count = _path_kernel.follow(actions[0] > 0.5, self._graph, arcs)
-        heads = _path_kernel.unpack(self._graph).head[arcs[:count]]
+        count = follow_edges(actions[0] > 0.5, self._graph, arcs)
+        heads = unpack_graph(self._graph).head[arcs[:count]]
         return [self.source, *(self.nodes[self._order[node]] for node in heads)]
 
     @checks_actions
@@ -158,7 +159,7 @@ class ShortestPath(FeasibleSet):
         """
         arcs = np.empty(len(self._order), dtype=np.int64)
         used = np.ascontiguousarray(actions > 0.5)
-        is_path = np.array([_path_kernel.follow(row, self._graph, arcs) > 0 for row in used], dtype=bool)
+        is_path = np.array([follow_edges(row, self._graph, arcs) > 0 for row in used], dtype=bool)
         off, on = np.abs(actions), np.abs(1.0 - actions)
         differences = np.where(is_path[:, None], np.where(used, on, off), np.maximum(on, off))
         largest: Floats = differences.max(axis=1)
@@ -176,7 +177,7 @@ class ShortestPath(FeasibleSet):
 
 
 def _number_nodes(edges: Any) -> tuple[dict[Hashable, int], Indices]:
-    """Return the number of every node, in the order of their first mention, and the edges in these numbers."""
+    """Return the number of every node, in the order in which the edges name them, and the edges in these numbers."""
     pairs = edges.tolist() if isinstance(edges, np.ndarray) else list(edges) if isinstance(edges, Iterable) else None
     if pairs is None or isinstance(edges, str):
         raise InputError(f"edges must be a list of pairs, an array of shape (edges, 2) or a graph; got {edges!r}.")
@@ -224,7 +225,7 @@ def _useful_arcs(edges: Indices, source: int, target: int, directed: bool) -> tu
 
 
 def _order_nodes(tail: Indices, head: Indices, target: int) -> tuple[list[int], bool]:
-    """Return the nodes, each after those that its arcs lead to, and whether cycles forbid that."""
+    """Return the nodes, each after those that its arcs lead to, and whether cycles make that impossible."""
     onward: dict[int, list[int]] = {target: []}
     for v, w in zip(tail.tolist(), head.tolist(), strict=True):
         onward.setdefault(v, []).append(w)

@@ -1,4 +1,4 @@
-"""One unit to share out, and nothing else to obey."""
+"""The probability simplex: one unit to share out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from numba import njit
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import make_kernel
-from optensemble.feasible._base import TIE, FeasibleSet, as_dimension, checks_actions
+from optensemble._core.tolerances import SAME_VALUE
+from optensemble.feasible._base import FeasibleSet, as_dimension, checks_actions
 
 
 @final
@@ -53,7 +54,7 @@ def best_unit(C, hinted, actions, status, floats, ints):  # type: ignore[no-unty
         for j in range(d):
             largest = max(largest, C[i, j])
         first = 0
-        while C[i, first] < largest - TIE * abs(largest):
+        while C[i, first] < largest - SAME_VALUE * abs(largest):
             first += 1
         actions[i] = 0.0
         actions[i, first] = 1.0

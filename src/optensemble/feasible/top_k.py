@@ -1,4 +1,4 @@
-"""The best k of d: a slate, a crew, a shortlist."""
+"""The best k of d coordinates: a slate, a crew, a shortlist."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from numba import njit
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import make_kernel
+from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import require_choice, require_number
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import TIE, FeasibleSet, as_dimension, checks_actions
+from optensemble.feasible._base import FeasibleSet, as_dimension, checks_actions
 from optensemble.feasible._solvers.scale import magnitude
 
-_FEW = 8  # candidates, when halving stops to pay
+_FEW = 8
+"""With this few candidates left, selecting among them takes less time than another halving."""
+
 _HALVINGS = 16
+"""Halvings at most: numbers that are very unequal in size would need hundreds."""
 
 
 @final
@@ -30,7 +34,7 @@ class TopK(FeasibleSet):
     dimension
         The number of coordinates.
     k
-        How many coordinates are 1.
+        The number of coordinates that are 1.
     at_most
         Whether fewer than ``k`` may be 1. Then only positive coefficients are taken, and zero is not.
 
@@ -74,15 +78,15 @@ def best_k(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped
     work = np.empty(d + 1)
     for i in range(n):
         c, action = C[i], actions[i]
-        if take(c, least, action) > k:
+        if take_from(c, least, action) > k:
             last = kth_largest(c, k, magnitude(c), work)
-            slack = TIE * max(abs(last), abs(c.max()))
-            if take(c, max(last - slack, least), action) > k:
+            slack = SAME_VALUE * max(abs(last), abs(c.max()))
+            if take_from(c, max(last - slack, least), action) > k:
                 drop_ties(c, last + slack, k, action)
 
 
 @njit(cache=True, nogil=True)
-def take(c, least, action):  # type: ignore[no-untyped-def]
+def take_from(c, least, action):  # type: ignore[no-untyped-def]
     """Take every coefficient that is not below the least, and count them."""
     count = 0
     for j in range(len(c)):
@@ -94,7 +98,7 @@ def take(c, least, action):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def drop_ties(c, clear, k, action):  # type: ignore[no-untyped-def]
-    """Of all that is taken, keep what is clear of the tie, and the lowest indices of the rest, k in all."""
+    """Keep the coefficients taken that are clear of the tie, and the lowest indices of the others, k in all."""
     places = k
     for j in range(len(c)):
         places -= c[j] > clear
@@ -132,7 +136,7 @@ def kth_largest(c, k, size, work):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def select(x, rank):  # type: ignore[no-untyped-def]
-    """Return what would stand at index ``rank`` if x were sorted from the largest down (Hoare's FIND); x is mixed."""
+    """Return the entry at index ``rank`` of x sorted from the largest down (Hoare's FIND); the order of x changes."""
     left, right = 0, len(x) - 1
     while left < right:
         pivot = x[rank]

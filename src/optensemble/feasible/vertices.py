@@ -1,4 +1,4 @@
-"""Any finite list of actions."""
+"""Finite lists of actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Vertices(FeasibleSet):
     Parameters
     ----------
     array
-        The actions, of shape (how many, dimension).
+        The actions, of shape (number of actions, dimension).
     lower, upper
         The box whose sides the buckets of actions divide. Left out, the unit box if it holds every action,
         and otherwise the bounding box of the actions.
@@ -51,7 +51,7 @@ class Vertices(FeasibleSet):
             raise EmptySetError("the list of vertices is empty. Give at least one action.")
         if vertices.ndim != 2:
             raise InputError(
-                "the vertices must have shape (how many, dimension); got an array of shape "
+                "the vertices must have shape (number of vertices, dimension); got an array of shape "
                 f"{vertices.shape}. One fixed set for all rows is supported."
             )
         in_unit_box = bool(np.all((vertices >= 0) & (vertices <= 1)))

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from optensemble import feasible
 from optensemble._core.arrays import Floats
 from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import FeasibleSetError, FileError, InputError
 from optensemble.feasible import FeasibleSet
+from optensemble.feasible.registry import saved_kinds
 from optensemble.tables.reading import is_number
 
 _VECTORS = ("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific", "fallback")
@@ -33,7 +33,7 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-KINDS: dict[str, type[FeasibleSet]] = {snake(name): kind for name, kind in feasible.saved_kinds().items()}
+KINDS: dict[str, type[FeasibleSet]] = {snake(name): kind for name, kind in saved_kinds().items()}
 """Every set that a job file can describe, by name."""
 
 

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
 from optensemble._core.validation import bucket_count
-from optensemble.ensembles._decision_answers import BUCKETS, DecisionEnsemble
+from optensemble.ensembles._decision_answers import BUCKETS
 from optensemble.ensembles.black_box import OWN, BlackBoxEnsemble
+from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.ensembles.white_box import WhiteBoxEnsemble
 from optensemble.exceptions import InputError
 from optensemble.members.columns import as_column_names

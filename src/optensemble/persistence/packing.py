@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from optensemble.exceptions import InputError, OptEnsembleError
-from optensemble.feasible import FeasibleSet, from_spec, to_spec
+from optensemble.feasible import FeasibleSet
+from optensemble.feasible.registry import from_spec, to_spec
 from optensemble.members.columns import Columns
 from optensemble.members.validation import as_members
 from optensemble.multicalibration.events import Event, Layout, Partitions

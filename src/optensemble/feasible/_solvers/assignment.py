@@ -4,7 +4,7 @@ Every row of a cost matrix takes one column, and no column is taken twice; there
 Columns have prices ``v <= 0``, those that are free the price 0. If every row has a column of least ``cost - v``, these
 prices prove the assignment the cheapest.
 
-Free columns belong to ``nobody``, a row of zeros below the others. Costs and prices are even, and in comparisons taken
+Free columns belong to ``no_row``, a row of zeros below the others. Costs and prices are even, and in comparisons taken
 columns cost 1 more, so that a free one comes first among equals. Loops over columns where time is spent have no
 branches, so that they are vectorised.
 """
@@ -15,10 +15,11 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.kernel import Kernel, make_kernel
-from optensemble.feasible._base import TIE
+from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import magnitude
 
-_DONE = np.int64(2**62)  # above every distance
+_DONE = np.int64(2**62)
+"""The distance of a column that is settled, above every other; costs are scaled such that none gets there."""
 
 
 def assignment_kernel(rows: int, columns: int) -> Kernel:
@@ -42,7 +43,7 @@ def best_assignments(C, hinted, actions, status, floats, ints):  # type: ignore[
     cost, v = np.empty((n + 1, m), np.int64), np.empty(m, np.int64)
     column, owner = np.empty(n + 1, np.int64), np.empty(m, np.int64)
     waiting, work = np.empty(n, np.int64), np.empty((4, m + 1), np.int64)
-    slack = np.int64(2.0 * TIE * grid)
+    slack = np.int64(2.0 * SAME_VALUE * grid)
     for r in range(len(C)):
         c, action = C[r], actions[r]
         size = magnitude(c)
@@ -86,9 +87,10 @@ def set_costs(matrix, size, grid, cost):  # type: ignore[no-untyped-def]
 def auction(cost, v, column, owner, waiting, work):  # type: ignore[no-untyped-def]
     """Let each row bid for its best column up to where the second best is as good; return how many rows still wait.
 
-    The number of bids is bounded, for a war of small bids could last for ever; augmenting paths do the rest.
+    The number of bids is bounded, because rows that outbid each other by little could go on for very long; augmenting
+    paths do the rest.
     """
-    n, m, nobody = len(waiting), len(v), len(waiting)
+    n, m, no_row = len(waiting), len(v), len(waiting)
     h = work[0, :m]
     for i in range(n):
         waiting[i] = n - 1 - i
@@ -97,13 +99,13 @@ def auction(cost, v, column, owner, waiting, work):  # type: ignore[no-untyped-d
         bids += 1
         i = waiting[left - 1]
         for j in range(m):
-            h[j] = cost[i, j] - v[j] + (owner[j] != nobody)
+            h[j] = cost[i, j] - v[j] + (owner[j] != no_row)
         best = smallest(h)
         j = index(h, best)
         h[j] = _DONE
         second = smallest(h)
         v[j] -= (second | 1) - (best | 1)
-        if owner[j] == nobody:
+        if owner[j] == no_row:
             left -= 1
         else:
             waiting[left - 1] = owner[j]
@@ -114,17 +116,17 @@ def auction(cost, v, column, owner, waiting, work):  # type: ignore[no-untyped-d
 @njit(cache=True, nogil=True)
 def augment(cost, v, column, owner, start, work):  # type: ignore[no-untyped-def]
     """Find a column for one more row, by the shortest path of rows that move on from theirs (Dijkstra)."""
-    m, nobody = len(v), len(cost) - 1
+    m, no_row = len(v), len(cost) - 1
     distance, unseen, mover, price = work[0, :m], work[1, :m], work[2, :m], work[3, :m]
     for k in range(m):
-        price[k] = v[k] - (owner[k] != nobody)
+        price[k] = v[k] - (owner[k] != no_row)
         distance[k] = unseen[k] = cost[start, k] - price[k]
         mover[k] = start
     while True:
         least = smallest(unseen)
         j = index(unseen, least)
         i = owner[j]
-        if i == nobody:
+        if i == no_row:
             break
         unseen[j] = _DONE
         base = least - (cost[i, j] - price[j])
@@ -145,20 +147,20 @@ def augment(cost, v, column, owner, start, work):  # type: ignore[no-untyped-def
 def prefer_low_columns(cost, v, column, owner, slack, work):  # type: ignore[no-untyped-def]
     """Let each row in turn have the lowest column that any of the best assignments gives it, those before unchanged.
 
-    The best assignments are those that give each row, and nobody, columns of least ``cost - v``, up to the slack.
-    ``cost`` is overwritten: what is not above 0 is good enough.
+    The best assignments are those that give each row, ``no_row`` too, columns of least ``cost - v``, up to the slack.
+    ``cost`` is overwritten: columns not above 0 are good enough.
     """
-    m, nobody = len(v), len(cost) - 1
+    m, no_row = len(v), len(cost) - 1
     seen, origin, queue, takers = work[0], work[1], work[2], work[3]
     takers[:] = 0
-    for i in range(nobody + 1):
+    for i in range(no_row + 1):
         seen[i] = -1
-        most = slack + (cost[i, column[i]] - v[column[i]] if i < nobody else 0)
+        most = slack + (cost[i, column[i]] - v[column[i]] if i < no_row else 0)
         for j in range(m):
             cost[i, j] -= v[j] + most
             takers[j] += cost[i, j] <= 0
-    for i in range(nobody):
-        seen[i] = nobody
+    for i in range(no_row):
+        seen[i] = no_row
         old = column[i]
         for j in range(old if takers[old] > 1 else 0):
             if cost[i, j] <= 0 and seen[owner[j]] < i and comes_free(j, old, i, cost, owner, seen, origin, queue):

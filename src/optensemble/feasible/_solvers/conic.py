@@ -13,8 +13,13 @@ from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
 from optensemble.feasible._solvers.per_thread import PerThread
 
 _BEST = ((1e-12, 0.99), (1e-10, 0.99), (1e-10, 0.9), (1e-9, 0.8))
+"""Tolerances, and shares of the way to the boundary that a step may go, in the order they are tried.
+
+Looser tolerances and shorter steps reach an optimum where rounding stops Clarabel before it meets the tighter ones.
+"""
+
 _NEAREST = ((1e-9, 0.99), (1e-9, 0.9), (1e-8, 0.99), (1e-8, 0.8))
-"""Tolerances, and shares of the way to the boundary that a step may go, in the order they are tried."""
+"""The same for distances, which are compared with a tolerance of 1e-7 only."""
 
 
 class ConicProgram(PerThread):
@@ -42,7 +47,9 @@ class ConicProgram(PerThread):
         for row, action in enumerate(actions):
             x, status = self._solve("nearest", _NEAREST, b=np.concatenate([self.b, action, -action]))
             if status is not None:
-                raise SolverError(f"the distance of row {row} to the set could not be found: {explain(status)}")
+                raise SolverError(
+                    f"the distance of row {row} to the set could not be found: {explain_clarabel(status)}"
+                )
             distances[row] = max(x[-1], 0.0)
         return distances
 
@@ -66,7 +73,7 @@ class ConicProgram(PerThread):
 
     def _build_best(self, tolerance: float, step: float) -> Any:
         d = self.columns.stop - self.columns.start
-        return _solver(self.A, self.b, self._objective(np.ones(d)), self.cones, tolerance, _BEST[-1][0], step)
+        return _conic_solver(self.A, self.b, self._objective(np.ones(d)), self.cones, tolerance, _BEST[-1][0], step)
 
     def _build_nearest(self, tolerance: float, step: float) -> Any:
         """Minimise ``t`` with ``-t <= x[:d] - action <= t``; the actions are right-hand sides."""
@@ -76,7 +83,7 @@ class ConicProgram(PerThread):
         A: Any = sparse.block_array(rows)
         t = np.append(np.zeros(self.A.shape[1]), 1.0)
         cones = [*self.cones, ("NonnegativeConeT", 2 * d)]
-        return _solver(A, np.append(self.b, np.zeros(2 * d)), t, cones, tolerance, _NEAREST[-1][0], step)
+        return _conic_solver(A, np.append(self.b, np.zeros(2 * d)), t, cones, tolerance, _NEAREST[-1][0], step)
 
     def tighten(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         """Replace infinite bounds by the farthest that each coordinate gets; find out whether there are actions."""
@@ -86,7 +93,7 @@ class ConicProgram(PerThread):
         for bound, sign, side in ((low, -1.0, "smallest"), (high, 1.0, "largest")):
             for j in np.flatnonzero(np.isinf(bound)):
                 bound[j] = self._farthest(sign * np.eye(d)[j], f"the {side} value of coordinate {j}")[j]
-        # Rounded, because these become edges of buckets and 0.9999999999 means 1.
+        # Rounded to nine digits, because these become edges of buckets and 0.9999999999 means 1.
         size = max(float(np.abs([low, high]).max()), 1e-300)
         digits = 9 - int(np.ceil(np.log10(size)))
         low = np.where(np.isinf(lower), np.round(low, digits), low)
@@ -101,7 +108,9 @@ class ConicProgram(PerThread):
         if "DualInfeasible" in status:
             raise UnboundedSetError(f"{what} is infinite: no constraint limits it. Add one to the problem.")
         if status:
-            raise SolverError(f"{what} could not be found: {explain(status)} If there is no such value, add a bound.")
+            raise SolverError(
+                f"{what} could not be found: {explain_clarabel(status)} If there is no such value, add a bound."
+            )
         return np.asarray(actions[0], dtype=np.float64)
 
     def _objective(self, cost: Floats) -> Floats:
@@ -110,7 +119,7 @@ class ConicProgram(PerThread):
         return q
 
 
-def _solver(
+def _conic_solver(
     A: Any, b: Floats, q: Floats, cones: list[tuple[Any, ...]], tolerance: float, almost: float, step: float
 ) -> Any:
     settings = clarabel.DefaultSettings()
@@ -127,8 +136,8 @@ def _solver(
     return clarabel.DefaultSolver(nothing, q, sparse.csc_matrix(A), b, made, settings)
 
 
-def explain(status: str) -> str:
-    """Say what a status of Clarabel means for the user."""
+def explain_clarabel(status: str) -> str:
+    """Return what a status of Clarabel means for the user."""
     return (
         f"Clarabel ended with status {status}. The likely cause is a set that is barely feasible, or constraints whose "
         "numbers differ by many orders of magnitude; relax or rescale them."

@@ -1,4 +1,4 @@
-"""Matrices of linear constraints as users give them."""
+"""Linear constraints as users give them: validation, and scaling of rows and columns."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MODERATE = 2.0**10
 """Ranges within this factor of 1 are left alone: beside them, tolerances mean what they say."""
 
 _NARROW = 2.0**-3
-"""Unless all ranges are below this: then actions could be outside by too much of the extent."""
+"""They are scaled nevertheless if all are below this: actions could be outside by too much of the extent."""
 
 _OFFSET = 8.0
 """Bounds up to this many ranges from 0 are left alone: beyond, rounding is that of the bounds, not of the range."""
 
 _DIGITS = 1e-6
-"""Shifting leaves a right-hand side known to 1e-16 of what was shifted, which may become 1e-10 of a row at most."""
+"""The least size of a row beside its shift: rounding, 1e-16 of the shift, then stays below 1e-10 of the row."""
 
 _ONE_SET = "One fixed set for all rows is supported; a set per row is not."
 
@@ -55,7 +55,7 @@ def find_dimension(
     upper: npt.ArrayLike,
     dimension: int | None,
 ) -> int:
-    """Return the number of coordinates, on which everything that tells it must agree."""
+    """Return the number of coordinates, on which constraints, bounds and ``dimension`` must agree."""
     told = {f"A_{name}": matrix.shape[1] for name, matrix in (("ub", A_ub), ("eq", A_eq)) if matrix is not None}
     if dimension is not None:
         told["dimension"] = as_dimension(dimension)
@@ -124,16 +124,23 @@ class Equilibrated(NamedTuple):
         actions = np.where(points <= self.lower, self.least, self.base + self.unit * points)
         return np.where(points >= self.upper, self.most, actions)
 
+    def excess(self, actions: Floats) -> Floats:
+        """Return by how much each action misses a row of a size near 1, at most; 0 where it misses none."""
+        points = (actions - self.base) / self.unit
+        outside = points @ self.A_ub.T - self.b_ub, np.abs(points @ self.A_eq.T - self.b_eq)
+        largest: Floats = np.concatenate(outside, axis=1).max(axis=1, initial=0.0)
+        return largest
+
 
 def equilibrate(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Floats, upper: Floats) -> Equilibrated:
     """Scale rows, and columns too where bounds are far from 0 and 1, by powers of two.
 
     Columns then are measured from a bound, in units of their range; where that is infinite, in those that bring the
-    largest coefficient near 1. What is fixed moves to the right-hand side: it must not set the scale of a row.
+    largest coefficient near 1. Fixed coordinates move to the right-hand side: they must not set the scale of a row.
     """
     moves = lower < upper
     base = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0))
-    unit = _units(ub, eq, lower, upper)
+    unit = _column_units(ub, eq, lower, upper)
     if _is_moderate(base[moves], unit[moves]):
         base, unit = np.where(moves, 0.0, base), np.ones_like(unit)
     sides = (_measured(*side, base, np.where(moves, unit, 0.0)) for side in (ub, eq))
@@ -142,7 +149,7 @@ def equilibrate(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Flo
 
 
 def _is_moderate(base: Floats, unit: Floats) -> bool:
-    """Say whether coordinates have ranges near 1 and bounds near 0: then tolerances mean what they say."""
+    """Return whether coordinates have ranges near 1 and bounds near 0: then tolerances mean what they say."""
     if not len(unit):
         return True
     near_one = unit.min() >= 1.0 / _MODERATE and _NARROW <= unit.max() <= _MODERATE
@@ -150,7 +157,7 @@ def _is_moderate(base: Floats, unit: Floats) -> bool:
 
 
 def _measured(matrix: Sparse, right: Floats, base: Floats, unit: Floats) -> tuple[Sparse, Floats]:
-    """Measure columns from a base in units, and scale rows to a size near 1, but not their rounding with them."""
+    """Measure columns from a base in units, and scale rows to a size near 1, as far as their rounding allows."""
     if not len(right):
         return matrix, right
     shifted, moving = (sparse.csr_array(matrix.multiply(factor)) for factor in (base, unit))
@@ -160,9 +167,9 @@ def _measured(matrix: Sparse, right: Floats, base: Floats, unit: Floats) -> tupl
     return _divided(moving, right - matrix @ base, size)
 
 
-def _units(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Floats, upper: Floats) -> Floats:
+def _column_units(ub: tuple[Sparse, Floats], eq: tuple[Sparse, Floats], lower: Floats, upper: Floats) -> Floats:
     """Return the ranges, as powers of two; 1 for coordinates that are fixed."""
-    width, no_row = upper - lower, sparse.csr_array((1, len(lower)))  # which sparse matrices need for a maximum
+    width, no_row = upper - lower, sparse.csr_array((1, len(lower)))  # a sparse matrix without rows has no maximum
     fixed = np.isfinite(width) & (width <= FIXED * np.maximum(np.abs(lower), np.abs(upper)))
     largest = _largest(abs(sparse.csr_array(sparse.vstack([scaled(*ub)[0], scaled(*eq)[0], no_row]))), axis=0)
     return power_of_two(np.where(fixed, 1.0, np.where(np.isfinite(width), width, 1.0 / power_of_two(largest))))

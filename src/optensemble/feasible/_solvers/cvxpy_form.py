@@ -1,4 +1,4 @@
-"""What a cvxpy problem says: its constraints as bounds, rows and squares, or in Clarabel's standard form."""
+"""The constraints of a cvxpy problem as bounds, rows and squares, or in Clarabel's standard form."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
 from optensemble.feasible.risk_budget import RiskBudget
 
-_BOUNDS = ("nonneg", "nonpos", "pos", "neg", "bounds")
-_WHOLE = ("boolean", "integer")
+_BOUND_ATTRIBUTES = ("nonneg", "nonpos", "pos", "neg", "bounds")
+_WHOLE_ATTRIBUTES = ("boolean", "integer")
+"""Attributes of variables that a form can express; one with any other makes the problem conic."""
 
 
 def _cvxpy() -> Any:
@@ -31,7 +32,7 @@ def _cvxpy() -> Any:
 
 
 def require_form(problem: Any, variable: Any, parameter: Any) -> None:
-    """Refuse what is not a problem with ``parameter @ variable`` as its objective."""
+    """Raise ``InputError`` unless the problem is convex, with ``parameter @ variable`` as its objective."""
     cp = _cvxpy()
     for name, value, kind in (("problem", problem, "Problem"), ("variable", variable, "Variable")):
         if not isinstance(value, getattr(cp, kind)):
@@ -65,7 +66,7 @@ def _is_product(problem: Any, variable: Any, parameter: Any) -> bool:
     if [used.id for used in problem.objective.variables()] != [variable.id]:
         return False
     p, x = np.random.default_rng(0).normal(size=(2, variable.size))
-    with _values([parameter, variable]):
+    with _values_restored([parameter, variable]):
         found = []
         for weights, action in ((p, x), (x, p), (np.abs(p), x), (p, 0 * x)):
             parameter.save_value(weights)
@@ -75,7 +76,7 @@ def _is_product(problem: Any, variable: Any, parameter: Any) -> bool:
 
 
 @contextmanager
-def _values(leaves: list[Any]) -> Iterator[None]:
+def _values_restored(leaves: list[Any]) -> Iterator[None]:
     """Give variables and parameters back the values they had."""
     kept = [leaf.value for leaf in leaves]
     try:
@@ -87,7 +88,7 @@ def _values(leaves: list[Any]) -> Iterator[None]:
 
 @dataclass
 class Form:
-    """What was read of a problem, with the entries of the variable first and those of others after them."""
+    """The constraints of a problem, with the entries of the variable first and those of others after them."""
 
     lower: Floats
     upper: Floats
@@ -99,12 +100,12 @@ class Form:
     """Whether there are constraints of another kind."""
 
 
-def read(problem: Any, variable: Any) -> Form:
+def read_problem(problem: Any, variable: Any) -> Form:
     """Read bounds and constraints at their present parameters."""
     variables = [variable, *(other for other in problem.variables() if other.id != variable.id)]
     n = sum(other.size for other in variables)
     form = Form(np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, dtype=np.bool_))
-    with _values(variables):
+    with _values_restored(variables):
         for other in variables:
             other.save_value(np.zeros(other.shape))
         start = 0
@@ -118,7 +119,7 @@ def read(problem: Any, variable: Any) -> Form:
 
 def _read_attributes(form: Form, variable: Any, columns: slice) -> None:
     given = {name: value for name, value in variable.attributes.items() if value is not None and value is not False}
-    form.other |= any(name not in (*_BOUNDS, *_WHOLE) for name in given)
+    form.other |= any(name not in (*_BOUND_ATTRIBUTES, *_WHOLE_ATTRIBUTES) for name in given)
     lower, upper = form.lower[columns], form.upper[columns]
     if given.keys() & {"nonneg", "pos"}:
         lower[:] = 0.0
@@ -128,7 +129,7 @@ def _read_attributes(form: Form, variable: Any, columns: slice) -> None:
         low, high = given["bounds"]
         lower[:] = np.maximum(lower, np.broadcast_to(low, variable.shape).ravel(order="F"))
         upper[:] = np.minimum(upper, np.broadcast_to(high, variable.shape).ravel(order="F"))
-    for name in _WHOLE:
+    for name in _WHOLE_ATTRIBUTES:
         index = getattr(variable, f"{name}_idx")
         if given.get(name) and len(index):
             entries = np.ravel_multi_index(tuple(np.asarray(part) for part in index), variable.shape, order="F")
@@ -204,7 +205,7 @@ def _as_square(cp: Any, constraint: Any, variable: Any) -> tuple[Floats, float] 
 
 
 def recognise(form: Form, d: int) -> FeasibleSet | None:
-    """Make the set of ours that a form describes, if there is one."""
+    """Return the built-in set that a form describes, or None."""
     whole = bool(form.whole.any())
     if form.other or (len(form.lower) > d and not whole) or len(form.quadratic) > (0 if whole else 1):
         return None
@@ -215,14 +216,14 @@ def recognise(form: Form, d: int) -> FeasibleSet | None:
             arguments[f"A_{name}"] = sparse.csr_array(sparse.vstack([matrix for matrix, _ in rows]))
             arguments[f"b_{name}"] = np.concatenate([right for _, right in rows])
     if form.quadratic:
-        return _risk_budget(form, arguments)
+        return _as_risk_budget(form, arguments)
     lower, upper = form.lower + 0.0, form.upper + 0.0
     if whole:
         return MixedInteger(**arguments, lower=lower, upper=upper, integer=form.whole, dimension=n)
     return Polytope(**arguments, lower=lower, upper=upper, dimension=n)
 
 
-def _risk_budget(form: Form, arguments: dict[str, Any]) -> RiskBudget | None:
+def _as_risk_budget(form: Form, arguments: dict[str, Any]) -> RiskBudget | None:
     if "A_eq" not in arguments or form.lower.any():
         return None
     A_eq, b_eq = arguments.pop("A_eq").toarray(), arguments.pop("b_eq")
@@ -238,7 +239,7 @@ def _risk_budget(form: Form, arguments: dict[str, Any]) -> RiskBudget | None:
     return RiskBudget(*form.quadratic[0], **arguments)
 
 
-def standard_form(problem: Any, variable: Any) -> tuple[Any, Floats, list[tuple[Any, ...]], int]:
+def clarabel_form(problem: Any, variable: Any) -> tuple[Any, Floats, list[tuple[Any, ...]], int]:
     """Return A, b, the cones, and where the variable begins, of the problem as Clarabel sees it."""
     cp = _cvxpy()
     constraints, target = list(problem.constraints), variable

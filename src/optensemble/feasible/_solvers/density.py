@@ -1,4 +1,4 @@
-"""Fractions of items for a knapsack with one resource, by density.
+"""Knapsacks of one resource whose items may be taken in fractions, by density.
 
 Weights come as shares of the capacity, which is 1.
 """
@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.kernel import inner
-from optensemble.feasible._base import TIE
+from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import row_scale
 
 FIT = 1e-12
@@ -18,7 +18,7 @@ FIT = 1e-12
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_by_density(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
-    """Take what is denser than the critical density, and then what is as dense, in order, as far as it fits."""
+    """Take the items above the critical density, and then those at it, in order, as far as they fit."""
     n, d = C.shape
     density, first, second = np.empty(d), np.empty((2, d)), np.empty((2, d))
     for i in range(n):
@@ -28,11 +28,11 @@ def fill_by_density(C, hinted, actions, status, floats, ints):  # type: ignore[n
         critical = critical_density(density, floats, d, first, second)
         room = 1.0
         for j in range(d):
-            whole = density[j] > critical * (1.0 + TIE)
+            whole = density[j] > critical * (1.0 + SAME_VALUE)
             actions[i, j] = 1.0 if whole else 0.0
             room -= floats[j] if whole else 0.0
         for j in range(d):
-            level = critical * (1.0 - TIE) <= density[j] <= critical * (1.0 + TIE)
+            level = critical * (1.0 - SAME_VALUE) <= density[j] <= critical * (1.0 + SAME_VALUE)
             if level and room > FIT and density[j] > 0.0:
                 actions[i, j] = 1.0 if floats[j] <= room + FIT else room / floats[j]
                 room -= floats[j]

@@ -27,20 +27,31 @@ from optensemble.feasible._solvers.scale import magnitude
 from optensemble.feasible._solvers.standard_form import StandardForm
 
 GAVE_UP = 1
+"""The status of a row that is left to HiGHS."""
 
 _BELOW, _RIGHT = 5, 3
 """The rows and columns of the margins."""
+
 _TIED = 1e-12
 """Reduced costs this close to 0, beside costs of a size near 1, are 0."""
+
 _WEIGHT = 1e-9
-"""How much the weights count beside the costs until the basis is feasible, so that no step is in vain."""
+"""The share of the weights beside the costs until the basis is feasible: with no tied costs, no step is in vain."""
+
 _GAIN = 1e-10
-"""What a tied edge must gain by the weights."""
-_ROUNDING = 1e-9
-"""What may be owed to rounding, beside variables of a size near 1."""
+"""What a tied edge must gain by the weights; above their rounding, which would let the method run in circles."""
+
+_SIMPLEX_ROUNDING = 1e-9
+"""An error that may be rounding, beside variables of a size near 1: as much as HiGHS's rows are relaxed by."""
+
 _PIVOT = 1e-7
+"""Entries no larger are not divided by: they may be zeros that elimination has rounded."""
+
 _OUTSIDE = 1e-11
-_AT_BOUND = 1e-12
+"""A basic variable no further outside its bounds is inside."""
+
+_ON_BOUND = 1e-12
+"""A basic variable this close to a bound stands at it, so that the coordinate is exact."""
 
 
 def simplex_kernel(form: StandardForm, least: Floats, most: Floats, weights: Floats) -> Kernel:
@@ -79,8 +90,8 @@ def best_bases(C, hinted, actions, status, floats, ints):  # type: ignore[no-unt
         scale_costs(C[i], variables, coordinates, cost)
         begin(T, names, start, cost, columns, error)
         solved = make_feasible(T, names, ratios, order) and climb(T, names, m + 1) and climb(T, names, m)
-        if solved and collect(T, names, bounds, point, columns, error) <= _ROUNDING:
-            write(point, variables, bounds, coordinates, actions[i])
+        if solved and collect(T, names, bounds, point, columns, error) <= _SIMPLEX_ROUNDING:
+            write_point(point, variables, bounds, coordinates, actions[i])
         else:
             status[i] = GAVE_UP
 
@@ -118,7 +129,7 @@ def begin(T, names, start, cost, columns, value):  # type: ignore[no-untyped-def
         if cost[k + i] != 0.0:
             for j in range(k):
                 T[m + 1, j] += cost[k + i] * start[i, j]
-    # Without branches, which would be mispredicted half of the time: those that stay make steps of 0.
+    # Without branches, which would be mispredicted half of the time: variables that stay make steps of 0.
     value[:] = 0.0
     for j in range(k):
         gains = T[m + 1, j] + _WEIGHT * T[m, j] > 0.0
@@ -141,14 +152,14 @@ def make_feasible(T, names, ratios, order):  # type: ignore[no-untyped-def]
         side = 1.0 if T[r, k] < T[r, k + 1] else -1.0
         count = list_ratios(T, r, side, ratios, order)
         passed = pass_over(excess, ratios, order, count)
-        # Those passed over leave some excess even at their other bounds: they go there.
+        # Even all of those passed over, at their other bounds, leave some excess: they go there.
         for t in range(passed):
-            flip(T, order[t])
+            flip_bound(T, order[t])
         bound = k + 1 if side > 0.0 else k + 2
         if passed < count:
             q = order[passed]
             exchange(T, names, r, q, (T[r, bound] - T[r, k]) / T[r, q], side)
-        elif abs(T[r, bound] - T[r, k]) <= _ROUNDING:
+        elif abs(T[r, bound] - T[r, k]) <= _SIMPLEX_ROUNDING:
             T[r, bound] = T[r, k]  # rounding of the constraints keeps it outside
         else:
             trials = 0
@@ -169,7 +180,7 @@ def furthest_outside(T, m, k):  # type: ignore[no-untyped-def]
 
 @inner
 def list_ratios(T, r, side, ratios, order):  # type: ignore[no-untyped-def]
-    """List the others that can bring row r toward its bound: what a unit costs, and what they gain at most; count."""
+    """List the others that can bring row r toward its bound: the cost of a unit, and the most they gain; count them."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
     count = 0
     for j in range(k):
@@ -183,7 +194,7 @@ def list_ratios(T, r, side, ratios, order):  # type: ignore[no-untyped-def]
 
 @inner
 def pass_over(excess, ratios, order, count):  # type: ignore[no-untyped-def]
-    """Return how many of least ratios gain less than the excess together; put them first, and the next one next."""
+    """Return how many of least ratios together gain less than the excess; they come first, and the next one after."""
     first, end = 0, count
     while first < end:
         last = end - 1
@@ -213,7 +224,7 @@ def pass_over(excess, ratios, order, count):  # type: ignore[no-untyped-def]
 
 @inner
 def sample(excess, ratios, order, first, last):  # type: ignore[no-untyped-def]
-    """Return a place to divide at: of three the one of least ratio if little is left to gain, or else the median."""
+    """Return a place to divide at: of three, the least ratio if little is left to gain, otherwise the median."""
     a, b, c = first, (first + last) // 2, last
     a, b = (b, a) if ratios[0, b] < ratios[0, a] else (a, b)
     b, c = (c, b) if ratios[0, c] < ratios[0, b] else (b, c)
@@ -232,7 +243,7 @@ def climb(T, names, row):  # type: ignore[no-untyped-def]
         trials -= 1
         leaving, step = first_blocked(T, q)
         if leaving < 0:
-            flip(T, q)
+            flip_bound(T, q)
         else:
             falls = T[leaving, q] * T[m + 2, q] < 0.0
             exchange(T, names, leaving, q, step, 1.0 if falls else -1.0)
@@ -256,7 +267,7 @@ def first_blocked(T, q):  # type: ignore[no-untyped-def]
 
 @inner
 def best_edge(T, row, m, k):  # type: ignore[no-untyped-def]
-    """Return the one of the others that gains most, or -1."""
+    """Return which of the others gains most, or -1."""
     best, most = -1, _GAIN if row == m else _TIED
     for j in range(k):
         if row > m or abs(T[m + 1, j]) <= _TIED:
@@ -269,7 +280,7 @@ def best_edge(T, row, m, k):  # type: ignore[no-untyped-def]
 
 
 @inner
-def flip(T, j):  # type: ignore[no-untyped-def]
+def flip_bound(T, j):  # type: ignore[no-untyped-def]
     """Move one of the others from one bound to the other, and the basic variables with it."""
     m, k = len(T) - _BELOW, T.shape[1] - _RIGHT
     step = T[m + 2, j] * (T[m + 4, j] - T[m + 3, j])
@@ -309,8 +320,8 @@ def collect(T, names, bounds, point, columns, error):  # type: ignore[no-untyped
         point[names[j]] = T[m + 3 if T[m + 2, j] > 0.0 else m + 4, j]
     for i in range(m):
         v, value = names[k + i], T[i, k]
-        value = bounds[0, v] if value - bounds[0, v] <= _AT_BOUND else value
-        point[v] = bounds[1, v] if bounds[1, v] - value <= _AT_BOUND else value
+        value = bounds[0, v] if value - bounds[0, v] <= _ON_BOUND else value
+        point[v] = bounds[1, v] if bounds[1, v] - value <= _ON_BOUND else value
     for i in range(m):
         error[i] = -point[k + i]
     for j in range(k):
@@ -323,7 +334,7 @@ def collect(T, names, bounds, point, columns, error):  # type: ignore[no-untyped
 
 
 @inner
-def write(point, variables, bounds, coordinates, action):  # type: ignore[no-untyped-def]
+def write_point(point, variables, bounds, coordinates, action):  # type: ignore[no-untyped-def]
     """Write the coordinates of a point; where a variable stands at its bound, so does the coordinate, exactly."""
     bases, units, least, most = coordinates
     for j in range(len(action)):

@@ -11,13 +11,25 @@ from scipy.linalg import qr
 from optensemble._core.arrays import Floats
 
 MOST_CANDIDATES = 50_000
+"""Choices of free coordinates and bounds to try: vertices are listed once, and that must not take for ever."""
+
 MOST_VERTICES = 256
 """Beyond this, a row by the simplex method costs less than looking at every vertex."""
 
-_INSIDE = 1e-9
+_MISSED_ROW = 1e-9
+"""A candidate that misses a row of a size near 1 by no more is a vertex."""
+
 _SNAP = 1e-12
-_SAME_DIGITS = 9
+"""A coordinate this close to a bound, relative to its size, is on it."""
+
+_VERTEX_DIGITS = 9
+"""Vertices that agree in this many digits of the ranges are one, found by several choices."""
+
 _SINGULAR = 1e-10
+"""A singular value below this share of the largest is 0: such a system has no one solution."""
+
+_LEAST_SIZE = 1e-300
+"""In place of 0, so that a matrix of zeros is singular too."""
 
 
 def enumerate_vertices(
@@ -32,7 +44,7 @@ def enumerate_vertices(
     d = len(lower)
     independent = _independent_rows(A_eq)
     rank = len(independent)
-    if _count(d, len(b_ub), rank) > MOST_CANDIDATES:
+    if _count_candidates(d, len(b_ub), rank) > MOST_CANDIDATES:
         return None
     found = [np.empty((0, d))]
     for active in range(min(len(b_ub), d - rank) + 1):
@@ -41,7 +53,7 @@ def enumerate_vertices(
             right = np.concatenate([b_eq[independent], b_ub[list(rows)]])
             points = snap(_basic_points(matrix, right, lower, upper), lower, upper)
             excess = np.concatenate([points @ A_ub.T - b_ub, np.abs(points @ A_eq.T - b_eq)], axis=1)
-            inside = (excess <= _INSIDE * (1 + np.abs(np.concatenate([b_ub, b_eq])))).all(axis=1)
+            inside = (excess <= _MISSED_ROW * (1 + np.abs(np.concatenate([b_ub, b_eq])))).all(axis=1)
             found.append(points[inside & ((points >= lower) & (points <= upper)).all(axis=1)])
     vertices = _distinct(np.concatenate(found), lower, upper)
     return vertices if 0 < len(vertices) <= MOST_VERTICES else None
@@ -54,7 +66,7 @@ def snap(points: Floats, lower: Floats, upper: Floats) -> Floats:
     return np.where(np.abs(points - upper) <= reach, upper, snapped)
 
 
-def _count(dimension: int, inequalities: int, rank: int) -> int:
+def _count_candidates(dimension: int, inequalities: int, rank: int) -> int:
     """Count the candidates: choices of inequalities, of free coordinates, and of bounds for the others."""
     return sum(
         comb(inequalities, active) * comb(dimension, rank + active) * 2 ** (dimension - rank - active)
@@ -68,7 +80,7 @@ def _independent_rows(matrix: Floats) -> list[int]:
         return []
     _, triangle, order = qr(matrix.T, mode="economic", pivoting=True)
     size = np.abs(np.diag(triangle))
-    return sorted(int(row) for row in order[: int((size > _SINGULAR * max(size[0], 1e-300)).sum())])
+    return sorted(int(row) for row in order[: int((size > _SINGULAR * max(size[0], _LEAST_SIZE)).sum())])
 
 
 def _basic_points(matrix: Floats, right: Floats, lower: Floats, upper: Floats) -> Floats:
@@ -95,11 +107,11 @@ def _basic_points(matrix: Floats, right: Floats, lower: Floats, upper: Floats) -
 
 def _is_singular(block: Floats) -> bool:
     values = np.linalg.svd(block, compute_uv=False)
-    return bool(values[-1] <= _SINGULAR * max(values[0], 1e-300))
+    return bool(values[-1] <= _SINGULAR * max(values[0], _LEAST_SIZE))
 
 
 def _sizes(block: Floats) -> tuple[Floats, Floats]:
-    """Return what rows and columns are divided by to have a size near 1: sizes may differ, with nothing singular."""
+    """Return divisors that bring rows and columns to a size near 1: a badly scaled system need not be singular."""
     by_column = np.abs(block).max(axis=0)
     by_column[by_column == 0.0] = 1.0
     by_row = np.abs(block / by_column).max(axis=1)
@@ -110,6 +122,6 @@ def _sizes(block: Floats) -> tuple[Floats, Floats]:
 def _distinct(points: Floats, lower: Floats, upper: Floats) -> Floats:
     """Sort, and keep one of each group that agrees to nine digits of its coordinates' ranges."""
     width = np.where(upper > lower, upper - lower, 1.0)
-    keys = np.round((points - lower) / width, _SAME_DIGITS) + 0.0
+    keys = np.round((points - lower) / width, _VERTEX_DIGITS) + 0.0
     _, first = np.unique(keys, axis=0, return_index=True)
     return points[first] + 0.0

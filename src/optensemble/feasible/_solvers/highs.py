@@ -1,62 +1,114 @@
-"""Linear programmes that differ in their costs alone, by HiGHS, row by row."""
+"""Linear programmes that differ in their costs alone, by HiGHS, row by row.
+
+highspy is imported when a set first needs it: a process that has loaded another HiGHS, as OR-Tools does, cannot load
+it, and must be able to use all other sets.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, NamedTuple
 
-import highspy
 import numba
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
 from optensemble.feasible._solvers.per_thread import PerThread
+from optensemble.feasible._solvers.scale import normalised
+
+SATISFIED = 1e-10
+"""HiGHS's tolerance here: a row of a size near 1 that is missed by no more is satisfied (its default is 1e-7)."""
 
 SMALLEST = 1e-12
-"""HiGHS leaves out smaller coefficients, by default all below 1e-9: more than the tolerance of a row is."""
+"""HiGHS drops smaller coefficients; its default, 1e-9, would change a row by more than its tolerance."""
 
-_OPTIONS = {
+MARGIN = 1e-9
+"""Where HiGHS finds no action, rows of a size near 1 are relaxed by this much: what keeps it out may be rounding."""
+
+_CONTRADICTED = 1e-7
+"""A set whose rows every action misses by more is empty: that is more than any of our tolerances allows."""
+
+_POLL = 0.1
+"""Seconds between two looks for an interrupt, on systems where waiting hides it."""
+
+_SIMPLEX_OPTIONS = {
     "output_flag": False,
     "presolve": "off",
     "solver": "simplex",
     "parallel": "off",
-    "primal_feasibility_tolerance": 1e-10,
-    "dual_feasibility_tolerance": 1e-10,
+    "primal_feasibility_tolerance": SATISFIED,
+    "dual_feasibility_tolerance": SATISFIED,
     "small_matrix_value": SMALLEST,
 }
-
-ROUNDING = 1e-9
-"""What a row of a size near 1 may be missed by, where HiGHS finds no action: it may be rounding."""
-
-_CONTRADICTED = 1e-7
-"""If every action misses a row by more than we ever allow, there is none."""
+"""One method on one thread, without presolve, which would forget the basis that every row starts from."""
 
 _NO_ACTION = (
     "no action satisfies all constraints together with the bounds. Check the signs of A_ub and b_ub, and that upper= "
     "(1 unless given) leaves enough room."
 )
 
-Model = tuple[Any, Floats, Floats, Floats, Floats]
-"""Sparse rows with their lower and upper sides, and the bounds of the columns."""
+_INSTALL = "Install it with: pip install highspy."
+_TWO_VERSIONS = (
+    "Another library of this process may have loaded a HiGHS of its own, as OR-Tools does, which PyEPO imports where "
+    "it is installed; two versions of HiGHS cannot be loaded in one process. Make and solve this set in a process that "
+    "does not import the other library."
+)
 
-_POLL = 0.1
-"""Seconds between two looks for an interrupt, on systems where waiting hides it."""
+
+def load_highspy() -> Any:
+    """Import highspy for a set that needs it; raise ``SolverError`` where this process cannot load it."""
+    try:
+        import highspy
+    except ImportError as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "highspy"
+        raise SolverError(
+            f"this set needs HiGHS, and highspy cannot be loaded: {str(error).rstrip('.')}. "
+            f"{_INSTALL if missing else _TWO_VERSIONS}"
+        ) from error
+    return highspy
+
+
+class LinearModel(NamedTuple):
+    """``row_lower <= rows a <= row_upper`` (sparse rows) and ``lower <= a <= upper``."""
+
+    rows: Any
+    row_lower: Floats
+    row_upper: Floats
+    lower: Floats
+    upper: Floats
+
+    def relaxed(self, margin: float) -> LinearModel:
+        """Return the model with rows that may be missed by a margin."""
+        return self._replace(row_lower=self.row_lower - margin, row_upper=self.row_upper + margin)
+
+    def with_excess(self) -> LinearModel:
+        """Add a last coordinate by which all rows may be missed: that makes any set feasible."""
+        above, below = np.flatnonzero(np.isfinite(self.row_upper)), np.flatnonzero(np.isfinite(self.row_lower))
+        sides = sparse.csr_array(sparse.vstack([self.rows[above], self.rows[below]]))
+        excess = sparse.csr_array(np.repeat([-1.0, 1.0], [len(above), len(below)])[:, None])
+        return LinearModel(
+            sparse.csr_array(sparse.hstack([sides, excess])),
+            np.concatenate([np.full(len(above), -np.inf), self.row_lower[below]]),
+            np.concatenate([self.row_upper[above], np.full(len(below), np.inf)]),
+            np.append(self.lower, 0.0),
+            np.append(self.upper, np.inf),
+        )
 
 
 class LinearProgram(PerThread):
-    """Maximise ``c·a`` with ``row_lower <= rows a <= row_upper`` (sparse rows), ``lower <= a <= upper``.
+    """Maximise ``c·a`` over a linear model.
 
     Every row starts from one reference basis, with nothing else left of the row before: a warm start from the
     previous row would let the order of the batch choose among tied actions.
     """
 
-    def __init__(self, rows: Any, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> None:
-        self.rows, self.row_lower, self.row_upper = rows, row_lower, row_upper
-        self.lower, self.upper = lower, upper
+    def __init__(self, model: LinearModel) -> None:
+        self.model = model
         self._margin = 0.0
         super().__init__()
         self._basis = self._reference_basis()
@@ -67,22 +119,22 @@ class LinearProgram(PerThread):
         actions, reasons = np.zeros_like(coefficients), {}
         for i, cost in enumerate(normalised(coefficients)):
             # Rows that rounding keeps from being solved are tried afresh, and then with a little more room.
-            for margin, start in ((self._margin, basis), (self._margin, None), (ROUNDING, None)):
+            for margin, start in ((self._margin, basis), (self._margin, None), (MARGIN, None)):
                 solver = self._solver(margin)
                 status = _solve(solver, cost, start)
-                if status == highspy.HighsModelStatus.kOptimal:
+                if is_optimal(status):
                     break
-            if status == highspy.HighsModelStatus.kOptimal:
+            if is_optimal(status):
                 actions[i] = solver.getSolution().col_value
             else:
-                reasons[i] = _diagnosis(status)
+                reasons[i] = _explain_status(status)
         return actions, reasons
 
     def extent(self, coordinate: int, sign: float) -> float:
         """Return the largest (sign 1) or smallest (sign -1) value of a coordinate."""
         solver = self._solver(self._margin)
-        status = _solve(solver, sign * np.eye(1, len(self.lower), coordinate)[0])
-        if status == highspy.HighsModelStatus.kUnbounded:
+        status = _solve(solver, sign * np.eye(1, len(self.model.lower), coordinate)[0])
+        if status.name == "kUnbounded":
             side = "upper" if sign > 0 else "lower"
             raise UnboundedSetError(
                 f"coordinate {coordinate} has no {side} bound: the constraints let it grow forever. Give a "
@@ -92,40 +144,29 @@ class LinearProgram(PerThread):
         return float(solver.getSolution().col_value[coordinate])
 
     def _reference_basis(self) -> tuple[list[int], list[int]]:
-        status = _run(self._solver(self._margin))
-        if status != highspy.HighsModelStatus.kOptimal:
-            require_feasible(self._excess(), _NO_ACTION)
-            self._margin = ROUNDING
-            status = _run(self._solver(self._margin))
+        """Find the basis of a first action; where there is none but for rounding, relax the rows for good."""
+        status = _run_highs(self._solver(self._margin))
+        if not is_optimal(status):
+            require_feasible(least_excess(build(self.model.with_excess(), _SIMPLEX_OPTIONS)), _NO_ACTION)
+            self._margin = MARGIN
+            status = _run_highs(self._solver(self._margin))
         _require_optimal(status, "a first feasible action")
         basis = self._solver(self._margin).getBasis()
         return [int(status) for status in basis.col_status], [int(status) for status in basis.row_status]
-
-    def _excess(self) -> float:
-        rows = with_excess(self.rows, self.row_lower, self.row_upper, self.lower, self.upper)
-        return least_excess(build(*rows, _OPTIONS))
 
     def _solver(self, margin: float) -> Any:
         """Return this thread's solver with rows that are relaxed by a margin."""
         solvers = self._local.__dict__.setdefault("solvers", {})
         if margin not in solvers:
-            low, high = self.row_lower - margin, self.row_upper + margin
-            solvers[margin] = build(self.rows, low, high, self.lower, self.upper, _OPTIONS)
+            solvers[margin] = build(self.model.relaxed(margin), _SIMPLEX_OPTIONS)
         return solvers[margin]
 
 
-def normalised(coefficients: Floats) -> Floats:
-    """Divide rows by their largest magnitude."""
-    largest = np.abs(coefficients).max(axis=1, keepdims=True)
-    costs: Floats = coefficients / np.where(largest > 0, largest, 1.0)
-    return costs
-
-
 def require_feasible(excess: float, no_action: str) -> None:
-    """Refuse a set that HiGHS finds no action in, unless an action misses its rows by what may be rounding."""
+    """Raise an error for a set in which HiGHS finds no action, unless its rows are missed by what may be rounding."""
     if excess > _CONTRADICTED:
         raise EmptySetError(no_action)
-    if not excess <= ROUNDING:
+    if not excess <= MARGIN:
         found = "HiGHS cannot tell" if np.isnan(excess) else f"the best action still misses one by {excess:.1e}"
         raise SolverError(
             "it is in doubt whether any action satisfies all constraints: they are badly scaled, or contradict each "
@@ -135,38 +176,31 @@ def require_feasible(excess: float, no_action: str) -> None:
         )
 
 
-def with_excess(rows: Any, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> Model:
-    """Add a last coordinate by which all rows may be missed: that makes any set feasible."""
-    above, below = np.flatnonzero(np.isfinite(row_upper)), np.flatnonzero(np.isfinite(row_lower))
-    sides = sparse.csr_array(sparse.vstack([rows[above], rows[below]]))
-    excess = sparse.csr_array(np.repeat([-1.0, 1.0], [len(above), len(below)])[:, None])
-    low = np.concatenate([np.full(len(above), -np.inf), row_lower[below]])
-    high = np.concatenate([row_upper[above], np.full(len(below), np.inf)])
-    return sparse.csr_array(sparse.hstack([sides, excess])), low, high, np.append(lower, 0.0), np.append(upper, np.inf)
-
-
 def least_excess(solver: Any) -> float:
     """Return the least possible value of the last coordinate, or NaN if that could not be found."""
     status = _solve(solver, -np.eye(1, solver.getNumCol(), solver.getNumCol() - 1)[0])
-    return float(solver.getSolution().col_value[-1]) if status == highspy.HighsModelStatus.kOptimal else np.nan
+    return float(solver.getSolution().col_value[-1]) if is_optimal(status) else np.nan
 
 
-def build(
-    rows: Any, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats, options: dict[str, Any]
-) -> Any:
-    """Return a solver for ``row_lower <= rows a <= row_upper``, ``lower <= a <= upper``, without costs yet."""
-    model = highspy.HighsLp()
-    model.num_row_, model.num_col_ = rows.shape
-    model.sense_ = highspy.ObjSense.kMaximize
-    model.col_cost_ = np.zeros(len(lower))
-    model.col_lower_, model.col_upper_ = lower, upper
-    model.row_lower_, model.row_upper_ = row_lower, row_upper
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = rows.indptr, rows.indices, rows.data
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+def build(model: LinearModel, options: dict[str, Any]) -> Any:
+    """Return a solver for a model, without costs yet."""
+    highspy = load_highspy()
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = model.rows.shape
+    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.col_cost_ = np.zeros(len(model.lower))
+    lp.col_lower_, lp.col_upper_ = model.lower, model.upper
+    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = (
+        model.rows.indptr,
+        model.rows.indices,
+        model.rows.data,
+    )
+    solver = highspy.Highs()
     for name, value in options.items():
         solver.setOptionValue(name, value)
-    if solver.passModel(model) == highspy.HighsStatus.kError:
+    if solver.passModel(lp) == highspy.HighsStatus.kError:
         raise SolverError(
             "HiGHS does not take these constraints: it takes numbers of 1e20 or more for infinity, and coefficients of "
             "1e15 or more, beside others in their row, for mistakes. Choose units in which numbers are smaller."
@@ -177,6 +211,19 @@ def build(
 def set_cost(solver: Any, cost: Floats) -> None:
     """Give the solver new costs."""
     solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+
+
+def set_integer(solver: Any, integer: npt.NDArray[np.bool_]) -> None:
+    """Let some coordinates be whole numbers."""
+    columns = np.flatnonzero(integer).astype(np.int32)
+    if len(columns):
+        kinds = np.full(len(columns), load_highspy().HighsVarType.kInteger)
+        solver.changeColsIntegrality(len(columns), columns, kinds)
+
+
+def is_optimal(status: Any) -> bool:
+    """Return whether HiGHS ended with an optimum."""
+    return bool(status.name == "kOptimal")
 
 
 def in_background(work: Callable[[int], None], pieces: Sequence[int], stop: threading.Event) -> None:
@@ -199,7 +246,7 @@ def in_background(work: Callable[[int], None], pieces: Sequence[int], stop: thre
 
 
 def stop_by(solver: Any, stop: threading.Event) -> None:
-    """Have HiGHS end whatever it does, with the status kInterrupt, soon after an event is set."""
+    """Have HiGHS end its work, with the status kInterrupt, soon after an event is set."""
 
     def look(kind: Any, message: str, output: Any, answer: Any, data: Any) -> None:
         if stop.is_set():
@@ -207,7 +254,7 @@ def stop_by(solver: Any, stop: threading.Event) -> None:
 
     solver.setCallback(look, None)
     for kind in ("Simplex", "Ipm", "Mip"):
-        solver.startCallback(getattr(highspy.cb.HighsCallbackType, f"kCallback{kind}Interrupt"))
+        solver.startCallback(getattr(load_highspy().cb.HighsCallbackType, f"kCallback{kind}Interrupt"))
 
 
 def _solve(solver: Any, cost: Floats, basis: Any = None) -> Any:
@@ -217,20 +264,20 @@ def _solve(solver: Any, cost: Floats, basis: Any = None) -> Any:
     set_cost(solver, cost)
     if basis is not None:
         solver.setBasis(basis)
-    return _run(solver)
+    return _run_highs(solver)
 
 
-def _run(solver: Any) -> Any:
+def _run_highs(solver: Any) -> Any:
     solver.run()
     return solver.getModelStatus()
 
 
 def _require_optimal(status: Any, what: str) -> None:
-    if status != highspy.HighsModelStatus.kOptimal:
-        raise SolverError(f"{what} could not be solved: {_diagnosis(status)}")
+    if not is_optimal(status):
+        raise SolverError(f"{what} could not be solved: {_explain_status(status)}")
 
 
-def _diagnosis(status: Any) -> str:
+def _explain_status(status: Any) -> str:
     return (
         f"HiGHS ended with status {status.name}. The likely cause is a set of constraints with nearly parallel rows, "
         "or a badly scaled one, with coefficients that differ by many orders of magnitude; rescale or simplify them."
@@ -238,6 +285,7 @@ def _diagnosis(status: Any) -> str:
 
 
 def _as_basis(columns: list[int], rows: list[int]) -> Any:
+    highspy = load_highspy()
     basis = highspy.HighsBasis()
     basis.col_status = [highspy.HighsBasisStatus(status) for status in columns]
     basis.row_status = [highspy.HighsBasisStatus(status) for status in rows]

@@ -6,8 +6,8 @@ Items are chosen as in Pisinger's "A minimal algorithm for the 0-1 knapsack prob
 price, and at these prices every item either pays for its weight or does not. To take all that pay would be best, if the
 capacities came at these prices; an item that changes sides loses the difference between its value and its cost. Only
 items that lose less than a greedy choice does are in doubt, the *core*. They change sides one after the other, those
-nearest to their cost first, in a list of all states that still can win: how much room is left at these prices, the
-value, the load of each resource, and the items taken as bits.
+nearest to their cost first, in a list of all states that still can win: the room left at these prices, the value, the
+load of each resource, and the items taken as bits.
 """
 
 from __future__ import annotations
@@ -16,24 +16,31 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.kernel import inner
-from optensemble.feasible._base import TIE
+from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.density import FIT, critical_density
 from optensemble.feasible._solvers.scale import row_scale
 
 MOST_STATES = 1 << 19
-"""A row with more undominated states than this at a time is given up."""
+"""A row with more undominated states than this at a time is given up: their memory is set aside for every thread."""
 
-MOST_WORK = 1 << 22
-"""A row with more states than this in total is given up."""
+MOST_STATES_IN_ALL = 1 << 22
+"""A row with more states than this in total is given up: HiGHS may be faster then."""
 
-_EQUAL = 1e-14  # loads that differ less are the same
-_SAME = 1 / 64  # values that differ by less than this part of the tie are the same
-_WORD = 63  # items of the core are bits of integers, so many in each
-_STEPS = 30  # of the subgradient method
+_SAME_LOAD = 1e-14
+"""Loads, as shares of the capacity, that differ less are the same: sums of them are rounded by as much."""
+
+_SAME_SHARE = 1 / 64
+"""Values that differ by less than this share of the tie are the same, so that 64 such steps stay within a tie."""
+
+_WORD = 63
+"""Items of the core in one integer, a bit for each; the sign bit would spoil comparisons."""
+
+_STEPS = 30
+"""Steps of the subgradient method; prices that are not the best cost time, and no correctness."""
 
 
 def table_size(items: int, resources: int) -> int:
-    """Return how many numbers of 64 bits the states of a row may take."""
+    """Return the number of 64-bit numbers that the states of a row may take."""
     return 2 * MOST_STATES * (3 + resources + items // _WORD)
 
 
@@ -66,8 +73,8 @@ def choose_items(C, hinted, actions, status, floats, ints):  # type: ignore[no-u
         if not fits:
             sort_by(distance, order)
             best = greedy(value, weight, cost, order, used)
-            tie = TIE * total
-            winner = search(value, weight, cost, price, order, core, rank, ceiling, best, tie, ends, states, masks)
+            tie = SAME_VALUE * total
+            winner = search_core(value, weight, cost, price, order, core, rank, ceiling, best, tie, ends, states, masks)
         status[i] = winner < 0
         for k in range(count):
             taken = masks[winner, rank[k] // _WORD] & bit(rank[k]) if rank[k] >= 0 else value[k] > cost[k]
@@ -186,7 +193,7 @@ def greedy(value, weight, cost, order, used):  # type: ignore[no-untyped-def]
 
 
 @inner
-def search(  # type: ignore[no-untyped-def]
+def search_core(  # type: ignore[no-untyped-def]
     value, weight, cost, price, order, core, rank, ceiling, best, tie, ends, states, masks
 ):
     """Return the best state, of the tied ones that with the earliest items; -1 if there are too many states."""
@@ -203,7 +210,7 @@ def search(  # type: ignore[no-untyped-def]
         k = core[place]
         if abs(value[k] - cost[k]) <= ceiling - best + tie:
             work += 2 * count
-            if 2 * count > MOST_STATES or work > MOST_WORK:
+            if 2 * count > MOST_STATES or work > MOST_STATES_IN_ALL:
                 return -1
             left = ends[place + 1]
             count, best = expand(
@@ -266,7 +273,7 @@ def compare(masks, a, b, words):  # type: ignore[no-untyped-def]
 
 @inner
 def find_ends(value, cost, core, ends):  # type: ignore[no-untyped-def]
-    """Find for the core from each place on what a unit of room gains at most, and what a lack of it costs at least."""
+    """Find the most that a unit of room gains, and the least that a lack of it costs, from each place of the core."""
     gain, loss = 0.0, 1e300
     ends[len(core), 0], ends[len(core), 1] = gain, loss
     for place in range(len(core) - 1, -1, -1):
@@ -302,8 +309,8 @@ def expand(states, masks, source, count, value, cost, weight, rank, words, ends,
         for r in range(m):
             load = states[t, 2 + r] + step * weight[r]
             fits &= load <= 1.0 + FIT
-            below &= states[last, 2 + r] <= load + _EQUAL
-            alike &= load <= states[last, 2 + r] + _EQUAL
+            below &= states[last, 2 + r] <= load + _SAME_LOAD
+            alike &= load <= states[last, 2 + r] + _SAME_LOAD
             states[top, 2 + r] = load
         best = max(best, worth) if fits else best
         for word in range(words):
@@ -313,7 +320,7 @@ def expand(states, masks, source, count, value, cost, weight, rank, words, ends,
         states[top, 0], states[top, 1] = room, worth
         if below and top > first:
             lead = worth - states[last, 1]
-            if abs(lead) <= tie * _SAME:
+            if abs(lead) <= tie * _SAME_SHARE:
                 lead = compare(masks, top, last, words)
             if lead <= 0.0:
                 continue

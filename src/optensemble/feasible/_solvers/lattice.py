@@ -10,29 +10,32 @@ from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._solvers.constraints import Sparse
 
 MOST_PREFIXES = 1 << 16
+"""Choices for the first coordinates that are looked at together; more would need too much memory."""
+
 MOST_WORK = 1 << 23
-"""Looking at this many prefixes at a time, and numbers in all, takes a fraction of a second."""
+"""Numbers that are looked at in all; this many take a fraction of a second."""
 
 MOST_NUMBERS = 1 << 18
-"""With more numbers in the list than this it leaves the cache, and HiGHS is not so much slower any more."""
+"""With more numbers the list leaves the processor's cache, and is hardly faster than HiGHS."""
 
-_LARGEST = 2.0**53
+_LARGEST_WHOLE = 2.0**53
+"""Beyond this, floats do not hold every whole number."""
 
-_SLACK = 1e-9
+_ROUNDED_OFF = 1e-9
 """What may be rounding, relative to the size of the terms."""
 
 
 def whole_bounds(lower: Floats, upper: Floats, integer: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Move the bounds of whole numbers to the whole numbers inside them."""
-    large = np.flatnonzero(integer & (np.maximum(np.abs(lower), np.abs(upper)) > _LARGEST))
+    large = np.flatnonzero(integer & (np.maximum(np.abs(lower), np.abs(upper)) > _LARGEST_WHOLE))
     if large.size:
         j = large[0]
         raise InputError(
-            f"bounds of whole numbers must be at most {_LARGEST:g} in size, beyond which not all of them can be told "
-            f"apart; those of coordinate {j} are {lower[j]:g} and {upper[j]:g}. Choose other units."
+            f"bounds of whole numbers must be at most {_LARGEST_WHOLE:g} in size, beyond which not all of them can be "
+            f"told apart; those of coordinate {j} are {lower[j]:g} and {upper[j]:g}. Choose other units."
         )
-    low = np.where(integer, np.ceil(lower - _SLACK), lower)
-    high = np.where(integer, np.floor(upper + _SLACK), upper)
+    low = np.where(integer, np.ceil(lower - _ROUNDED_OFF), lower)
+    high = np.where(integer, np.floor(upper + _ROUNDED_OFF), upper)
     empty = np.flatnonzero(low > high)
     if empty.size:
         j = empty[0]
@@ -47,7 +50,7 @@ def list_points(rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Float
     """Return whole points in ascending lexicographic order, or None where there are too many to look at.
 
     Coordinates are set one after the other, and a prefix is dropped once no choice of the others can bring it inside
-    the rows. No point inside is missed; which of those returned are inside, to the last bit, is for the set to say.
+    the rows. No point inside is missed; the set itself decides which of those returned are inside, to the last bit.
     """
     d, width = len(lower), upper - lower
     columns, room = rows.tocsc(), _Room(rows, row_lower, row_upper, lower, upper)
@@ -75,16 +78,16 @@ def list_points(rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Float
 
 
 class _Room:
-    """What the coordinates that are not set yet can still add to each row, at least and at most."""
+    """The least and the most that the coordinates not set yet can still add to each row."""
 
     def __init__(self, rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> None:
         swing = rows.multiply(upper - lower)
         self.least, self.most = swing.minimum(0.0).sum(axis=1), swing.maximum(0.0).sum(axis=1)
-        slack = _SLACK * (1.0 + abs(rows) @ np.maximum(np.abs(lower), np.abs(upper)))
+        slack = _ROUNDED_OFF * (1.0 + abs(rows) @ np.maximum(np.abs(lower), np.abs(upper)))
         self.row_lower, self.row_upper = row_lower - slack, row_upper + slack
 
     def after(self, swing: Floats, sums: Floats) -> npt.NDArray[np.bool_]:
-        """Take one coordinate's swing away; say which sums the rest can still bring inside."""
+        """Take one coordinate's swing away; return which sums the rest can still bring inside."""
         self.least, self.most = self.least - np.minimum(swing, 0.0), self.most - np.maximum(swing, 0.0)
         inside = (sums <= self.row_upper - self.least) & (sums >= self.row_lower - self.most)
         return np.asarray(inside.all(axis=1))

@@ -9,13 +9,13 @@ import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.feasible._solvers.paths import measure, tie_slack, unpack
+from optensemble.feasible._solvers.paths import measure, tie_slack, unpack_graph
 
 Flags = npt.NDArray[np.bool_]
 
 
 class Work(NamedTuple):
-    """Room for one row, used again by the next."""
+    """The work arrays of one row, used again by the next."""
 
     length: Floats  # per arc
     raised: Floats
@@ -36,7 +36,7 @@ class Work(NamedTuple):
 @njit(cache=True, nogil=True)
 def best_simple_paths(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row on any graph; a row whose search takes too many steps gets status 1."""
-    limit, graph = ints[0], unpack(ints[1:])
+    limit, graph = ints[0], unpack_graph(ints[1:])
     nodes, arcs = len(graph.first) - 1, len(graph.head)
     work = Work(
         *(np.empty(arcs), np.empty(arcs), np.empty(arcs), np.empty(nodes), np.empty(nodes), np.empty(nodes)),
@@ -58,7 +58,7 @@ def best_simple_paths(C, hinted, actions, status, floats, ints):  # type: ignore
         if gains == 0.0 or find_distances(graph, graph.target, work.length, slack, work):
             count = first_tight_path(graph, slack, work)
         else:
-            count = search(graph, slack, limit, work)
+            count = search_paths(graph, slack, limit, work)
         actions[i] = 0.0
         status[i] = 0 if count > 0 else 1
         for k in range(count):
@@ -130,7 +130,7 @@ def first_tight_path(graph, slack, work):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def search(graph, slack, limit, work):  # type: ignore[no-untyped-def]
+def search_paths(graph, slack, limit, work):  # type: ignore[no-untyped-def]
     """Go through simple paths depth first, the lowest edge first, but for those that cannot become the best.
 
     Return the number of steps of the best path, or 0 if ``limit`` partial paths were not enough.
@@ -176,7 +176,7 @@ def search(graph, slack, limit, work):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def penalise_nodes(graph, slack, work):  # type: ignore[no-untyped-def]
-    """Find a penalty for leaving each node, as low as may be, such that no cycle gains any more.
+    """Find a penalty for leaving each node, as low as possible, such that no cycle gains any more.
 
     A simple path leaves a node once at most. So its length with penalties, less the penalties of all nodes that it
     might still pass, is a bound on its length.
@@ -214,7 +214,7 @@ def penalise_edges(graph, work):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def look_ahead(graph, v, travelled, slack, work):  # type: ignore[no-untyped-def]
-    """Bound from below what a path measures that leaves ``v`` by each of its arcs; return the length of one path."""
+    """Find a lower bound of the paths that leave ``v`` by each of its arcs; return the length of one path."""
     find_distances(graph, graph.target, work.raised, slack, work)
     penalties = 0.0
     for u in range(len(work.queue)):

@@ -1,7 +1,7 @@
 """The best path of each row by dynamic programming, on a graph without cycles.
 
-Paths are measured by lengths, the negated coefficients, of which the least sum is wanted. All solvers, those of
-``_path_search`` too, work backward from the target to know what lies ahead, and go forward from the source by the
+Paths are measured by lengths, the negated coefficients; the best path has the least sum. All solvers, those of
+``path_search`` too, work backward from the target to know what lies ahead, and go forward from the source by the
 lowest edge that begins a best path.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.arrays import Indices
-from optensemble.feasible._base import TIE
+from optensemble._core.tolerances import SAME_VALUE
 
 
 class Graph(NamedTuple):
@@ -30,10 +30,10 @@ class Graph(NamedTuple):
     incoming: Indices
 
 
-def pack(
+def pack_graph(
     directed: bool, order: list[int], source: int, target: int, tail: Indices, head: Indices, edge: Indices
 ) -> Indices:
-    """Lay out a graph as :func:`unpack` reads it, with nodes numbered in the given order."""
+    """Lay out a graph as :func:`unpack_graph` reads it, with nodes numbered in the given order."""
     place = np.zeros(max(order) + 1, dtype=np.int64)
     place[order] = np.arange(len(order))
     arcs = np.lexsort((edge, place[tail]))
@@ -44,7 +44,7 @@ def pack(
 
 
 @njit(cache=True, nogil=True)
-def unpack(ints):  # type: ignore[no-untyped-def]
+def unpack_graph(ints):  # type: ignore[no-untyped-def]
     """Cut a packed graph up again."""
     nodes = ints[0]
     arcs = ints[4 + nodes]
@@ -64,7 +64,7 @@ def unpack(ints):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def measure(c, edge):  # type: ignore[no-untyped-def]
-    """Return a power of two that keeps sums from overflowing; and of scaled lengths the largest size, and all gains."""
+    """Return a power of two that keeps sums finite; and the largest size, and the sum of gains, of scaled lengths."""
     size = 0.0
     for a in range(len(edge)):
         size = max(size, abs(c[edge[a]]))
@@ -77,18 +77,18 @@ def measure(c, edge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def tie_slack(size, reachable, gains):  # type: ignore[no-untyped-def]
-    """Return within what lengths are tied, given that some path is not longer than ``reachable``.
+    """Return the difference within which lengths are tied, given that some path is not longer than ``reachable``.
 
-    What a best path gains is at most all gains, so that its lengths add up to ``reachable + 2 * gains`` at most in
-    absolute value. Edges longer than that have no part in it, and must not make the others look small.
+    A best path gains at most all gains, so that its lengths add up to ``reachable + 2 * gains`` at most in absolute
+    value. Edges longer than that have no part in it, and must not make the others look small.
     """
-    return TIE * min(size, reachable + 2.0 * gains)
+    return SAME_VALUE * min(size, reachable + 2.0 * gains)
 
 
 @njit(cache=True, nogil=True)
 def best_forward_paths(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row on a graph without cycles, whose arcs go from higher nodes to lower; the target is node 0."""
-    graph = unpack(ints)
+    graph = unpack_graph(ints)
     nodes = len(graph.first) - 1
     distance, through = np.zeros(nodes), np.empty(len(graph.head))
     for i in range(len(C)):
@@ -112,9 +112,9 @@ def best_forward_paths(C, hinted, actions, status, floats, ints):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
-def follow(used, ints, path):  # type: ignore[no-untyped-def]
-    """Write the arcs of the path that the used edges are; return their number, or 0 if they are not one path."""
-    graph = unpack(ints)
+def follow_edges(used, ints, path):  # type: ignore[no-untyped-def]
+    """Write the arcs of the path that the used edges make; return their number, or 0 if they do not make one path."""
+    graph = unpack_graph(ints)
     v, count, last = graph.source, 0, -1
     while v != graph.target:
         chosen = -1

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class PerThread:
-    """Has room for solvers that each thread builds for itself, left out of copies and pickles."""
+    """A place for solvers that each thread builds for itself; copies and pickles are made without them."""
 
     def __init__(self) -> None:
         self._local = threading.local()

@@ -1,4 +1,4 @@
-"""How large the coefficients of a row are."""
+"""The size of a row's coefficients, and rows brought to a size of 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.kernel import inner, maker
 
 _BITS = 40
-"""Costs are rounded to this many bits below the largest of their row."""
+"""Costs are rounded to this many bits below the largest of their row: 1e-12 of it, a tie (``SAME_VALUE``)."""
 
 
 @maker
@@ -33,8 +33,12 @@ def row_scale(c):  # type: ignore[no-untyped-def]
     return size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
 
 
+def normalised(coefficients: Floats) -> Floats:
+    """Divide rows by their largest magnitude."""
+    largest = np.abs(coefficients).max(axis=1, keepdims=True)
+    return np.asarray(coefficients / np.where(largest > 0, largest, 1.0), dtype=np.float64)
+
+
 def rounded(coefficients: Floats) -> Floats:
     """Divide rows by their largest magnitude, and round away what may be noise of the last bits."""
-    largest = np.abs(coefficients).max(axis=1, keepdims=True)
-    costs = coefficients / np.where(largest > 0, largest, 1.0)
-    return np.asarray(np.rint(costs * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)
+    return np.asarray(np.rint(normalised(coefficients) * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)

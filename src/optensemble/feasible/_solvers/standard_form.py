@@ -1,4 +1,4 @@
-"""A polytope as rows of bounded variables that depend on fewer bounded variables, without equalities."""
+"""A polytope without equalities: bounded variables, and rows of bounded variables that depend on them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ import numpy as np
 from optensemble._core.arrays import Floats, Indices
 from optensemble.feasible._solvers.constraints import power_of_two
 
-_SINGULAR = 1e-10
-_EQUAL = 1e-12
-_NOTHING = 1e-13
-_SAME_DIGITS = 12
+_REDUNDANT = 1e-10
+"""Equalities whose entries are all below this share of the largest repeat those solved before."""
+
+_EQUALITY = 1e-12
+"""A row whose range is no wider is an equality."""
+
+_CANCELLED = 1e-13
+"""Entries no larger, beside ranges of 1, are what elimination leaves of zeros."""
+
+_PARALLEL_DIGITS = 12
+"""Rows that agree in this many digits, once scaled, are multiples of each other."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +47,16 @@ def standard_form(A_ub: Floats, b_ub: Floats, A_eq: Floats, b_eq: Floats, lower:
     rows, least, most = merge_parallel(A_ub[:, free] * units[free], b_ub - A_ub @ lower)
     width = (upper - lower)[free] / units[free]
     least, most = _without_idle(rows, least, most, width)
-    tight = most - least <= _EQUAL
+    tight = most - least <= _EQUALITY
     used = ~tight & (np.isfinite(least) | np.isfinite(most))
     equalities = np.column_stack([A_eq[:, free] * units[free], b_eq - A_eq @ lower])
     equalities = np.concatenate([equalities, np.column_stack([rows[tight], least[tight]])])
-    solved, dependent, used_rows = eliminate(equalities, np.column_stack([rows[used], np.zeros(used.sum())]))
+    solved, dependent, used_rows = eliminate_equalities(equalities, np.column_stack([rows[used], np.zeros(used.sum())]))
     kept = np.setdiff1d(np.arange(len(free)), solved)
 
     matrix = np.concatenate([-dependent[:, kept], used_rows[:, kept]])
     shift = np.concatenate([dependent[:, -1], -used_rows[:, -1]])
-    matrix[np.abs(matrix) <= _NOTHING] = 0.0
+    matrix[np.abs(matrix) <= _CANCELLED] = 0.0
     reach = np.minimum(matrix, 0.0) @ width[kept] - 1.0, np.maximum(matrix, 0.0) @ width[kept] + 1.0
     row_lower = np.maximum(np.concatenate([np.zeros(len(solved)), least[used]]) - shift, reach[0])
     row_upper = np.minimum(np.concatenate([width[solved], most[used]]) - shift, reach[1])
@@ -78,7 +85,7 @@ def merge_parallel(matrix: Floats, right: Floats) -> tuple[Floats, Floats, Float
     lead = np.take_along_axis(matrix, np.abs(matrix).argmax(axis=1)[:, None], axis=1)[:, 0]
     used = lead != 0
     matrix, right, lead = matrix[used], right[used], lead[used]
-    keys = np.round(matrix / lead[:, None], _SAME_DIGITS) + 0.0
+    keys = np.round(matrix / lead[:, None], _PARALLEL_DIGITS) + 0.0
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     ratio = lead[first][group.ravel()] / lead
     least, most = np.full(len(first), -np.inf), np.full(len(first), np.inf)
@@ -89,12 +96,12 @@ def merge_parallel(matrix: Floats, right: Floats) -> tuple[Floats, Floats, Float
 
 
 def _without_idle(rows: Floats, least: Floats, most: Floats, width: Floats) -> tuple[Floats, Floats]:
-    """Make sides of a range infinite that the bounds of the coordinates imply."""
+    """Make the sides of ranges infinite that the bounds of the coordinates imply."""
     reach = np.minimum(rows, 0.0) @ width, np.maximum(rows, 0.0) @ width
     return np.where(least <= reach[0], -np.inf, least), np.where(most >= reach[1], np.inf, most)
 
 
-def eliminate(equalities: Floats, rows: Floats) -> tuple[Indices, Floats, Floats]:
+def eliminate_equalities(equalities: Floats, rows: Floats) -> tuple[Indices, Floats, Floats]:
     """Solve equalities (right-hand sides last) for a coordinate each, and take these out of all other rows.
 
     Return the coordinates, an equality for each, and the rows. Pivots are the largest left, and redundant equalities
@@ -106,7 +113,7 @@ def eliminate(equalities: Floats, rows: Floats) -> tuple[Indices, Floats, Floats
     while left:
         block = np.abs(work[left, :-1])
         at, column = divmod(int(block.argmax()), block.shape[1]) if block.size else (0, 0)
-        if not block.size or block[at, column] <= _SINGULAR * size:
+        if not block.size or block[at, column] <= _REDUNDANT * size:
             break
         row = left.pop(at)
         work[row] /= work[row, column]

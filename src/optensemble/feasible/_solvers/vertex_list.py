@@ -7,7 +7,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel, inner, make_kernel
-from optensemble.feasible._base import TIE
+from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import row_scale
 
 _LANES = 4
@@ -17,7 +17,7 @@ _LANES = 4
 def vertex_kernel(vertices: Floats) -> Kernel:
     """Return the kernel that takes the best of a list of actions.
 
-    Values within ``TIE * sum_j |v_j c_j|`` of the best, where v has it, are tied; the lowest index wins.
+    Values within ``SAME_VALUE * sum_j |v_j c_j|`` of the best, where v has it, are tied; the lowest index wins.
     """
     padded = np.concatenate([vertices, np.repeat(vertices[-1:], -len(vertices) % _LANES, axis=0)])
     rows_at_once = max(1, min(8192, 40_000_000 // padded.size))
@@ -46,13 +46,13 @@ def best_vertices(C, hinted, actions, status, floats, ints):  # type: ignore[no-
             for v in range(count):
                 values[v] += columns[j, v] * c
         best = largest(values)
-        chosen = first_from(values, best - TIE * most)
-        if values[chosen] < best:  # maybe tied: what are the terms of the best?
+        chosen = first_from(values, best - SAME_VALUE * most)
+        if values[chosen] < best:  # maybe tied: now with the size of the best one's own terms
             chosen = first_from(values, best)
             size = 0.0
             for j in range(d):
                 size += abs(vertices[chosen, j] * (C[i, j] / scale))
-            chosen = first_from(values, best - TIE * size)
+            chosen = first_from(values, best - SAME_VALUE * size)
         for j in range(d):
             actions[i, j] = vertices[chosen, j]
 

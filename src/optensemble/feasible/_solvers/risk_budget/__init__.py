@@ -1,1 +1,1 @@
-"""Portfolios under a limit of variance."""
+"""Solvers of portfolios under a limit of variance."""

@@ -1,4 +1,4 @@
-"""The optimum of a portfolio problem on a given active set, by one elimination, and whether it is the optimum.
+"""The optimum of a portfolio problem on a given active set, by one elimination, and the proof of it.
 
 The problem is ``max c'a`` with ``a'Ca <= 1``, ``A a <= b`` (the first rows with equality, the very first being
 ``sum(a) = 1``) and ``0 <= a <= upper``. For a price ``1/t`` of variance its optimality conditions are linear: with
@@ -12,12 +12,12 @@ the only one, however it was found. But a hint may prove one that nothing else l
 ``b`` be the least weight, distance to a cap or slack of a row that does not bind, ``p`` the least price of a bound or
 of a row that binds, and ``l`` the least pivot. The active set is *certain* if
 
-- what the critical line may end with, signs wrong by 1e-11, must be the same: the equations make of such errors at most
-  ``1 / l`` times as much, which is less than ``b`` and ``p``;
-- and it can be read off every action within 1e-11 of the optimum. Such an action has at most ``1e-11 / p`` of what is
-  out, and leaves no more of what binds. Less than half of what is in can be missing, for curvature (``b^2`` times
-  ``l``, the variance and its price), and for what is out, which drags the rest along (``p b sqrt(l)``). A threshold, of
-  which there is one for each power of ten, then lies in between.
+- the critical line, which may end with signs wrong by 1e-11, must end with the same: the equations multiply such
+  errors by at most ``1 / l``, which leaves less than ``b`` and ``p``;
+- and it can be read off every action within 1e-11 of the optimum. Such an action holds at most ``1e-11 / p`` of the
+  coordinates that are out, and leaves no more of the rows that bind. Less than half of a coordinate that is in can be
+  missing, for curvature (``b^2`` times ``l``, the variance and its price), and for coordinates that are out, which drag
+  the rest along (``p b sqrt(l)``). One of the thresholds, a power of ten each, then lies in between.
 
 The ways without a hint, the line or else a second solver whose action is read at all thresholds, should then end at
 the active set that the hint has led to; a hint that shows less is not used. This rests on two estimates, not on proofs:
@@ -36,11 +36,11 @@ from optensemble._core.kernel import inner
 OUT, IN, CAPPED = 0, 1, 2
 """Where a coordinate is (at 0, free, at its cap), and whether a row binds (IN) or not (OUT)."""
 
-BROKEN, WRONG, LOOSE, CLEAN, PROVEN, CERTAIN, NEVER = -1, 0, 1, 2, 3, 4, 5
-"""What an active set is worth, and what none is."""
+SPOILED, WRONG, LOOSE, CLEAN, PROVEN, CERTAIN, NEVER = -1, 0, 1, 2, 3, 4, 5
+"""The grades of an active set, see :func:`judge_signs`; none is as good as NEVER."""
 
 _CLEAN = 1e-13
-"""Signs wrong by no more than this are right."""
+"""Signs wrong by no more than this are right: it is the rounding of one elimination."""
 
 _LOOSE = 1e-11
 """Signs wrong by no more than this are accepted where nothing better is found."""
@@ -49,14 +49,14 @@ NEAR = 1e-11
 """The second solver tries to come this near to the optimum, in units of the spread of the coefficients."""
 
 _MISSED = 1e-9
-"""A variance further from the limit than this was lost to rounding."""
+"""A variance further from the limit than this, in units of it, was lost to rounding."""
 
 _LOST = 1e-10
-"""Equations that hold no better than this were lost to rounding."""
+"""Equations that hold no better than this were lost to rounding; no margin of a proof is as small."""
 
 
 class Problem(NamedTuple):
-    """What does not change from row to row: ``d`` coordinates, then the rows of A, the first ``equal`` with equality.
+    """The data of all rows: ``d`` coordinates, then the rows of A, the first ``equal`` with equality.
 
     C holds a constant ``rho`` more than the covariance: where sum(a) = 1 that changes nothing but the multiplier of
     this row, and it makes C regular on all supports whose optimality conditions are.
@@ -70,8 +70,8 @@ class Problem(NamedTuple):
     upper: Floats
 
 
-class Work(NamedTuple):
-    """What changes: the active set and its places, p and q in ``x``, their residuals in ``w``, and scratch.
+class PortfolioWork(NamedTuple):
+    """The work arrays of a row: the active set and its places, p and q in ``x``, their residuals in ``w``, scratch.
 
     The coefficients ``c`` count from that of the first free coordinate, which keeps the digits of small differences.
     """
@@ -92,14 +92,14 @@ def repair(c, tie, most, enough, problem, work):  # type: ignore[no-untyped-def]
         t, least = settle(c, tie, problem, work)
         if t < 0.0:
             return -1.0
-        level = judge(t, least, problem, work)
+        level = judge_signs(t, least, problem, work)
         if level >= max(enough, CLEAN) or (level >= enough and attempt + 1 == most):
             return t
-        if level >= CLEAN or level == BROKEN:
+        if level >= CLEAN or level == SPOILED:
             return -1.0
         for s in range(len(work.state)):
             if work.margins[s] < -_CLEAN:
-                flip(t, s, problem, work)
+                flip_place(t, s, problem, work)
     return -1.0
 
 
@@ -123,7 +123,7 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
                 low, high = min(low, c[s]), max(high, c[s])
     for s in range(d):
         work.c[s] = c[s] - c[min(work.places[0], d - 1)]
-    least = eliminate(work.c, problem, state, work.places[:n], work.system, x, w) if freedom >= 0 else 0.0
+    least = solve_system(work.c, problem, state, work.places[:n], work.system, x, w) if freedom >= 0 else 0.0
     if least <= 0.0:
         return -1.0, 0.0
     find_products(problem, state, work.places[:n], x, w)
@@ -147,7 +147,7 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
 
 
 @inner
-def eliminate(c, problem, state, places, M, x, known):  # type: ignore[no-untyped-def]
+def solve_system(c, problem, state, places, M, x, known):  # type: ignore[no-untyped-def]
     """Solve ``H x = r`` at the places for both parts of x; return the least pivot, relative to its size.
 
     ``known`` is room for both parts, laid end to end.
@@ -259,10 +259,10 @@ def variance_at(t, problem, x, w):  # type: ignore[no-untyped-def]
 
 
 @inner
-def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
-    """Write how far the sign at each place is right (below 0 if wrong); return what the active set is worth.
+def judge_signs(t, least, problem, work):  # type: ignore[no-untyped-def]
+    """Write the margin by which the sign at each place is right (below 0 if wrong); return the active set's grade.
 
-    BROKEN if rounding spoiled the equations, WRONG, right to LOOSE or CLEAN accuracy, PROVEN: right by margins that
+    SPOILED if rounding spoiled the equations, WRONG, right to LOOSE or CLEAN accuracy, PROVEN: right by margins that
     rounding cannot reach, or CERTAIN: by margins that no hint is needed to find.
     """
     d, state, x, w = problem.d, work.state, work.x, work.w
@@ -274,7 +274,7 @@ def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
         if state[s] == IN:
             residual = w[0, s] * price + w[1, s] if s < d else w[0, s] + slope * w[1, s]
             if not abs(residual) <= _LOST:
-                return BROKEN
+                return SPOILED
         if d <= s < d + problem.equal:
             work.margins[s] = np.inf
             continue
@@ -282,6 +282,7 @@ def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
             # A weight between its bounds, or the slack of a row that does not bind.
             margin = x[0, s] + slope * x[1, s] if s < d else -w[0, s] - slope * w[1, s]
             margin = min(margin, problem.upper[s] - margin) if s < d else margin
+            # 1e-7 is far above what rounding does to a weight; so is 1e-9, below, to a price.
             proven = proven and margin > 1e-7 and (price == 0.0 or margin * price * least > 1e-11)
             inside, bend = min(inside, margin), min(bend, margin * margin * (problem.H[s, s] if s < d else 1.0))
         else:
@@ -303,14 +304,14 @@ def judge(t, least, problem, work):  # type: ignore[no-untyped-def]
 
 @inner
 def is_certain(inside, prices, bend, least):  # type: ignore[no-untyped-def]
-    """Say whether a proven active set would be found without a hint, from its least margins and its least pivot."""
+    """Return whether a proven active set would be found without a hint, from its least margins and its least pivot."""
     straight = bend == 0.0 or bend * least > 8.0 * NEAR
     dragged = prices * inside * np.sqrt(min(least, 1.0)) > 30.0 * NEAR
     return straight and dragged and min(inside, prices) * least > 10.0 * _LOOSE
 
 
 @inner
-def flip(t, s, problem, work):  # type: ignore[no-untyped-def]
+def flip_place(t, s, problem, work):  # type: ignore[no-untyped-def]
     """Move one place into the active set, or out of it to the bound that it crossed."""
     if work.state[s] != IN:
         work.state[s] = IN

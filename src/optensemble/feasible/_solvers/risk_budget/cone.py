@@ -1,4 +1,4 @@
-"""Portfolios under a quadratic limit by an interior-point solver: what the compiled solver gives up, and the set-up."""
+"""Portfolios under a limit of variance by an interior-point solver: set-up, and rows that the compiled one gives up."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._core.arrays import Floats
-from optensemble.feasible._solvers.highs import LinearProgram
+from optensemble.feasible._solvers.highs import LinearModel, LinearProgram
 from optensemble.feasible._solvers.per_thread import PerThread
 
 _TOLERANCE = 1e-12
+"""Clarabel's tolerance; it stops short of it for want of progress, with an action that is often as good."""
+
 _ALMOST = 1e-9
+"""The tolerance at which Clarabel calls a row almost solved."""
+
+_RANK = 1e-14
+"""Eigenvalues below this share of the largest are rounding: the covariance has no such direction."""
 
 WAYS: tuple[dict[str, float], ...] = (
     {},
@@ -22,10 +28,10 @@ WAYS: tuple[dict[str, float], ...] = (
     {"max_step_fraction": 0.9},
     {"static_regularization_constant": 1e-10, "max_step_fraction": 0.9},
 )
-"""Settings to try in turn: where the limit is barely above the least variance the usual ones lose digits."""
+"""Settings to try in turn: where the limit is barely above the least variance the default ones lose digits."""
 
 
-class Rows(NamedTuple):
+class PortfolioRows(NamedTuple):
     """Linear constraints ``A a <= b``, the first ``equal`` of them with equality, and ``0 <= a <= upper``.
 
     The first row is ``sum(a) = 1``.
@@ -38,7 +44,7 @@ class Rows(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What a solver says of each row: an approximate action, a bound on what any action can reach, and how it ended."""
+    """A solver's answer to each row: an approximate action, a bound on the value of any action, and its status."""
 
     actions: Floats
     bounds: Floats
@@ -46,16 +52,16 @@ class Solved(NamedTuple):
 
 
 class ConeProgram(PerThread):
-    """One solver for each way to set it up, given new coefficients row by row; all else stays as it was built.
+    """One solver for each entry of :data:`WAYS`, given new coefficients row by row; all else stays as it was built.
 
-    How a solver ended says little: at the tolerance asked for it often stops for want of progress, or at a numerical
+    A solver's status says little: at the tolerance asked for it often stops for want of progress, or at a numerical
     error, with an action that is as good as any. So each row comes with a bound by weak duality. Let ``R'R`` be the
-    covariance in units of the limit. From prices y of the linear constraints and a vector u, whatever they are worth,
-    no action can reach more than ``b'y + |u| + upper'max(c - A'y + R'u, 0)``, because ``-u'Ra <= |u|``. What
-    rounding in R makes of the limit is estimated at the action found, and added to ``|u|``.
+    covariance in units of the limit. For any prices y of the linear constraints and any vector u, no action can reach
+    more than ``b'y + |u| + upper'max(c - A'y + R'u, 0)``, because ``-u'Ra <= |u|``. The effect of rounding in R on the
+    limit is estimated at the action found, and added to ``|u|``.
     """
 
-    def __init__(self, covariance: Floats, limit: float, rows: Rows) -> None:
+    def __init__(self, covariance: Floats, limit: float, rows: PortfolioRows) -> None:
         self.covariance, self.limit, self.rows = covariance, limit, rows
         super().__init__()
 
@@ -74,7 +80,7 @@ class ConeProgram(PerThread):
         return Solved(actions, bounds, status)
 
     def _bound(self, c: Floats, action: Floats, y: Floats, u: Floats, root: Floats) -> float:
-        """Return a bound for one row; no BLAS, whose last bits may differ from batch to batch."""
+        """Return a bound for one row; without BLAS, whose last bits may differ from batch to batch."""
         A, b, equal, upper = self.rows
         y[equal:] = np.maximum(y[equal:], 0.0)
         left = np.maximum(c - (A * y[:, None]).sum(axis=0) + (root * u[:, None]).sum(axis=0), 0.0)
@@ -94,7 +100,7 @@ class ConeProgram(PerThread):
 
     def _build(self, way: int) -> tuple[Any, Floats]:
         d = len(self.covariance)
-        # Variances of 1 each lose no digits of small ones; but then the root is another, and so are last digits.
+        # Scaled to variances of 1, small ones lose no digits; not for the first way, whose last digits would change.
         scale = np.sqrt(np.diag(self.covariance / self.limit)) if way else np.ones(d)
         scale[scale == 0.0] = 1.0
         root = _root(self.covariance / self.limit / np.outer(scale, scale)) * scale
@@ -102,38 +108,38 @@ class ConeProgram(PerThread):
         matrix = np.concatenate([matrix, np.zeros((1, d)), -root])
         right = np.concatenate([right, [1.0], np.zeros(len(root))])
         cones = [*cones, clarabel.SecondOrderConeT(1 + len(root))]
-        return _solver(np.zeros((d, d)), np.linspace(0.0, 1.0, d), matrix, right, cones, WAYS[way]), root
+        return _portfolio_solver(np.zeros((d, d)), np.linspace(0.0, 1.0, d), matrix, right, cones, WAYS[way]), root
 
 
-def least_variance(covariance: Floats, rows: Rows) -> tuple[Floats, float]:
+def least_variance(covariance: Floats, rows: PortfolioRows) -> tuple[Floats, float]:
     """Return the action of least variance, and its variance."""
     d, scale = len(covariance), float(np.diag(covariance).max()) or 1.0
-    solution = _solver(covariance / scale, np.zeros(d), *_linear(rows), WAYS[0]).solve()
-    action = inside(np.array(solution.x)[None], rows.upper)[0]
+    solution = _portfolio_solver(covariance / scale, np.zeros(d), *_linear(rows), WAYS[0]).solve()
+    action = share_out(np.array(solution.x)[None], rows.upper)[0]
     return action, float(action @ covariance @ action)
 
 
-def least_variance_face(covariance: Floats, centre: Floats, rows: Rows) -> LinearProgram:
+def least_variance_face(covariance: Floats, centre: Floats, rows: PortfolioRows) -> LinearProgram:
     """Return the set of all actions of least variance, a polytope: they share ``Ca``, and differ in its kernel."""
     root = _root(covariance / (float(np.diag(covariance).max()) or 1.0))
     size = np.abs(root).max(axis=1, initial=0.0)
     deviation = float(np.linalg.norm(root @ centre))
-    width = 1e-9 * deviation / size + 1e-12  # of which the variance grows by about 1e-9 of itself
+    width = 1e-9 * deviation / size + 1e-12  # by which the variance grows by about 1e-9 of itself
     share = (root / size[:, None]) @ centre
     matrix = sparse.csr_array(np.concatenate([rows.A, root / size[:, None]]))
     low = np.concatenate([rows.b[: rows.equal], np.full(len(rows.b) - rows.equal, -np.inf), share - width])
     high = np.concatenate([rows.b, share + width])
-    return LinearProgram(matrix, low, high, np.zeros(len(centre)), np.minimum(rows.upper, 1.0))
+    return LinearProgram(LinearModel(matrix, low, high, np.zeros(len(centre)), np.minimum(rows.upper, 1.0)))
 
 
-def inside(actions: Floats, upper: Floats) -> Floats:
-    """Clip to the bounds, and share out one."""
+def share_out(actions: Floats, upper: Floats) -> Floats:
+    """Clip weights to their bounds, and scale them to a sum of 1."""
     clipped = np.clip(actions, 0.0, upper)
     total = clipped.sum(axis=1, keepdims=True)
     return np.asarray(np.minimum(clipped / np.where(total > 0.0, total, 1.0), upper), dtype=np.float64)
 
 
-def _linear(rows: Rows) -> tuple[Floats, Floats, list[Any]]:
+def _linear(rows: PortfolioRows) -> tuple[Floats, Floats, list[Any]]:
     """Return the linear constraints as Clarabel wants them; caps of 1 or more are left out."""
     d = len(rows.upper)
     capped = np.flatnonzero(rows.upper < 1.0)
@@ -145,12 +151,12 @@ def _linear(rows: Rows) -> tuple[Floats, Floats, list[Any]]:
 def _root(covariance: Floats) -> Floats:
     """Return R with ``R'R`` equal to the covariance, and no more rows than its rank."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > max(1e-14 * values[-1], 0.0)
+    kept = values > max(_RANK * values[-1], 0.0)
     root: Floats = (vectors[:, kept] * np.sqrt(values[kept])).T
     return root
 
 
-def _solver(
+def _portfolio_solver(
     quadratic: Floats, q: npt.ArrayLike, matrix: Floats, right: Floats, cones: list[Any], way: dict[str, float]
 ) -> Any:
     settings = clarabel.DefaultSettings()

@@ -3,7 +3,7 @@
 For each price ``1/t`` of variance there is a best portfolio, and it is piecewise linear in t. The line rises from
 t = 0, the portfolio of least variance, which is the same for all rows; or, where that fails, it falls from
 t = infinity, where the largest coefficients are filled up to their caps. One coordinate or constraint is exchanged at
-a time, until the variance meets the limit. What is traced is the active set alone (see ``_active_set``), from which
+a time, until the variance meets the limit. What is traced is the active set alone (see ``active_set``), from which
 the action is then computed afresh. A hint's active set is tried first, and taken if it is certain.
 """
 
@@ -31,12 +31,12 @@ from optensemble.feasible._solvers.risk_budget.active_set import (
 )
 from optensemble.feasible._solvers.risk_budget.portfolio import (
     Packed,
-    new_work,
+    new_portfolio_work,
     read_hint,
     read_scaled,
     takes_all,
-    unpack,
-    write,
+    unpack_portfolio,
+    write_portfolio,
 )
 
 
@@ -49,11 +49,11 @@ def line_kernel(packed: Packed) -> Kernel:
 def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row: by the hint's active set, or by the line up from the least variance, or down from the top."""
     n, d = C.shape
-    problem, start, variances, centre, limit, plain = unpack(d, floats, ints)
+    problem, start, variances, centre, limit, plain = unpack_portfolio(d, floats, ints)
     N, m, n0 = len(problem.H), len(problem.b), len(start.places)
     H = floats[len(floats) - N * N :].reshape(N, N) if ints[4] > 0 else problem.H
     path = Problem(d, problem.equal, problem.rho, H, problem.b, problem.upper)
-    work = new_work(d, N)
+    work = new_portfolio_work(d, N)
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
     c, ordered, use_hint = np.empty(d), np.empty(d), hinted and floats[4] < NEVER
     for i in range(n):
@@ -77,15 +77,15 @@ def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[n
                 size = (
                     start_at_top(ordered, problem, work, line) if down else start_at_centre(c, start, path, work, line)
                 )
-                trace(ordered if down else c, down, size, problem if down else path, work, line)
+                follow_line(ordered if down else c, down, size, problem if down else path, work, line)
             t = repair(c, tie, 6, int(floats[4]) if way == 0 else LOOSE, problem, work)
         status[i] = t < 0.0
         if t >= 0.0:
-            write(t, plain, problem, work, actions[i])
+            write_portfolio(t, plain, problem, work, actions[i])
 
 
 class Line(NamedTuple):
-    """Where the line is: the inverse of H on the active set, by positions in ``places``, and scratch."""
+    """The state of the line: the inverse of H on the active set, by positions in ``places``, and scratch."""
 
     inverse: Floats
     direction: Floats
@@ -96,13 +96,13 @@ class Line(NamedTuple):
 
 @inner
 def is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, action):  # type: ignore[no-untyped-def]
-    """Say whether the limit lets the largest coefficients take all they can, and write that action."""
+    """Return whether the limit lets the largest coefficients take all they can; write that action if so."""
     if plain:
         return takes_all(c, tie, variances, limit, action)
     start_at_top(ordered, problem, work, line)
     if variance_at(0.0, problem, work.x, work.w) > 1.0 or settle(c, tie, problem, work)[0] < 0.0:
         return False
-    write(np.inf, False, problem, work, action)
+    write_portfolio(np.inf, False, problem, work, action)
     return True
 
 
@@ -158,7 +158,7 @@ def start_at_centre(c, start, problem, work, line):  # type: ignore[no-untyped-d
 
 
 @inner
-def trace(c, down, n, problem, work, line):  # type: ignore[no-untyped-def]
+def follow_line(c, down, n, problem, work, line):  # type: ignore[no-untyped-def]
     """Follow the line from t = infinity ``down``, or from 0 up, until the variance is 1 or rounding stops it."""
     d, state, x, w = problem.d, work.state, work.x, work.w
     t = np.inf if down else 0.0

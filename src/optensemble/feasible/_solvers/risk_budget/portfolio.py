@@ -1,8 +1,8 @@
-"""Portfolios under a limit of variance: what all rows share, and the kernel that guesses an active set and proves it.
+"""Portfolios under a limit of variance: the data that all rows share, and the kernel that guesses and proves.
 
 The guess is the hint's active set, or the one at the point where the line from the portfolio of least variance, which
 is the same for all rows, would meet the limit if no bound stood in its way. Places whose signs are wrong are then
-exchanged, all at once, a few times over. A row whose active set is not proven like this is left to ``_critical_line``.
+exchanged, all at once, a few times over. A row whose active set is not proven like this is left to ``critical_line``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import Kernel, inner, make_kernel, maker
-from optensemble.feasible._base import TIE
+from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.risk_budget.active_set import (
     CAPPED,
     CERTAIN,
@@ -23,26 +23,27 @@ from optensemble.feasible._solvers.risk_budget.active_set import (
     NEVER,
     OUT,
     PROVEN,
+    PortfolioWork,
     Problem,
-    Work,
     repair,
 )
-from optensemble.feasible._solvers.risk_budget.cone import Rows, least_variance
+from optensemble.feasible._solvers.risk_budget.cone import PortfolioRows, least_variance
 
 HELD = (3e-8, *(10.0**-k for k in range(1, 9)))
 """A hint with this much of a coordinate holds it; approximate actions may have to be read more or less closely."""
 
 _NUDGE = 1e-8
-"""Where the least variance is not unique, this much more of each variance helps to find an active set."""
+"""Where the least variance is not unique, variances larger by this share single out one active set."""
 
 _GUESSES = 12
+"""Exchanges to try before a row is left to the critical line: rows that are proven at all seldom need as many."""
 
-_FAR = 1e8
+_LOOSE_LIMIT = 1e8
 """A limit this many times the least variance leaves too few digits to tell what is certain: hints are not used."""
 
 
 class Packed(NamedTuple):
-    """What both kernels need of a set, and whether the active set of least variance is known."""
+    """The data of a set that both kernels need, and whether the active set of least variance is known."""
 
     floats: list[npt.ArrayLike]
     ints: list[npt.ArrayLike]
@@ -61,8 +62,8 @@ class Start(NamedTuple):
     variance: float
 
 
-def pack(covariance: Floats, limit: float, centre: Floats, rows: Rows) -> Packed:
-    """Lay out a set for :func:`unpack`; the covariance is measured in units of the limit."""
+def pack_portfolio(covariance: Floats, limit: float, centre: Floats, rows: PortfolioRows) -> Packed:
+    """Lay out a set for :func:`unpack_portfolio`; the covariance is measured in units of the limit."""
     d, m = len(covariance), len(rows.b)
     largest = float(np.diag(covariance).max())
     rho = min(1.0, largest / limit) or 1.0
@@ -78,7 +79,7 @@ def pack(covariance: Floats, limit: float, centre: Floats, rows: Rows) -> Packed
     plain = m == 1 and bool((rows.upper >= 1.0).all())
     # Weights that sum to one need no cap of one, and guesses do better without it.
     upper = np.where(rows.upper < 1.0, rows.upper, np.inf)
-    needed = CERTAIN if limit < _FAR * (centre @ covariance @ centre) else NEVER
+    needed = CERTAIN if limit < _LOOSE_LIMIT * (centre @ covariance @ centre) else NEVER
     numbers = np.array([rho, limit, start.x[:d] @ covariance @ start.x[:d] / limit, HELD[0], needed])
     table = np.zeros((6, d + m))
     table[1], vectors = np.inf, (rows.b, upper, np.diag(covariance), centre, start.x, start.w)
@@ -100,13 +101,13 @@ def guess_kernel(packed: Packed) -> Kernel:
 
 
 def polishing(line: Kernel, held: float) -> Kernel:
-    """Return the line's kernel for hints that come from the row alone: read as closely as told, proof is enough."""
+    """Return the line's kernel for hints that come from the row alone: read at a threshold, a proof is enough."""
     floats = line.floats.copy()
     floats[3:5] = held, PROVEN
     return line._replace(floats=floats)
 
 
-def _find_start(H: Floats, centre: Floats, rows: Rows) -> Start:
+def _find_start(H: Floats, centre: Floats, rows: PortfolioRows) -> Start:
     """Return the active set of least variance near an approximate one; without places if it cannot be confirmed."""
     d, N = len(centre), len(H)
     r = np.concatenate([np.zeros(d), rows.b])
@@ -146,8 +147,8 @@ def _condition(system: Floats, free: int) -> float:
 
 
 @maker
-def unpack(d, floats, ints):  # type: ignore[no-untyped-def]
-    """Cut up what :func:`pack` laid out: the problem, where to start, and what vertices need."""
+def unpack_portfolio(d, floats, ints):  # type: ignore[no-untyped-def]
+    """Cut up the arrays of :func:`pack_portfolio`: the problem, the start, and the data that vertices need."""
     m, equal, plain, n0 = ints[0], ints[1], ints[2] == 1, ints[3]
     N = d + m
     table = floats[5:].reshape((len(floats) - 5) // N, N)
@@ -158,10 +159,10 @@ def unpack(d, floats, ints):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def prove_guesses(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
-    """Solve each row whose active set is proven, by the hint's or from the least variance; the others get status 1."""
+    """Solve rows whose active set is proven, from the hint or from the least variance; the others get status 1."""
     n, d = C.shape
-    problem, start, variances, centre, limit, plain = unpack(d, floats, ints)
-    work, c = new_work(d, len(problem.H)), np.empty(d)
+    problem, start, variances, centre, limit, plain = unpack_portfolio(d, floats, ints)
+    work, c = new_portfolio_work(d, len(problem.H)), np.empty(d)
     for i in range(n):
         tie = read_scaled(C[i], c)
         if plain and takes_all(c, tie, variances, limit, actions[i]):
@@ -181,25 +182,26 @@ def prove_guesses(C, hinted, actions, status, floats, ints):  # type: ignore[no-
             guess += 1
         status[i] = t < 0.0
         if t >= 0.0:
-            write(t, plain, problem, work, actions[i])
+            write_portfolio(t, plain, problem, work, actions[i])
 
 
 @maker
-def new_work(d, N):  # type: ignore[no-untyped-def]
-    """Return room for one row."""
+def new_portfolio_work(d, N):  # type: ignore[no-untyped-def]
+    """Return the work arrays of one row."""
+    state, places = np.empty(N, np.int64), np.empty(N + 1, np.int64)
     x, w = np.empty((2, N)), np.empty((2, N))
-    return Work(np.empty(d), np.empty(N, np.int64), np.empty(N + 1, np.int64), x, w, np.empty(N), np.empty((N, N + 2)))
+    return PortfolioWork(np.empty(d), state, places, x, w, np.empty(N), np.empty((N, N + 2)))
 
 
 @inner
 def read_scaled(row, c):  # type: ignore[no-untyped-def]
-    """Write coefficients between -1 and 0; return what is tied in these units, or 1 if all are (and made 0)."""
+    """Write coefficients between -1 and 0; return the width of a tie in these units, or 1 if all are tied (and 0)."""
     largest = lowest = row[0]
     for value in row:
         largest, lowest = max(largest, value), min(lowest, value)
     size = max(largest, -lowest)
     scale = size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
-    spread, slack = largest / scale - lowest / scale, TIE * (size / scale)
+    spread, slack = largest / scale - lowest / scale, SAME_VALUE * (size / scale)
     flat = spread <= slack
     for j in range(len(c)):
         c[j] = 0.0 if flat else (row[j] / scale - largest / scale) / spread
@@ -208,7 +210,7 @@ def read_scaled(row, c):  # type: ignore[no-untyped-def]
 
 @inner
 def takes_all(c, tie, variances, limit, action):  # type: ignore[no-untyped-def]
-    """Say whether the limit lets one of the largest coefficients take everything, and let the first such do so."""
+    """Return whether the limit lets a largest coefficient take everything; the first one that may does."""
     for j in range(len(c)):
         if c[j] >= -tie and variances[j] <= limit:
             for k in range(len(c)):
@@ -232,7 +234,7 @@ def read_hint(action, held, problem, state):  # type: ignore[no-untyped-def]
 
 @inner
 def go_straight(c, start, problem, work):  # type: ignore[no-untyped-def]
-    """Go from the least variance as if there were no bounds until the limit is met, and take what is held there."""
+    """Go from the least variance straight to the limit, regardless of bounds, and take the active set held there."""
     d, n, direction = problem.d, len(start.places), work.margins
     gain = 0.0
     for i in range(n):
@@ -255,7 +257,7 @@ def go_straight(c, start, problem, work):  # type: ignore[no-untyped-def]
 
 
 @inner
-def write(t, plain, problem, work, action):  # type: ignore[no-untyped-def]
+def write_portfolio(t, plain, problem, work, action):  # type: ignore[no-untyped-def]
     """Write the action at t, within its bounds."""
     total = 0.0
     for s in range(problem.d):

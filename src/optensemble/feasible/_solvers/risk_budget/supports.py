@@ -6,8 +6,8 @@ optimality system ``[[C_S, 1], [1', 0]]`` is ``[[D, m], [m', -v]]``: ``m`` is th
 smallest support always has an invertible system. A coordinate j outside S has the multiplier
 ``(C_Sj'm - v) / s + (m + D C_Sj)'c - c_j``. All of this is linear in c but for s: one small matrix for each support.
 
-A support is *proven* where all weights and multipliers are positive by a margin. Every feasible point without one of
-its coordinates is then worse by at least ``min(b^2 / (8 s D), p b / (2 + 4 h))``, where ``b`` is the least weight,
+A support is *proven* where all weights and multipliers are positive by a margin. Every feasible point that lacks one
+of its coordinates is then worse by at least ``min(b^2 / (8 s D), p b / (2 + 4 h))``, where ``b`` is the least weight,
 ``p`` the least multiplier, ``D`` the largest diagonal entry of the matrix D, and ``h^2`` that times the largest
 variance. The margins keep this far above the tie and above rounding. So at most one support is proven, it is the one
 that a comparison of all supports would choose, and the order in which supports are tried does not matter. Rows without
@@ -24,7 +24,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel, make_kernel
-from optensemble.feasible._base import TIE
+from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import row_scale
 
 _CONDITION = 1e12
@@ -34,12 +34,13 @@ _PROVABLE = 1e8
 """Supports whose system is worse conditioned than this are not proven, but compared."""
 
 NEGATIVE = 1e-12
-"""A weight this little below zero is zero."""
+"""A weight this little below zero is zero: it is rounding of the inverse."""
 
 _HELD = 1e-9
 """A hint with this much of a coordinate holds it."""
 
 _HEADER = 8
+"""Numbers at the head of a support's record, as :func:`_record` lists them."""
 
 System = tuple[tuple[int, ...], Floats, float]
 """The members of a support, the inverse of its optimality system in units of the largest variance, its condition."""
@@ -61,7 +62,7 @@ def list_systems(covariance: Floats) -> list[System]:
     return found
 
 
-def least_variance(covariance: Floats) -> tuple[Floats, float]:
+def least_variance_on_simplex(covariance: Floats) -> tuple[Floats, float]:
     """Return the action of least variance on the simplex, and its variance."""
     best, least = np.zeros(len(covariance)), np.inf
     for members, inverse, _ in list_systems(covariance):
@@ -117,11 +118,11 @@ def _record(
     header = [
         room,
         1.0 / room if provable else 0.0,  # no price, no proof
-        100 * TIE * np.sqrt(widest),  # a support whose coefficients are tied stays below
+        100 * SAME_VALUE * np.sqrt(widest),  # a support whose coefficients are tied stays below
         max(1e-7, rounding),
-        512 * TIE * widest,
-        64 * TIE * (1.0 + 2.0 * np.sqrt(widest * scale)),
-        max(64 * TIE, rounding),
+        512 * SAME_VALUE * widest,
+        64 * SAME_VALUE * (1.0 + 2.0 * np.sqrt(widest * scale)),
+        max(64 * SAME_VALUE, rounding),
         limit > 0.0 and rounding * np.sqrt(scale / limit) < 1e-9,  # rounding cannot lead beyond the limit
     ]
     return np.concatenate([header, constant, columns.ravel()])
@@ -140,7 +141,7 @@ def best_on_supports(C, hinted, actions, status, floats, ints):  # type: ignore[
     guess = number[support_of(centre)]
     for i in range(n):
         size, top = read_row(C[i], c)
-        if covariance[top, top] <= limit and stands_out(c, top, 3.0 * TIE * size):
+        if covariance[top, top] <= limit and stands_out(c, top, 3.0 * SAME_VALUE * size):
             for j in range(d):
                 actions[i, j] = 1.0 if j == top else 0.0
             continue
@@ -151,7 +152,7 @@ def best_on_supports(C, hinted, actions, status, floats, ints):  # type: ignore[
         if winner < 0:
             winner = compare_all(c, size, sizes, order, records, y, best)
         guess = winner
-        write(y, order[winner], sizes[winner], actions[i])
+        write_support(y, order[winner], sizes[winner], actions[i])
         if records[winner, 7] == 0.0:
             pull_row_inside(actions[i], covariance, limit, slack, centre)
 
@@ -170,7 +171,7 @@ def read_row(row, c):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def stands_out(c, top, margin):  # type: ignore[no-untyped-def]
-    """Say whether one coefficient is larger than all others by more than the margin."""
+    """Return whether one coefficient is larger than all others by more than the margin."""
     rival = -np.inf
     for j in range(len(c)):
         rival = max(rival, c[j]) if j != top else rival
@@ -216,7 +217,7 @@ def solve_on(c, flat, record, order, size, y):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def proves(c_size, root, record, weight, multiplier):  # type: ignore[no-untyped-def]
-    """Say whether the least weight and the least multiplier (times ``s``) of a support prove it."""
+    """Return whether the least weight and the least multiplier (times ``s``) of a support prove it."""
     price = root * record[1]
     return (
         root > record[2] * c_size
@@ -239,7 +240,7 @@ def lowest(y, start, stop):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def pursue(c, c_size, top, start, number, sizes, order, records, y):  # type: ignore[no-untyped-def]
-    """Exchange one coordinate after the other until a support is proven; -1 if that leads nowhere."""
+    """Exchange one coordinate after the other until a support is proven; return it, or -1 if none is."""
     d, t = len(c), start
     for _ in range(3 * d):
         size, moved = sizes[t], top
@@ -272,7 +273,7 @@ def compare_all(c, c_size, sizes, order, records, y, best):  # type: ignore[no-u
             low, high = min(low, c[order[t, k]]), max(high, c[order[t, k]])
         if high <= to_beat and (sizes[winner] == 1 or records[winner, 1] > 0.0):
             continue
-        root = solve_on(c, high - low <= TIE * c_size, records[t], order[t], size, y)
+        root = solve_on(c, high - low <= SAME_VALUE * c_size, records[t], order[t], size, y)
         weight, multiplier = lowest(y, 0, size)[1], lowest(y, size, d)[1]
         if proves(c_size, root, records[t], weight, multiplier):
             return t
@@ -280,7 +281,7 @@ def compare_all(c, c_size, sizes, order, records, y, best):  # type: ignore[no-u
         for k in range(1, size):
             value += records[t, _HEADER + k] * (c[order[t, k]] - first)
         if weight >= -NEGATIVE and value > to_beat:
-            to_beat, winner = value + TIE * c_size, t
+            to_beat, winner = value + SAME_VALUE * c_size, t
             for k in range(size):
                 best[k] = y[k]
     for k in range(sizes[winner]):
@@ -289,7 +290,7 @@ def compare_all(c, c_size, sizes, order, records, y, best):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def write(y, order, size, action):  # type: ignore[no-untyped-def]
+def write_support(y, order, size, action):  # type: ignore[no-untyped-def]
     """Give the weights of a support to its members, so that they sum to one."""
     total = 0.0
     for k in range(size):

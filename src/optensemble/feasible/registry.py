@@ -1,0 +1,72 @@
+"""Feasible sets by the name of their class: validation, and the arguments that make a set again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optensemble import feasible as _sets
+from optensemble.exceptions import InputError
+from optensemble.feasible._base import FeasibleSet
+
+_SAVED_KINDS = (
+    "Assignment",
+    "Box",
+    "Knapsack",
+    "MixedInteger",
+    "Polytope",
+    "Product",
+    "RiskBudget",
+    "ShortestPath",
+    "Simplex",
+    "TopK",
+    "Vertices",
+)
+"""Sets that their arguments describe; the others are code of the user's. A class is imported when it is asked for."""
+
+
+def saved_kinds() -> dict[str, type[FeasibleSet]]:
+    """Return the sets that can be described by their arguments alone, by name."""
+    return {name: getattr(_sets, name) for name in _SAVED_KINDS}
+
+
+def require_set(feasible: Any) -> FeasibleSet:
+    """Return a feasible set, or raise ``InputError`` with what to give instead."""
+    if isinstance(feasible, FeasibleSet):
+        return feasible
+    if isinstance(feasible, type):
+        raise InputError(f"feasible is the class {feasible.__name__}. Give an object of it, with its arguments.")
+    raise InputError(
+        f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}. Wrap a function of your own "
+        "as feasible.Oracle(function, dimension). One set serves all rows."
+    )
+
+
+def to_spec(omega: FeasibleSet) -> dict[str, Any] | None:
+    """Return the arguments that make a set again, or None for a set, or a product with a block, that is code."""
+    name = type(omega).__name__
+    # A class of the user's may have the name of one of ours.
+    if name not in _SAVED_KINDS or type(omega) is not getattr(_sets, name):
+        return None
+    if isinstance(omega, _sets.Product) and any(to_spec(block) is None for block in omega.blocks):
+        return None
+    return omega.spec()
+
+
+def from_spec(kind: str, spec: dict[str, Any]) -> FeasibleSet:
+    """Make a set again from the name of its class and what its ``spec`` returned.
+
+    >>> from_spec("Simplex", {"dimension": 3})
+    Simplex(dimension=3)
+    """
+    if kind not in _SAVED_KINDS:
+        raise InputError(
+            f"unknown kind of feasible set {kind!r}; known are {', '.join(_SAVED_KINDS)}. A set of your own cannot "
+            "be saved: give it again as feasible=."
+        )
+    try:
+        if kind == "Product":
+            spec = {"blocks": [from_spec(block["kind"], block["spec"]) for block in spec["blocks"]]}
+        omega: FeasibleSet = getattr(_sets, kind)(**spec)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"the saved {kind} does not fit this version's arguments ({error}).") from error
+    return omega

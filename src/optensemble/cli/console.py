@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from optensemble.report.tables.audit import Sheet
+    from optensemble.report.html import Sheet
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print nothing but warnings and errors.")]

@@ -13,7 +13,7 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
-from optensemble._core.number_format import figures
+from optensemble._core.number_format import format_by_error
 from optensemble._core.progress import Progress, Stage, as_progress
 from optensemble._core.threads import one_blas_thread, thread_count
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
@@ -525,7 +525,7 @@ class DecisionEnsemble(Policy):
         """Return why to fit again, and all reasons so far; ``before`` rows had come before these."""
         reasons = [self.refit_due_] if self.refit_due_ else []
         if abs(realised - promised.mean) > _BROKEN * (promised.high - promised.mean):
-            shown = figures([realised, promised.low, promised.high, promised.high - promised.mean])
+            shown = format_by_error([realised, promised.low, promised.high, promised.high - promised.mean])
             reasons.append(
                 f"{promised.rows:,} rows came to {shown[0]} on average, far from the promised {shown[1]} to {shown[2]}"
             )

@@ -22,6 +22,9 @@ COLOURS = ("#2f9e62", "#2b8cc4", "#d9822b", "#8e6bc9", "#c9527b")
 
 MUTED = "#8a94a0"
 
+BAND_OPACITY = 0.2
+"""The opacity of an interval drawn as a band: lines are seen through it."""
+
 _FONT = "DejaVu Sans"  # shipped with matplotlib, so files are the same on every machine
 
 _RC_PARAMS: dict[Any, Any] = {

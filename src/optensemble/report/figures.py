@@ -18,14 +18,13 @@ from matplotlib.ticker import MaxNLocator
 from optensemble._core.arrays import Floats
 from optensemble.evaluation.audit import Audit
 from optensemble.report.data import ACTION_LEVELS, ActionProfile, Blocks, ReportData
-from optensemble.report.drawing import COLOURS, INK, MUTED, new_figure
+from optensemble.report.drawing import BAND_OPACITY, COLOURS, INK, MUTED, new_figure
 
 REALISED_COLOUR, PROMISED_COLOUR, WARNING_COLOUR = COLOURS[0], COLOURS[3], COLOURS[2]
 
 _WIDTH = 4.0  # inches: wider figures have type too small to read on a phone
 _DOT_HEIGHT = 0.24  # inches per line
 _LONGEST_NAME = 22  # characters
-_BAND_OPACITY = 0.2
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def draw_blocks(blocks: Blocks, objective: str) -> Figure:
     axes = figure.subplots()
     at = blocks.middle.to_numpy()
     if blocks.has_intervals:
-        band: dict[str, Any] = {"color": PROMISED_COLOUR, "alpha": _BAND_OPACITY, "linewidth": 0}
+        band: dict[str, Any] = {"color": PROMISED_COLOUR, "alpha": BAND_OPACITY, "linewidth": 0}
         axes.fill_between(at, blocks.low, blocks.high, label="promised, 95 %", **band)
     axes.plot(at, blocks.promised, color=PROMISED_COLOUR, linestyle="--", label="promised")
     half = np.nan_to_num(blocks.half_width)

@@ -52,10 +52,10 @@ def make_report_page(data: ReportData) -> str:
     sections = [element("section", element("h2", _TITLES[name], id=name), *parts) for name, parts in body.items()]
     foot = element("footer", *(element("p", line) for line in text.provenance(data)), class_="soft")
     title = f"Ensemble report: {text.report_title(data)}"
-    return html_page(title, element("header", *_header(data)), *sections, foot)
+    return html_page(title, element("header", *_report_header(data)), *sections, foot)
 
 
-def _header(data: ReportData) -> list[Html]:
+def _report_header(data: ReportData) -> list[Html]:
     status, verdict = text.promise_status(data), data.audit.verdict
     mark = element("span", _STATUS_MARKS[status], aria_hidden="true")
     links = [element("li", element("a", title, href=f"#{name}")) for name, title in _TITLES.items()]

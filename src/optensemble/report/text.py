@@ -20,7 +20,7 @@ from optensemble.evaluation.audit_text import outcome
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.report.data import MOST_COORDINATES, Blocks, ReportData
 from optensemble.report.phrases import as_sentence, count_of, join_words
-from optensemble.report.tables.audit import BETTER, IDENTICAL, NOT_SIGNIFICANT, WORSE, compare
+from optensemble.report.tables.audit import BETTER, IDENTICAL, NOT_SIGNIFICANT, WORSE, gain_result
 
 PROMISE_KEPT, PROMISE_BROKEN, PROMISE_OPEN = "kept", "broken", "open"
 
@@ -159,7 +159,7 @@ def section_summaries(data: ReportData) -> dict[str, str]:
 
 def baseline_summary(audit: Audit) -> str:
     """Return how the ensemble compares with its baselines."""
-    results = [compare(low, high) for low, high in zip(audit.lift["low"], audit.lift["high"], strict=True)]
+    results = [gain_result(low, high) for low, high in zip(audit.lift["low"], audit.lift["high"], strict=True)]
     phrases = {
         BETTER: "significantly better than {}",
         WORSE: "significantly worse than {}",

@@ -41,17 +41,17 @@ def lift_sheet(audit: Audit) -> Sheet:
             number_cell(row["realised"], digits),
             number_cell(row["gain"], digits, "+"),
             interval_cell(row["low"], row["high"], digits, "+"),
-            Cell(compare(row["low"], row["high"])),
+            Cell(gain_result(row["low"], row["high"])),
         ]
         for row in frame_rows(frame)
     ]
     return Sheet("The ensemble against each baseline on these rows; a positive gain is better", columns, rows)
 
 
-def compare(low: float, high: float) -> str:
+def gain_result(low: float, high: float) -> str:
     """Return the result of a comparison from the interval of its gain.
 
-    >>> compare(0.1, 0.4), compare(-0.1, 0.4), compare(0.0, 0.0)
+    >>> gain_result(0.1, 0.4), gain_result(-0.1, 0.4), gain_result(0.0, 0.0)
     ('better', 'not significant', 'identical')
     """
     if low == high == 0:

@@ -19,8 +19,9 @@ from rich.table import Table
 
 from optensemble.exceptions import NotConvergedWarning
 from optensemble.experiments import Experiment, make_experiment
-from optensemble.experiments.outcome import BLACK_BOX_ENSEMBLE, WHITE_BOX_ENSEMBLE, Settings
+from optensemble.experiments.outcome import BLACK_BOX_ENSEMBLE, WHITE_BOX_ENSEMBLE
 from optensemble.experiments.run import make_ensembles
+from optensemble.experiments.settings import Settings
 
 SEEDS = (42, 1, 2)
 ROUNDS = {"A": [5000], "B": [5000, 10_000, 20_000], "C": [5000], "D": [8000]}

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from optensemble.cli.console import Interrupted, Json, Quiet, Speaker
-from optensemble.experiments.outcome import FEWEST_ROWS, DebiasOn, Settings
-from optensemble.experiments.setup import Trees
+from optensemble.experiments.settings import FEWEST_ROWS, DebiasOn, Settings, Trees
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 _DEFAULT = Settings()

@@ -12,8 +12,9 @@ from rich.table import Table
 from optensemble._core.number_format import NO_NUMBER
 from optensemble.experiments import text
 from optensemble.experiments.decision_section import decision_summary
-from optensemble.experiments.outcome import FRESH, IN_SAMPLE, POLICIES, Outcome, PolicyPayoff, Settings
+from optensemble.experiments.outcome import FRESH, IN_SAMPLE, POLICIES, Outcome, PolicyPayoff
 from optensemble.experiments.reproduce import ON_DISK, Reproduction, TellProgress, expected_seconds
+from optensemble.experiments.settings import Settings
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from optensemble.experiments.outcome import (
     PAPER_ENSEMBLES,
     RIDGE_STACKING,
     Outcome,
-    Settings,
 )
+from optensemble.experiments.settings import Settings
 from optensemble.report.html import Cell, Column, Html, Sheet, element, sortable_table
 from optensemble.report.numbers import estimate_cell, flag_cell, interval_cell, number_cell
 from optensemble.report.phrases import join_words

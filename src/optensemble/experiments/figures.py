@@ -25,7 +25,7 @@ from optensemble.experiments.outcome import (
     WHITE_BOX_ENSEMBLE,
     Outcome,
 )
-from optensemble.experiments.setup import DESIGNS
+from optensemble.experiments.settings import DESIGNS
 from optensemble.report.drawing import BAND_OPACITY, COLOURS, INK, MUTED, new_figure, png, style, svg
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.1

@@ -1,19 +1,15 @@
-"""Settings and outcome of a run: everything that tables and figures need."""
+"""Outcome of a run: everything that tables and figures need."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar, get_args
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats
-from optensemble._core.validation import bucket_count, require_choice, require_number
-from optensemble.exceptions import InputError
-from optensemble.experiments.setup import DESIGNS, TREES
-from optensemble.stats.sample_size import MINIMUM_ROWS
 
 IN_SAMPLE, FRESH = "in sample", "fresh rows"
 WHITE_BOX_ENSEMBLE, BLACK_BOX_ENSEMBLE = "white box", "black box"
@@ -32,52 +28,6 @@ POLICIES = (
     BLACK_BOX_ENSEMBLE,
     DECISION_ENSEMBLE,
 )
-
-DebiasOn = Literal["held-out", "train"]
-
-FEWEST_ROWS = 10
-"""With fewer rows foresight may have nothing to add, and there is nothing to compare."""
-
-_FEWEST_TRAINING_ROWS = 100  # so that every group has some
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a reproduction; ``rounds`` of None is the paper's 5,000, and 8,000 for D."""
-
-    rows: int = 400
-    rounds: int | None = None
-    seed: int = 42
-    noise: float = 0.01
-    trees: str = "histogram"
-    debias_on: str = "held-out"
-    fresh_rows: int = 20_000
-    training_rows: int = 10_000
-    alpha: float = 0.01
-    bucket_width: float = 0.1
-
-    def check(self) -> None:
-        """Validate the settings; raise :class:`InputError` on the first invalid one."""
-        require_number(self.rows, "rows", at_least=MINIMUM_ROWS, whole=True)  # DecisionEnsemble takes no fewer
-        require_number(self.fresh_rows, "fresh rows", at_least=FEWEST_ROWS, whole=True)
-        require_number(self.seed, "seed", at_least=0, whole=True)
-        require_number(self.noise, "noise", at_least=0)
-        require_number(self.training_rows, "training rows", at_least=_FEWEST_TRAINING_ROWS, whole=True)
-        require_number(self.alpha, "alpha", above=0)
-        bucket_count(self.bucket_width)
-        require_choice(self.trees, "trees", list(TREES))
-        require_choice(self.debias_on, "debias-on", list(get_args(DebiasOn)))
-        if self.rounds is not None:
-            require_number(self.rounds, "rounds", at_least=1, whole=True)
-        if self.debias_on == "train" and self.rows > self.training_rows:
-            raise InputError(
-                f"there are {self.training_rows:,} training rows to debias on; got rows={self.rows:,}. Take fewer, or "
-                "rows held out."
-            )
-
-    def rounds_of(self, name: str) -> int:
-        """Return the largest number of rounds of an experiment."""
-        return self.rounds or DESIGNS[name].rounds
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from optensemble.experiments.outcome import (
     POLICIES,
     Outcome,
     PolicyPayoff,
-    Settings,
 )
+from optensemble.experiments.settings import Settings
 from optensemble.experiments.text import PAYOFF_DECIMALS
 from optensemble.report.drawing import BAND_OPACITY, INK, inline_svg, style
 from optensemble.report.html import Cell, Column, Html, Sheet, bar_element, element, html_page, sortable_table

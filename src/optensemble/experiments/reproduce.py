@@ -14,7 +14,7 @@ from optensemble._core.validation import require_choice
 from optensemble.exceptions import FileError, InputError
 from optensemble.experiments import store
 from optensemble.experiments.figures import draw_files
-from optensemble.experiments.outcome import Outcome, Settings
+from optensemble.experiments.outcome import Outcome
 from optensemble.experiments.page import make_experiment_page
 from optensemble.experiments.run import (
     AUDIT,
@@ -24,7 +24,8 @@ from optensemble.experiments.run import (
     compile_kernels,
     run_experiment,
 )
-from optensemble.experiments.setup import DESIGNS, NAMES, Predictor, make_experiment
+from optensemble.experiments.settings import DESIGNS, NAMES, Settings
+from optensemble.experiments.setup import Predictor, make_experiment
 
 COMPILING, TRAINING, DRAWING = "compiling kernels", "training members", "drawing figures"
 DONE, ON_DISK = "done", "was on disk"

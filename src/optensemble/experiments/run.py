@@ -28,7 +28,6 @@ from optensemble.experiments.outcome import (
     Outcome,
     PolicyCost,
     PolicyPayoff,
-    Settings,
     policy_payoffs,
 )
 from optensemble.experiments.policies import (
@@ -39,6 +38,7 @@ from optensemble.experiments.policies import (
     member_of_table,
     simple_policies,
 )
+from optensemble.experiments.settings import Settings
 from optensemble.experiments.setup import LABELS, Experiment
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 from optensemble.multicalibration.history import Recorder, history_frame

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from optensemble._core.arrays import Floats
 from optensemble._core.validation import require_choice, require_number
 from optensemble.exceptions import EmptySetError
+from optensemble.experiments.settings import DESIGNS, NAMES, TREES
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 
 Predictor = Callable[[Floats], Floats]
@@ -31,31 +32,9 @@ TellShare = Callable[[float], None]
 """Takes the share of a piece of work that is done."""
 
 
-@dataclass(frozen=True)
-class ExperimentDesign:
-    """Design of an experiment: members by "label" or by "group", a "risk" limit or "linear" limits, and rounds."""
-
-    members: str
-    limits: str
-    rounds: int
-
-    def __str__(self) -> str:
-        return f"members by {self.members}, {self.limits} {'limit' if self.limits == 'risk' else 'limits'}"
-
-
-DESIGNS = {
-    "A": ExperimentDesign("label", "risk", 5000),
-    "B": ExperimentDesign("group", "risk", 5000),
-    "C": ExperimentDesign("label", "linear", 5000),
-    "D": ExperimentDesign("group", "linear", 8000),
-}
-NAMES = tuple(DESIGNS)
 FEATURES, LABELS, CATEGORIES = 19, 4, 5
 RISK_LIMIT = 300.0
 BOUND_01, BOUND_12 = 0.5, 0.6
-
-Trees = Literal["histogram", "exact"]
-TREES: tuple[str, ...] = get_args(Trees)
 
 
 def _new_trees(kind: str, **options: Any) -> Any:

@@ -29,10 +29,10 @@ from optensemble.experiments.outcome import (
     PolicyCost,
     PolicyGain,
     PolicyPayoff,
-    Settings,
     curve_columns,
     debiasing_seconds,
 )
+from optensemble.experiments.settings import Settings
 
 FORMAT = 2
 RESULTS = "results.json"

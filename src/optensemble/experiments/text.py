@@ -18,11 +18,10 @@ from optensemble.experiments.outcome import (
     WHITE_BOX_ENSEMBLE,
     Outcome,
     PolicyPayoff,
-    Settings,
     debiasing_seconds,
 )
 from optensemble.experiments.run import RECORDED_ROUNDS
-from optensemble.experiments.setup import NAMES
+from optensemble.experiments.settings import NAMES, Settings
 from optensemble.report.phrases import capitalise, count_of, join_words
 
 PAYOFF_DECIMALS = 2

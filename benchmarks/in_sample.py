@@ -19,9 +19,9 @@ from rich.table import Table
 
 from optensemble.exceptions import NotConvergedWarning
 from optensemble.experiments import Experiment, make_experiment
-from optensemble.experiments.outcome import BLACK, WHITE
-from optensemble.experiments.settings import Settings
+from optensemble.experiments.outcome import BLACK_BOX_ENSEMBLE, WHITE_BOX_ENSEMBLE
 from optensemble.experiments.run import make_ensembles
+from optensemble.experiments.settings import Settings
 
 SEEDS = (42, 1, 2)
 ROUNDS = {"A": [5000], "B": [5000, 10_000, 20_000], "C": [5000], "D": [8000]}
@@ -69,7 +69,7 @@ def measure(experiment: Experiment, seed: int, rounds: int) -> list[tuple[float,
     most = (omega.argmax(Y) * Y).sum(axis=1).mean()
     ensembles = make_ensembles(omega, names, Settings(), rounds)
     reached = []
-    for name in (WHITE, BLACK):
+    for name in (WHITE_BOX_ENSEMBLE, BLACK_BOX_ENSEMBLE):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConvergedWarning)
             end = ensembles[name].fit(np.hstack(predictions), Y).history_.iloc[-1]

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    pass
+    from sklearn.base import BaseEstimator as BaseEstimator  # the type checker sees scikit-learn's
 
 _WITHOUT = False
 

@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from optensemble.report.tables.audit import Sheet
+    from optensemble.report.html import Sheet
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print nothing but warnings and errors.")]

@@ -8,12 +8,13 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optensemble._core.number_format import NO_NUMBER, column_decimals, with_minus
 from optensemble.cli.console import Speaker
 from optensemble.ensembles.base import DECISION
-from optensemble.report.html import Cell, Column
-from optensemble.report.numbers import decimals, number_cell
-from optensemble.report.tables import audit as tables
-from optensemble.report.tables import fit as fit_tables
+from optensemble.report.html import Cell, Column, Sheet
+from optensemble.report.numbers import number_cell
+from optensemble.report.tables.audit import cell_sheet, choice_sheet, lift_sheet
+from optensemble.report.tables.fit import leaderboard_sheet, validation_sheet
 
 if TYPE_CHECKING:
     from optensemble.evaluation.audit import Audit
@@ -49,7 +50,7 @@ def show_understood(speaker: Speaker, found: Understood) -> None:
     )
 
 
-def _pairing(found: Understood) -> tables.Sheet:
+def _pairing(found: Understood) -> Sheet:
     """Show which columns go with which label."""
     members = list(found.pairs[0]["columns"])
     columns = [Column("label", kind="text"), *(Column(name, kind="text") for name in members)]
@@ -64,22 +65,27 @@ def _pairing(found: Understood) -> tables.Sheet:
     ]
     more = len(found.pairs) - len(rows)
     rows += [[Cell(f"and {more} more"), *[Cell("")] * (len(columns) - 1)]] if more > 0 else []
-    return tables.Sheet("Which columns go together, in the order of the decision, and its bounds", columns, rows)
+    return Sheet("Which columns go together, in the order of the decision, and its bounds", columns, rows)
 
 
-def _members(found: Understood) -> tables.Sheet:
-    digits = decimals(found.members["realised"])
+def _members(found: Understood) -> Sheet:
+    digits = column_decimals(found.members["realised"])
     goal = "payoff" if found.task.job.sense == "max" else "cost"
     texts = [Column("member", kind="text"), Column("kind", kind="text")]
     rows = [
-        [Cell(row["member"]), Cell(row["kind"]), _explained(row["explained"]), number_cell(row["realised"], digits)]
+        [
+            Cell(row["member"]),
+            Cell(row["kind"]),
+            _r_squared_cell(row["explained"]),
+            number_cell(row["realised"], digits),
+        ]
         for row in found.members.to_dict("records")
     ]
-    return tables.Sheet("Members on these rows", [*texts, Column("of the labels explained"), Column(goal)], rows)
+    return Sheet("Members on these rows", [*texts, Column("R²"), Column(goal)], rows)
 
 
-def _explained(share: float) -> Cell:
-    return Cell("–" if isnan(share) else f"{100 * share:.0f} %".replace("-", "−"))
+def _r_squared_cell(share: float) -> Cell:
+    return Cell(NO_NUMBER if isnan(share) else with_minus(f"{100 * share:.0f} %"))
 
 
 def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
@@ -87,7 +93,7 @@ def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
     document: dict[str, Any] = {"ensemble": str(out), "kind": type(ensemble).__name__, "rows": len(task.rows)}
     if ensemble.kind == DECISION:
         board = ensemble.leaderboard_
-        speaker.show(fit_tables.leaderboard(board[board["kind"] != "left out"]), _LEADERBOARD)
+        speaker.show(leaderboard_sheet(board[board["kind"] != "left out"]), _LEADERBOARD)
         why = board.loc[board["chosen"].astype(bool), "why"].iloc[0]
         speaker.say(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *ensemble.notes_)
         document |= {
@@ -98,9 +104,7 @@ def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
         }
     elif ensemble.terms_.validated:
         tried = ensemble.validation_
-        speaker.show(
-            fit_tables.validation(tried[tried["chosen"] | tried["gain"].isin(tried["gain"].nlargest(_MOST_TRIED))])
-        )
+        speaker.show(validation_sheet(tried[tried["chosen"] | tried["gain"].isin(tried["gain"].nlargest(_MOST_TRIED))]))
         document["validation"] = ensemble.validation_
     speaker.tell({**document, "guarantees": ensemble.guarantees_})
     speaker.say(f"Wrote {out}.")
@@ -130,12 +134,12 @@ def show_decisions(speaker: Speaker, decisions: Decisions, out: Path) -> None:
 def show_audit(speaker: Speaker, audit: Audit, coordinates: list[str]) -> None:
     """Show what was promised and what came true."""
     speaker.say(audit.verdict, "")
-    speaker.show(tables.by_choice(audit))
-    speaker.show(tables.lift(audit))
+    speaker.show(choice_sheet(audit))
+    speaker.show(lift_sheet(audit))
     if audit.biased:
         are = "is" if audit.biased == 1 else "are"
-        speaker.say(f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate {are} biased beyond chance")
-        speaker.show(tables.cells(audit, coordinates, most=_MOST_CELLS))
+        speaker.say(f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate {are} significantly biased")
+        speaker.show(cell_sheet(audit, coordinates, most=_MOST_CELLS))
     else:
         speaker.say(*str(audit).splitlines()[1:2])
     summary = audit.summary.to_dict("records")[0]

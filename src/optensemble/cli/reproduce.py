@@ -62,9 +62,8 @@ def reproduce(
     """
     from rich.console import Console
 
-    from optensemble.experiments.console import progress, show
-    from optensemble.experiments.reproduce import check_names, find_finished
-    from optensemble.experiments.reproduce import reproduce as run
+    from optensemble.experiments.console import print_results, show_progress
+    from optensemble.experiments.reproduce import check_names, find_finished, reproduce_paper
 
     settings = Settings(
         rows=rows,
@@ -81,13 +80,13 @@ def reproduce(
     names = [name.strip().upper() for name in experiments.split(",") if name.strip()]
     check_names(names)
     try:
-        with progress(Console(stderr=True, quiet=quiet), settings, names) as tell:
-            result = run(out, settings, names, resume=resume, tell=tell)
+        with show_progress(Console(stderr=True, quiet=quiet), settings, names) as tell:
+            result = reproduce_paper(out, settings, names, resume=resume, tell=tell)
     except KeyboardInterrupt:
         kept = ", ".join(find_finished(out, names)) or "nothing yet"
         left = f"Finished and in {out}: {kept}. The same command with --resume goes on."
         raise Interrupted(f"Interrupted. {left}") from None
     speaker = Speaker(as_json, quiet)
     if speaker.speaks:
-        show(Console(), result, settings)
+        print_results(Console(), result, settings)
     speaker.tell({"page": str(result.page), **result.document})

@@ -10,7 +10,7 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import row_dots
-from optensemble._core.number_format import figures
+from optensemble._core.number_format import format_by_error
 from optensemble._core.progress import Progress, Stage
 from optensemble._core.threads import one_blas_thread
 from optensemble.evaluation.audit_inputs import AuditInputs
@@ -159,5 +159,5 @@ def why_broken(promised: Promise, realised: float) -> str:
     """Return by how far rows that came to ``realised`` on average missed their promise; nothing if not by far."""
     if abs(realised - promised.mean) <= _BROKEN * (promised.high - promised.mean):
         return ""
-    shown = figures([realised, promised.low, promised.high, promised.high - promised.mean])
+    shown = format_by_error([realised, promised.low, promised.high, promised.high - promised.mean])
     return f"{promised.rows:,} rows came to {shown[0]} on average, far from the promised {shown[1]} to {shown[2]}"

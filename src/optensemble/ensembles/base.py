@@ -152,9 +152,9 @@ class Policy(BaseEstimator, ABC):
         if not self.__sklearn_is_fitted__():
             diagram: str = super()._repr_html_inner()
             return diagram
-        from optensemble.report.notebook import show_ensemble
+        from optensemble.report.notebook import ensemble_html
 
-        return show_ensemble(self)
+        return ensemble_html(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)

@@ -112,9 +112,9 @@ class Audit:
         return f"Audit({self.verdict!r})"
 
     def _repr_html_(self) -> str:
-        from optensemble.report.notebook import show_audit
+        from optensemble.report.notebook import audit_html
 
-        return show_audit(self)
+        return audit_html(self)
 
 
 def audit(inputs: AuditInputs, random_state: int = 0) -> Audit:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from optensemble._core.number_format import figures
+from optensemble._core.number_format import format_by_error
 from optensemble.evaluation.audit_inputs import SEEN
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def sentence(summary: pd.DataFrame, sign: float) -> str:
     # where promise and payoff are close the limits would only be in the way
     close = row["kept"] and abs(row["promise"] - row["realised"]) <= row["half_width"]
     shown = [row["promise"], row["realised"]] + ([row["low"], row["high"]] if limited and not close else [])
-    promise, realised, *limits, half = figures([*shown, row["half_width"]])
+    promise, realised, *limits, half = format_by_error([*shown, row["half_width"]])
     between = f" ({limits[0]} to {limits[1]})" if limits else "" if limited else " without limits"
     doubt = "" if isnan(row["half_width"]) else f" ± {half}"
     promised, earned = ("promised", "earned") if sign > 0 else ("promised a cost of", "came to")
@@ -52,7 +52,7 @@ def _boast(row: Any) -> str:
     """Where the rows' own promises add up to something else than the promise of their mean, say so."""
     if row["kept"] is None or row["low"] <= row["promised"] <= row["high"]:
         return ""
-    assessed, _ = figures([row["promised"], row["half_width"]])
+    assessed, _ = format_by_error([row["promised"], row["half_width"]])
     return f" (but row by row it assessed itself at {assessed})"
 
 

@@ -100,9 +100,9 @@ class RowPlan:
         return f"RowPlan({self._sentence()!r})"
 
     def _repr_html_(self) -> str:
-        from optensemble.report.notebook import show_plan
+        from optensemble.report.notebook import plan_html
 
-        return show_plan(self)
+        return plan_html(self)
 
     def _shown(self) -> Iterator[tuple[str, int, float, str]]:
         return self.parts[["part", "needed", "detects", "of"]].itertuples(index=False, name=None)

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from optensemble._core.number_format import figures
+from optensemble._core.number_format import format_by_error
 from optensemble.evaluation.payoff_summary import Assessments
 
 
@@ -50,7 +50,7 @@ class Promise:
 
     def __str__(self) -> str:
         half = (self.high - self.low) / 2
-        mean, low, high, rely_on, _ = figures([self.mean, self.low, self.high, self.rely_on, half])
+        mean, low, high, rely_on, _ = format_by_error([self.mean, self.low, self.high, self.rely_on, half])
         relied = f"; rely on {rely_on}" if self.time_ordered else ""
         note = f" ({self.note})" if self.note else ""
         rows = f"{self.rows:,} row{'s' if self.rows != 1 else ''}"

@@ -1,4 +1,4 @@
-"""The paper's figures, redrawn from a run: each has a panel for every experiment."""
+"""The paper's figures, drawn from a run, with a panel for each experiment."""
 
 from __future__ import annotations
 
@@ -14,21 +14,27 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from optensemble.experiments.outcome import BEST, BLACK, FORESIGHT, FRESH, HONEST, IN_SAMPLE, RIDGE, WHITE, Outcome
+from optensemble.experiments.outcome import (
+    BEST_INITIAL,
+    BLACK_BOX_ENSEMBLE,
+    DECISION_ENSEMBLE,
+    FORESIGHT,
+    FRESH,
+    IN_SAMPLE,
+    RIDGE_STACKING,
+    WHITE_BOX_ENSEMBLE,
+    Outcome,
+)
 from optensemble.experiments.settings import DESIGNS
-from optensemble.report.drawing import COLOURS, INK, MUTED, new_figure, png, style, svg
+from optensemble.report.drawing import BAND_OPACITY, COLOURS, INK, MUTED, new_figure, png, style, svg
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.1
-_SMALL = (4.0, 2.8)  # a panel in a page: on a phone its type must not be too small to read
-
-
-BAND = 0.2
-"""How dense the colour of a band is."""
+_PAGE_PANEL = (4.0, 2.8)  # inches: wider panels have type too small to read on a phone
 
 
 @dataclass(frozen=True)
-class Stroke:
-    """How a line is drawn, and what it means; around some there is a ``band``, the interval of the line."""
+class LineStyle:
+    """Look and label of a line; ``band`` is whether its interval is drawn around it."""
 
     label: str
     colour: str
@@ -37,134 +43,136 @@ class Stroke:
     band: bool = False
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of matplotlib."""
+        """Return the arguments for matplotlib."""
         return {"color": self.colour, "linestyle": self.dashes, "linewidth": self.width}
 
     def handle(self) -> Any:
-        """Return what stands in a legend."""
+        """Return the handle for a legend."""
         line = Line2D([], [], **self.options())
-        return (Patch(color=self.colour, alpha=BAND, linewidth=0), line) if self.band else line
+        return (Patch(color=self.colour, alpha=BAND_OPACITY, linewidth=0), line) if self.band else line
 
 
-COLOUR_OF = {WHITE: COLOURS[0], BLACK: COLOURS[1], HONEST: COLOURS[3]}
-LEVELS = (
-    Stroke(FORESIGHT, INK, ":"),
-    Stroke(RIDGE, COLOURS[2], ":"),
-    Stroke(BEST, COLOURS[4], ":"),
+COLOUR_OF = {WHITE_BOX_ENSEMBLE: COLOURS[0], BLACK_BOX_ENSEMBLE: COLOURS[1], DECISION_ENSEMBLE: COLOURS[3]}
+REFERENCE_LINES = (
+    LineStyle(FORESIGHT, INK, ":"),
+    LineStyle(RIDGE_STACKING, COLOURS[2], ":"),
+    LineStyle(BEST_INITIAL, COLOURS[4], ":"),
 )
-ENSEMBLES = tuple(
-    Stroke(f"{name}, {what}", colour, dashes)
+ENSEMBLE_LINES = tuple(
+    LineStyle(f"{name}, {what}", colour, dashes)
     for name, colour in COLOUR_OF.items()
-    if name != HONEST
+    if name != DECISION_ENSEMBLE
     for what, dashes in (("promised", "--"), ("realised", "-"))
 )
-ANSWER = (
-    Stroke(f"{HONEST}, promised (95 %)", COLOUR_OF[HONEST], "--", band=True),
-    Stroke(f"{HONEST}, realised", COLOUR_OF[HONEST], width=3.0),  # to be seen below a line on top of it
+DECISION_LINES = (
+    LineStyle(f"{DECISION_ENSEMBLE}, promised (95 %)", COLOUR_OF[DECISION_ENSEMBLE], "--", band=True),
+    # wide, to be seen below a line that coincides with it
+    LineStyle(f"{DECISION_ENSEMBLE}, realised", COLOUR_OF[DECISION_ENSEMBLE], width=3.0),
 )
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A figure: its file's name, title and caption, how a panel is drawn, and what its lines mean."""
+class ExperimentFigure:
+    """A figure: its file name, title and caption, the function that draws a panel, and its legend."""
 
     name: str
     title: str
     caption: str
     draw: Callable[[Axes, Outcome], None]
-    strokes: tuple[Stroke, ...] = ()
+    lines: tuple[LineStyle, ...] = ()
 
 
-def pictures(outcomes: Sequence[Outcome]) -> list[Picture]:
+def experiment_figures(outcomes: Sequence[Outcome]) -> list[ExperimentFigure]:
     """Return the figures of a run."""
     most = max(len(outcome.members) for outcome in outcomes)
-    members = tuple(Stroke(f"member {i}", COLOURS[i % len(COLOURS)]) for i in range(most))
+    members = tuple(LineStyle(f"member {i}", COLOURS[i % len(COLOURS)]) for i in range(most))
     return [
-        Picture(
+        ExperimentFigure(
             "payoffs",
-            "Payoff over rounds, on the rows debiased on",
-            "The paper's main figure. Dashed is what an ensemble promises, solid what it earns; the closer, the more "
-            "honest. Where the solid line meets foresight nothing is left to gain.",
+            "Payoff over rounds, in sample",
+            "The paper's main figure. Dashed lines are promised, solid lines realised payoffs: the closer they are, "
+            "the more accurate the promise. Where a solid line meets foresight, nothing is left to gain.",
             lambda axes, outcome: _draw_payoffs(axes, outcome, IN_SAMPLE),
-            (*ENSEMBLES, *LEVELS),
+            (*ENSEMBLE_LINES, *REFERENCE_LINES),
         ),
-        Picture(
+        ExperimentFigure(
             "payoffs_fresh",
-            "The same ensembles on fresh rows, and DecisionEnsemble beside them",
-            "The same corrections made on rows of the same distribution that had no part in them. The distance between "
-            "dashed and solid is by how much a promise was wrong; dashed above solid is money that never came. "
-            "DecisionEnsemble takes no rounds, so its lines are level; the band is the interval that it promised its "
-            "payoff to lie in.",
+            "Payoff over rounds, on fresh rows, with DecisionEnsemble",
+            "The same corrections, applied to rows of the same distribution that had no part in them. The distance "
+            "between dashed and solid is the error of the promise; dashed above solid is payoff that was promised but "
+            "not realised. DecisionEnsemble takes no rounds, so its lines are level; the band is its promised "
+            "interval.",
             _draw_fresh,
-            (*LEVELS, *ENSEMBLES, *ANSWER),
+            (*REFERENCE_LINES, *ENSEMBLE_LINES, *DECISION_LINES),
         ),
-        Picture(
+        ExperimentFigure(
             "members",
-            "What each member of white box would earn alone, on the rows debiased on",
-            "Every member is corrected on its own: does it learn, and do they end apart or together?",
+            "Payoff of each white-box member alone, in sample",
+            "Each member is corrected separately: the lines show whether members improve, and whether they become "
+            "alike.",
             lambda axes, outcome: _draw_members(axes, outcome, IN_SAMPLE),
-            (*members, LEVELS[0]),
+            (*members, REFERENCE_LINES[0]),
         ),
-        Picture(
+        ExperimentFigure(
             "members_fresh",
-            "What each member of white box would earn alone, on fresh rows",
-            "The same members, with the same corrections, on the fresh rows.",
+            "Payoff of each white-box member alone, on fresh rows",
+            "The same members with the same corrections, on the fresh rows.",
             lambda axes, outcome: _draw_members(axes, outcome, FRESH),
-            (*members, LEVELS[0]),
+            (*members, REFERENCE_LINES[0]),
         ),
-        Picture(
+        ExperimentFigure(
             "choices",
-            "Whom white box follows",
-            "The share of the rows debiased on for which each member has the highest self-assessment. Of members that "
-            "promise the same the first is followed, as where doing nothing is best and all promise nothing.",
+            "Members that white box follows",
+            "The share of in-sample rows for which each member has the highest self-assessment. Of equal "
+            "self-assessments the first member's counts, for example where every member would do nothing.",
             _draw_choices,
         ),
-        Picture(
+        ExperimentFigure(
             "disagreement",
-            "How far white box's members are apart",
-            "The variance between the members' actions, averaged over coordinates, on the rows debiased on. In each "
-            "round the rows are sorted, those with most disagreement on top.",
+            "Disagreement between white-box members",
+            "The variance between the members' actions, averaged over coordinates, in sample. In each round the rows "
+            "are sorted, with the largest disagreement on top.",
             _draw_disagreement,
         ),
     ]
 
 
-def whole(picture: Picture, outcomes: Sequence[Outcome]) -> Figure:
-    """Draw all experiments side by side, two in a row, with one legend."""
+def draw_grid(picture: ExperimentFigure, outcomes: Sequence[Outcome]) -> Figure:
+    """Draw all experiments, two side by side, with one legend."""
     columns = min(2, len(outcomes))
     rows = -(-len(outcomes) // columns)
-    legend, labels = [stroke.handle() for stroke in picture.strokes], [stroke.label for stroke in picture.strokes]
+    legend, labels = [line.handle() for line in picture.lines], [line.label for line in picture.lines]
     lines = -(-len(legend) // (2 * columns))
     figure = new_figure(PANEL_WIDTH * columns, PANEL_HEIGHT * rows + 0.22 * lines + 0.3)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(outcomes) :]:
         axes.remove()
     for axes, outcome in zip(grid.flat, outcomes, strict=False):
-        _draw(picture, axes, outcome)
+        _draw_titled(picture, axes, outcome)
     figure.suptitle(picture.title, color=INK, fontsize=11, fontweight="bold")
     if legend:
         figure.legend(legend, labels, loc="outside lower center", ncols=min(2 * columns, len(legend)))
     return figure
 
 
-def panel(picture: Picture, outcome: Outcome) -> Figure:
-    """Draw one experiment alone, for a page that puts panels where there is room."""
-    figure = new_figure(*_SMALL)
-    _draw(picture, figure.subplots(), outcome)
+def draw_panel(picture: ExperimentFigure, outcome: Outcome) -> Figure:
+    """Draw one experiment alone, for a page that arranges panels by its width."""
+    figure = new_figure(*_PAGE_PANEL)
+    _draw_titled(picture, figure.subplots(), outcome)
     return figure
 
 
-def _draw(picture: Picture, axes: Axes, outcome: Outcome) -> None:
+def _draw_titled(picture: ExperimentFigure, axes: Axes, outcome: Outcome) -> None:
     picture.draw(axes, outcome)
     axes.set_title(f"{outcome.name}: {DESIGNS[outcome.name]}")
 
 
 def draw_files(outcomes: Sequence[Outcome]) -> Iterator[tuple[float, str, bytes]]:
-    """Draw every figure; yield what share is done, a file's name and its content."""
-    drawn = pictures(outcomes)
+    """Draw every figure; yield the share done, a file name and its content."""
+    drawn = experiment_figures(outcomes)
     for number, picture in enumerate(drawn):
         with style():
-            figure = whole(picture, outcomes)
+            figure = draw_grid(picture, outcomes)
             files = {f"{picture.name}.png": png(figure), f"{picture.name}.svg": svg(figure)}
         for name, content in files.items():
             yield (number + 1) / len(drawn), name, content
@@ -172,41 +180,41 @@ def draw_files(outcomes: Sequence[Outcome]) -> Iterator[tuple[float, str, bytes]
 
 def _draw_payoffs(axes: Axes, outcome: Outcome, where: str) -> None:
     curves = outcome.curves[where]
-    for stroke in LEVELS:
-        axes.axhline(outcome.payoff(where, stroke.label).realised, **stroke.options())
-    for stroke in ENSEMBLES:
-        axes.plot(curves["round"], curves[stroke.label], **stroke.options())
-    levels = [outcome.payoff(kind, stroke.label).realised for kind in outcome.curves for stroke in LEVELS]
-    _share_range(axes, outcome, [stroke.label for stroke in ENSEMBLES], [*levels, *_levels_of_answer(outcome)])
-    _label(axes, outcome, "payoff")
+    for line in REFERENCE_LINES:
+        axes.axhline(outcome.payoff(where, line.label).realised, **line.options())
+    for line in ENSEMBLE_LINES:
+        axes.plot(curves["round"], curves[line.label], **line.options())
+    levels = [outcome.payoff(kind, line.label).realised for kind in outcome.curves for line in REFERENCE_LINES]
+    _share_range(axes, outcome, [line.label for line in ENSEMBLE_LINES], [*levels, *_decision_levels(outcome)])
+    _label_axes(axes, outcome, "payoff")
 
 
 def _draw_fresh(axes: Axes, outcome: Outcome) -> None:
-    """Draw the answer first, so that lines it coincides with lie on top of it."""
-    promised, realised, low, high = _levels_of_answer(outcome)
-    axes.axhspan(low, high, color=COLOUR_OF[HONEST], alpha=BAND, linewidth=0)
-    for stroke, level in zip(ANSWER, (promised, realised), strict=True):
-        axes.axhline(level, **stroke.options())
+    """Draw DecisionEnsemble first, so that lines that coincide with it lie on top."""
+    promised, realised, low, high = _decision_levels(outcome)
+    axes.axhspan(low, high, color=COLOUR_OF[DECISION_ENSEMBLE], alpha=BAND_OPACITY, linewidth=0)
+    for line, level in zip(DECISION_LINES, (promised, realised), strict=True):
+        axes.axhline(level, **line.options())
     _draw_payoffs(axes, outcome, FRESH)
 
 
-def _levels_of_answer(outcome: Outcome) -> list[float]:
-    line, judgement = outcome.payoff(FRESH, HONEST), outcome.judgement
-    return [line.promised, line.realised, judgement.low, judgement.high]
+def _decision_levels(outcome: Outcome) -> list[float]:
+    payoff, audit = outcome.payoff(FRESH, DECISION_ENSEMBLE), outcome.audit
+    return [payoff.promised, payoff.realised, audit.low, audit.high]
 
 
 def _draw_members(axes: Axes, outcome: Outcome, where: str) -> None:
     curves = outcome.curves[where]
-    axes.axhline(outcome.payoff(where, FORESIGHT).realised, **LEVELS[0].options())
+    axes.axhline(outcome.payoff(where, FORESIGHT).realised, **REFERENCE_LINES[0].options())
     for i, member in enumerate(outcome.members):
         axes.plot(curves["round"], curves[f"{member}, realised"], color=COLOURS[i % len(COLOURS)], linewidth=1.2)
     levels = [outcome.payoff(kind, FORESIGHT).realised for kind in outcome.curves]
     _share_range(axes, outcome, [f"{member}, realised" for member in outcome.members], levels)
-    _label(axes, outcome, "payoff")
+    _label_axes(axes, outcome, "payoff")
 
 
 def _share_range(axes: Axes, outcome: Outcome, columns: list[str], levels: list[float]) -> None:
-    """Give a panel the same range on the rows debiased on and on fresh ones: they are read side by side."""
+    """Give a panel the same range in sample and on fresh rows, because they are compared."""
     values = np.concatenate([levels, *(curves[columns].to_numpy().ravel() for curves in outcome.curves.values())])
     margin = 0.05 * (values.max() - values.min())
     axes.set_ylim(values.min() - margin, values.max() + margin)
@@ -234,10 +242,10 @@ def _draw_heatmap(axes: Axes, outcome: Outcome, values: Any, what: str, **option
     bar = axes.figure.colorbar(image, ax=axes, label=what, pad=0.02)
     bar.outline.set_edgecolor(MUTED)
     axes.grid(visible=False)
-    _label(axes, outcome, "")
+    _label_axes(axes, outcome, "")
 
 
-def _label(axes: Axes, outcome: Outcome, what: str) -> None:
+def _label_axes(axes: Axes, outcome: Outcome, what: str) -> None:
     axes.set_xlim(0, outcome.curves[IN_SAMPLE]["round"].iloc[-1])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")

@@ -1,157 +1,147 @@
-"""The page a run leaves: what was promised and what was earned, in and out of sample."""
+"""The page of a run: promised and realised payoffs, in sample and on fresh rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan, nan
 from typing import Any
 
-import pandas as pd
-
-from optensemble.experiments import answer, words
-from optensemble.experiments.cells import count_cell, number_cell
-from optensemble.experiments.figures import BAND, COLOUR_OF, Picture, Stroke, panel, pictures
+from optensemble.experiments import text
+from optensemble.experiments.decision_section import decision_section, decision_summary
+from optensemble.experiments.figures import COLOUR_OF, ExperimentFigure, LineStyle, draw_panel, experiment_figures
 from optensemble.experiments.outcome import (
-    BEST,
-    BLACK,
+    BEST_INITIAL,
+    DECISION_ENSEMBLE,
     FRESH,
     IN_SAMPLE,
+    PAPER_ENSEMBLES,
     POLICIES,
-    WHITE,
     Outcome,
+    PolicyPayoff,
 )
 from optensemble.experiments.settings import Settings
-from optensemble.report.drawing import INK, inline_svg, style
-from optensemble.report.html import Cell, Column, Html, element, page, table
+from optensemble.experiments.text import PAYOFF_DECIMALS
+from optensemble.report.drawing import BAND_OPACITY, INK, inline_svg, style
+from optensemble.report.html import Cell, Column, Html, Sheet, bar_element, element, html_page, sortable_table
+from optensemble.report.numbers import BLANK, count_cell, estimate_cell, number_cell
+from optensemble.report.phrases import capitalise
 
-TITLE = "Model ensembling for constrained optimisation, reproduced"
+PAGE_TITLE = "Model ensembling for constrained optimisation, reproduced"
 
-_DASHES = {"-": "none", "--": "6 3", ":": "2 2.5"}
-
-
-def make_page(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, Any]) -> str:
-    """Return the page; ``document`` is what ``results.json`` holds."""
-    drawn = {picture.name: _figure(picture, outcomes) for picture in pictures(outcomes)}
-    return page(
-        TITLE,
-        element("header", *_summary(outcomes, settings)),
-        element("h2", "Payoff over rounds", id="rounds"),
-        drawn["payoffs"],
-        drawn["payoffs_fresh"],
-        element("h2", "The numbers", id="numbers"),
-        element("p", words.GAP),
-        *(part for outcome in outcomes for part in _numbers(outcome, settings)),
-        element("h2", "Inside white box", id="members"),
-        *(drawn[name] for name in ("members", "members_fresh", "choices", "disagreement")),
-        element("h2", "How long it took", id="speed"),
-        *_speed(outcomes),
-        element("h2", "How it was made, and how to run it again", id="again"),
-        *_again(outcomes, settings, document),
-        element("h2", "The answer", id="answer"),
-        *answer.section(outcomes, settings),
-    )
+_HEADINGS = {
+    "rounds": "Payoff over rounds",
+    "numbers": "Payoffs and costs",
+    "members": "Inside white box",
+    "speed": "Running time",
+    "again": "Method, and how to repeat the run",
+    "decision": f"{DECISION_ENSEMBLE} on the same models",
+}
+_SVG_DASHES = {"-": "none", "--": "6 3", ":": "2 2.5"}
 
 
-def _summary(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
-    links = {
-        "rounds": "Payoff over rounds",
-        "numbers": "The numbers",
-        "members": "Inside white box",
-        "speed": "How long it took",
-        "again": "Run it again",
-        "answer": "The answer",
+def make_experiment_page(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, Any]) -> str:
+    """Return the page; ``document`` is the content of ``results.json``."""
+    drawn = {figure.name: _figure_element(figure, outcomes) for figure in experiment_figures(outcomes)}
+    sections = {
+        "rounds": [drawn["payoffs"], drawn["payoffs_fresh"]],
+        "numbers": [
+            element("p", text.ABOUT_COLUMNS),
+            *(part for outcome in outcomes for part in _payoff_section(outcome, settings)),
+        ],
+        "members": [drawn[name] for name in ("members", "members_fresh", "choices", "disagreement")],
+        "speed": [element("p", text.ABOUT_SPEED), sortable_table(_speed_sheet(outcomes))],
+        "again": _method_section(outcomes, settings, document),
+        "decision": decision_section(outcomes, settings),
     }
+    body = [part for name, parts in sections.items() for part in (element("h2", _HEADINGS[name], id=name), *parts)]
+    return html_page(PAGE_TITLE, element("header", *_page_header(outcomes, settings)), *body)
+
+
+def _page_header(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
+    more = element("a", "More at the end", href="#decision")
+    links = [element("li", element("a", heading, href=f"#{name}")) for name, heading in _HEADINGS.items()]
     return [
-        element("h1", TITLE),
-        element("p", words.OPENING, class_="lead"),
-        element("p", words.KEY),
-        element("p", element("strong", words.headline(outcomes))),
-        element(
-            "p", element("strong", answer.line(outcomes)), " ", element("a", "More at the end", href="#answer"), "."
-        ),
-        element("div", *(_card(outcomes, settings, name) for name in COLOUR_OF), class_="cards"),
-        element("p", words.BARS, class_="soft"),
-        element("h2", f"On the {settings.rows:,} rows they were debiased on"),
-        element("ul", *(element("li", sentence) for sentence in words.in_sample(outcomes))),
-        element("h2", f"On {settings.fresh_rows:,} fresh rows of the same distribution"),
-        element("ul", *(element("li", sentence) for sentence in words.fresh(outcomes))),
-        _at_a_glance(outcomes),
-        element("p", words.convergence(outcomes, settings)),
-        element("p", words.speed(outcomes)),
-        element(
-            "nav",
-            element("ul", *(element("li", element("a", text, href=f"#{key}")) for key, text in links.items())),
-        ),
+        element("h1", PAGE_TITLE),
+        element("p", text.ABOUT_PAPER, class_="lead"),
+        element("p", text.ABOUT_EXPERIMENTS),
+        element("p", element("strong", text.normalised_summary(outcomes))),
+        element("p", element("strong", decision_summary(outcomes)), " ", more, "."),
+        element("div", *(_payoff_card(outcomes, settings, name) for name in COLOUR_OF), class_="cards"),
+        element("p", text.ABOUT_BARS, class_="soft"),
+        element("h2", f"In sample: the {settings.rows:,} rows debiased on"),
+        element("ul", *(element("li", sentence) for sentence in text.in_sample_sentences(outcomes))),
+        element("h2", f"Out of sample: {settings.fresh_rows:,} fresh rows of the same distribution"),
+        element("ul", *(element("li", sentence) for sentence in text.fresh_sentences(outcomes))),
+        sortable_table(_overview_sheet(outcomes)),
+        element("p", text.convergence_summary(outcomes, settings)),
+        element("p", text.speed_summary(outcomes)),
+        element("nav", element("ul", *links)),
     ]
 
 
-def _card(outcomes: Sequence[Outcome], settings: Settings, name: str) -> Html:
-    """Show what an ensemble promised and earned: on the rows debiased on, and on fresh ones."""
-    parts, colour = [element("h2", words.title(name))], COLOUR_OF[name]
-    where = _headings(settings)
-    top = max(*(share for kind in where for each in COLOUR_OF for share in words.shares(outcomes, kind, each)), 100)
-    for kind, heading in where.items():
+def _payoff_card(outcomes: Sequence[Outcome], settings: Settings, name: str) -> Html:
+    """Return a card with bars for the normalised payoffs promised and realised, in sample and on fresh rows."""
+    parts, colour, kinds = [element("h2", capitalise(name))], COLOUR_OF[name], _row_kinds(settings)
+    top = max(*(way for kind in kinds for each in COLOUR_OF for way in text.mean_ways(outcomes, kind, each)), 100)
+    looks = {"promised": {"fill": "none", "stroke": colour, "stroke_width": "1.5"}, "realised": {"fill": colour}}
+    for kind, heading in kinds.items():
         parts.append(element("h3", heading))
-        for what, share in zip(("promised", "earned"), words.shares(outcomes, kind, name), strict=True):
-            look = {"fill": colour} if what == "earned" else {"fill": "none", "stroke": colour, "stroke_width": "1.5"}
-            width = f"{max(100 * share / top, 0):.1f}"
-            drawn = element("rect", x="1", y="1", width=width, height="8", **look)
-            picture = element("svg", drawn, viewBox="0 0 102 10", preserveAspectRatio="none", aria_hidden="true")
-            parts.append(
-                element("div", element("span", what), picture, element("b", words.percent(share)), class_="bar")
-            )
+        ways = text.mean_ways(outcomes, kind, name)
+        for (measure, look), way in zip(looks.items(), ways, strict=True):
+            parts.append(bar_element(measure, max(100 * way / top, 0), text.format_whole_percent(way), **look))
     return element("section", *parts, class_="card")
 
 
-def _headings(settings: Settings) -> dict[str, str]:
-    return {IN_SAMPLE: f"{settings.rows:,} rows debiased on", FRESH: f"{settings.fresh_rows:,} fresh rows"}
+def _row_kinds(settings: Settings) -> dict[str, str]:
+    return {IN_SAMPLE: f"in sample, {settings.rows:,} rows", FRESH: f"{settings.fresh_rows:,} fresh rows"}
 
 
-def _at_a_glance(outcomes: Sequence[Outcome]) -> Html:
+def _overview_sheet(outcomes: Sequence[Outcome]) -> Sheet:
     columns = [
         Column("experiment", kind="text"),
         Column("ensemble", kind="text"),
-        Column("promised", "rows debiased on"),
-        Column("earned", "rows debiased on"),
+        Column("promised", "in sample"),
+        Column("realised", "in sample"),
         Column("promised", "fresh rows"),
-        Column("earned", "fresh rows"),
-        Column("on fresh rows it promised", kind="text"),
+        Column("realised", "fresh rows"),
+        Column("promise was", "fresh rows", kind="text"),
     ]
     rows = [
         [
             Cell(outcome.name),
             Cell(name),
             *(
-                number_cell(outcome.payoff(where, name)[what])
-                for where in (IN_SAMPLE, FRESH)
-                for what in ("promised", "realised")
+                number_cell(payoff, PAYOFF_DECIMALS)
+                for line in (outcome.payoff(IN_SAMPLE, name), outcome.payoff(FRESH, name))
+                for payoff in (line.promised, line.realised)
             ),
-            Cell(words.verdict(outcome, name), outcome.payoff(FRESH, name).gap),
+            Cell(text.promise_error(outcome, name), outcome.payoff(FRESH, name).gap),
         ]
         for outcome in outcomes
-        for name in (WHITE, BLACK)
+        for name in PAPER_ENSEMBLES
     ]
-    return table("At a glance: average payoff per row, promised and earned", columns, rows)
+    return Sheet("Overview: mean payoff per row, promised and realised", columns, rows)
 
 
-def _figure(picture: Picture, outcomes: Sequence[Outcome]) -> Html:
+def _figure_element(figure: ExperimentFigure, outcomes: Sequence[Outcome]) -> Html:
     with style():
         panels = [
-            inline_svg(panel(picture, outcome), f"{picture.name}-{outcome.name}", f"{picture.title}: {outcome.name}")
+            inline_svg(draw_panel(figure, outcome), f"{figure.name}-{outcome.name}", f"{figure.title}: {outcome.name}")
             for outcome in outcomes
         ]
-    legend = [element("li", _swatch(stroke), stroke.label) for stroke in picture.strokes]
+    legend = [element("li", _line_sample(line), line.label) for line in figure.lines]
     return element(
         "figure",
-        element("h3", picture.title),
+        element("h3", figure.title),
         element("ul", *legend, class_="legend") if legend else Html(""),
         element("div", *map(Html, panels), class_="panels"),
-        element("figcaption", picture.caption),
-        id=f"figure-{picture.name}",
+        element("figcaption", figure.caption),
+        id=f"figure-{figure.name}",
     )
 
 
-def _swatch(stroke: Stroke) -> Html:
-    colour = "currentColor" if stroke.colour == INK else stroke.colour
+def _line_sample(look: LineStyle) -> Html:
+    colour = "currentColor" if look.colour == INK else look.colour
     line = element(
         "line",
         x1="0",
@@ -159,53 +149,56 @@ def _swatch(stroke: Stroke) -> Html:
         x2="26",
         y2="4",
         stroke=colour,
-        stroke_width=f"{1.25 * stroke.width:g}",
-        stroke_dasharray=_DASHES[stroke.dashes],
+        stroke_width=f"{1.25 * look.width:g}",
+        stroke_dasharray=_SVG_DASHES[look.dashes],
     )
-    band = element("rect", width="26", height="8", fill=colour, fill_opacity=str(BAND)) if stroke.band else Html("")
+    opacity = str(BAND_OPACITY)
+    band = element("rect", width="26", height="8", fill=colour, fill_opacity=opacity) if look.band else Html("")
     return element("svg", band, line, viewBox="0 0 26 8", aria_hidden="true")
 
 
-def _numbers(outcome: Outcome, settings: Settings) -> list[Html]:
-    where = _headings(settings)
+def _payoff_section(outcome: Outcome, settings: Settings) -> list[Html]:
+    measures = ("promised", "realised", "gap", "normalised, %")
     columns = [
         Column("policy", kind="text"),
-        *(Column(what, group) for group in where.values() for what in ("promised", "realised", "gap", "way, %")),
-        *(Column(what, "cost") for what in ("rounds", "row-solves", "seconds")),
+        *(Column(measure, kind) for kind in _row_kinds(settings).values() for measure in measures),
+        *(Column(measure, "cost") for measure in ("rounds", "row-solves", "seconds")),
     ]
+    errors = [f"the promise of {name} was {text.promise_error(outcome, name)}" for name in PAPER_ENSEMBLES]
+    caption = f"Experiment {outcome.name}: mean payoff per row"
     return [
         element("h3", f"Experiment {outcome.name}"),
-        element("p", f"{outcome.note.capitalize()}. {_verdicts(outcome)}"),
-        table(
-            f"Experiment {outcome.name}: average payoff per row",
-            columns,
-            [_policy_row(outcome, policy) for policy in POLICIES],
-        ),
+        element("p", f"{capitalise(outcome.note)}. On fresh rows {'; '.join(errors)}."),
+        sortable_table(Sheet(caption, columns, [_policy_row(outcome, policy) for policy in POLICIES])),
     ]
-
-
-def _verdicts(outcome: Outcome) -> str:
-    return f"On fresh rows {'; '.join(f'{name} promised {words.verdict(outcome, name)}' for name in (WHITE, BLACK))}."
 
 
 def _policy_row(outcome: Outcome, policy: str) -> list[Cell]:
-    cells = [Cell(f"{policy} ({outcome.best})" if policy == BEST else policy, POLICIES.index(policy))]
-    for where in (IN_SAMPLE, FRESH):
-        line = outcome.payoff(where, policy)
-        error = f" ± {line.gap_error:.2f}" if where == FRESH and not pd.isna(line.gap) else ""
-        cells += [
-            number_cell(line.promised),
-            number_cell(line.realised),
-            number_cell(line.gap, sign="+", after=error),
-            number_cell(line.way, 0),
-        ]
+    name = f"{policy} ({outcome.best})" if policy == BEST_INITIAL else policy
+    cells = [
+        Cell(name, POLICIES.index(policy)),
+        *_payoff_cells(outcome.payoff(IN_SAMPLE, policy)),
+        *_payoff_cells(outcome.payoff(FRESH, policy)),
+    ]
+    if not outcome.has_cost(policy):
+        return [*cells, BLANK, BLANK, BLANK]
     cost = outcome.cost(policy)
-    if cost is None:
-        return [*cells, number_cell(None), number_cell(None), number_cell(None)]
     return [*cells, count_cell(cost.rounds), count_cell(cost.row_solves), number_cell(cost.seconds, 3)]
 
 
-def _speed(outcomes: Sequence[Outcome]) -> list[Html]:
+def _payoff_cells(payoff: PolicyPayoff) -> list[Cell]:
+    gap = number_cell(payoff.gap, PAYOFF_DECIMALS, sign="+")
+    if payoff.where == FRESH and not isnan(payoff.gap):  # in sample the gap is no estimate of anything
+        gap = estimate_cell(payoff.gap, payoff.gap_error, PAYOFF_DECIMALS, sign="+")
+    return [
+        number_cell(payoff.promised, PAYOFF_DECIMALS),
+        number_cell(payoff.realised, PAYOFF_DECIMALS),
+        gap,
+        number_cell(payoff.way, 0),
+    ]
+
+
+def _speed_sheet(outcomes: Sequence[Outcome]) -> Sheet:
     columns = [
         Column("experiment", kind="text"),
         Column("algorithm", kind="text"),
@@ -218,24 +211,24 @@ def _speed(outcomes: Sequence[Outcome]) -> list[Html]:
     ]
     rows = []
     for outcome in outcomes:
-        for name in (WHITE, BLACK):
+        for name in PAPER_ENSEMBLES:
             cost = outcome.cost(name)
-            paper = words.PAPER_MINUTES[name] if outcome.name == "A" else None
-            counts = [count_cell(cost[what]) for what in ("rounds", "row_solves", "avoided")]
-            numbers = [number_cell(paper, 1), number_cell(cost.seconds), *counts]
-            rows.append([Cell(outcome.name), Cell(name), *numbers, Cell(cost.stopped)])
-    return [element("p", words.EFFICIENCY), table("Debiasing: time and row-solves", columns, rows)]
+            paper = text.PAPER_MINUTES[name] if outcome.name == "A" else nan
+            counts = [count_cell(count) for count in (cost.rounds, cost.row_solves, cost.avoided)]
+            numbers = [number_cell(paper, 1), number_cell(cost.seconds, 2), *counts]
+            rows.append([Cell(outcome.name), Cell(name), *numbers, Cell(cost.stopped or "")])
+    return Sheet("Debiasing: time and row-solves", columns, rows)
 
 
-def _again(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, Any]) -> list[Html]:
+def _method_section(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, Any]) -> list[Html]:
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
-    beside = (
-        "Beside this page are results.json with every number of its tables, a file for each experiment with its curves "
-        "too, and each figure as PNG and SVG."
+    files = (
+        "In the folder of this page are results.json with every number of its tables, a file for each experiment that "
+        "also has its curves, and each figure as PNG and SVG."
     )
     return [
-        element("ul", *(element("li", fact) for fact in words.facts(outcomes, settings))),
-        element("p", "Run it again:"),
-        element("pre", element("code", words.command(settings, [outcome.name for outcome in outcomes]))),
-        element("p", f"{beside} Made with {versions}.", class_="soft"),
+        element("ul", *(element("li", fact) for fact in text.run_facts(outcomes, settings))),
+        element("p", "The command that repeats the run:"),
+        element("pre", element("code", text.reproduce_command(settings, [outcome.name for outcome in outcomes]))),
+        element("p", f"{files} Made with {versions}.", class_="soft"),
     ]

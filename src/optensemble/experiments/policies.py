@@ -1,16 +1,14 @@
-"""Policies that take no rounds: what anyone would try first, and DecisionEnsemble, which fresh rows judge.
+"""Policies without rounds: simple baselines, and DecisionEnsemble with its audit on fresh rows.
 
-Here a row is what the members predict for it: a *table* has a column for each member and label.
+Rows here are the members' predictions: a *table* has a column for each member and label.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,34 +16,44 @@ from sklearn.preprocessing import StandardScaler
 from optensemble import Columns, DecisionEnsemble
 from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import row_dots
-from optensemble.experiments.outcome import AVERAGE, BEST, HONEST, RIDGE, Judgement, half_width, way_error
-from optensemble.experiments.setup import LABELS, Model
+from optensemble.experiments.outcome import (
+    AVERAGE_FIRST,
+    BEST_INITIAL,
+    DECISION_ENSEMBLE,
+    RIDGE_STACKING,
+    DecisionAudit,
+    PolicyCost,
+    PolicyGain,
+    half_width,
+    way_error,
+)
+from optensemble.experiments.setup import LABELS, Predictor
 from optensemble.feasible import FeasibleSet
 
 Reply = tuple[Floats, Floats]
-"""Actions, and the payoff they promise, per row."""
+"""Actions and promised payoffs, per row."""
 
-Policy = Callable[[Floats], Reply]
+TablePolicy = Callable[[Floats], Reply]
 """From a table to a reply."""
 
 
-def member(number: int) -> Model:
-    """Return the model whose predictions stand in the table."""
+def member_of_table(number: int) -> Predictor:
+    """Return the member whose predictions are in the table."""
     return lambda table: table[:, number * LABELS : (number + 1) * LABELS]
 
 
 def simple_policies(
-    omega: FeasibleSet, members: int, table: Floats, Y: Floats, costs: list[dict[str, Any]]
-) -> tuple[int, dict[str, Policy]]:
-    """Return the best member's number; and best member, average and ridge stacking, learned on these rows."""
+    omega: FeasibleSet, members: int, table: Floats, Y: Floats, costs: list[PolicyCost]
+) -> tuple[int, dict[str, TablePolicy]]:
+    """Return the best member's index, and the policies of best member, average and ridge stacking on these rows."""
     start = time.perf_counter()
-    earned = [row_dots(omega.argmax(member(number)(table)), Y).mean() for number in range(members)]
+    earned = [row_dots(omega.argmax(member_of_table(number)(table)), Y).mean() for number in range(members)]
     best, found = int(np.argmax(earned)), time.perf_counter()
     ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
-    costs.append({"policy": BEST, "row_solves": members * len(Y), "seconds": found - start})
-    costs.append({"policy": RIDGE, "seconds": time.perf_counter() - found})
+    costs.append(PolicyCost(BEST_INITIAL, row_solves=members * len(Y), seconds=found - start))
+    costs.append(PolicyCost(RIDGE_STACKING, seconds=time.perf_counter() - found))
 
-    def optimise(predict: Model) -> Policy:
+    def optimise(predict: Predictor) -> TablePolicy:
         def policy(table: Floats) -> Reply:
             predictions = np.ascontiguousarray(predict(table))
             actions = omega.argmax(predictions)
@@ -54,50 +62,46 @@ def simple_policies(
         return policy
 
     return best, {
-        BEST: optimise(member(best)),
-        AVERAGE: optimise(lambda table: table.reshape(len(table), members, LABELS).mean(axis=1)),
-        RIDGE: optimise(ridge.predict),
+        BEST_INITIAL: optimise(member_of_table(best)),
+        AVERAGE_FIRST: optimise(lambda table: table.reshape(len(table), members, LABELS).mean(axis=1)),
+        RIDGE_STACKING: optimise(ridge.predict),
     }
 
 
 # DecisionEnsemble
 
 
-def fit_honest(
-    omega: FeasibleSet, names: list[str], table: Floats, Y: Floats, costs: list[dict[str, Any]]
+def fit_decision(
+    omega: FeasibleSet, names: list[str], table: Floats, Y: Floats, costs: list[PolicyCost]
 ) -> DecisionEnsemble:
-    """Fit a DecisionEnsemble of the members in the table; there is nothing to set."""
+    """Fit a DecisionEnsemble of the members in the table, with default settings."""
     models = [(name, Columns(range(i * LABELS, (i + 1) * LABELS))) for i, name in enumerate(names)]
     start = time.perf_counter()
     ensemble = DecisionEnsemble(models=models, feasible=omega).fit(table, Y)
-    costs.append({"policy": HONEST, "seconds": time.perf_counter() - start})
+    costs.append(PolicyCost(DECISION_ENSEMBLE, seconds=time.perf_counter() - start))
     return ensemble
 
 
-def ask_honest(ensemble: DecisionEnsemble, table: Floats) -> Reply:
-    """Return what it does, and the payoff it expects in every row."""
+def decision_reply(ensemble: DecisionEnsemble, table: Floats) -> Reply:
+    """Return its actions and the payoff it promises, per row."""
     answer = ensemble.answer(table)
     return answer.actions, answer.promised
 
 
-def judge(
-    ensemble: DecisionEnsemble, table: Floats, labels: Floats, earned: dict[str, Floats], foresight: Floats
-) -> Judgement:
-    """Audit the ensemble on fresh rows, and compare it row by row with what every policy ``earned`` there."""
+def audit_decision(
+    ensemble: DecisionEnsemble, table: Floats, labels: Floats, realised: dict[str, Floats], foresight: Floats
+) -> DecisionAudit:
+    """Audit the ensemble on fresh rows, and compare it row by row with every policy's ``realised`` payoffs there."""
     audit = ensemble.audit(table, labels)
-    promise: Any = audit.summary.iloc[0]
-    gains = {policy: earned[HONEST] - payoff for policy, payoff in earned.items() if policy != HONEST}
-    return Judgement(
-        low=float(promise.low),
-        high=float(promise.high),
+    promise = audit.summary.iloc[0]
+    ours = realised[DECISION_ENSEMBLE]
+    differences = {policy: ours - payoff for policy, payoff in realised.items() if policy != DECISION_ENSEMBLE}
+    return DecisionAudit(
+        low=float(promise["low"]),
+        high=float(promise["high"]),
         kept=bool(audit.kept),
-        gains=pd.DataFrame(
-            [
-                {"policy": policy, "gain": float(gain.mean()), "gain_error": half_width(gain)}
-                for policy, gain in gains.items()
-            ]
-        ),
-        way_error=way_error(earned[HONEST], earned[BEST], foresight),
+        gains=tuple(PolicyGain(policy, float(gain.mean()), half_width(gain)) for policy, gain in differences.items()),
+        way_error=way_error(ours, realised[BEST_INITIAL], foresight),
         verdict=audit.verdict,
         finding=ensemble.finding_,
     )

@@ -1,4 +1,4 @@
-"""The paper's experiments, end to end: run what is not yet on disk, then draw and write the page."""
+"""A reproduction of the paper's experiments: runs those not on disk yet, draws figures and writes the page."""
 
 from __future__ import annotations
 
@@ -15,66 +15,66 @@ from optensemble.exceptions import FileError, InputError
 from optensemble.experiments import store
 from optensemble.experiments.figures import draw_files
 from optensemble.experiments.outcome import Outcome
-from optensemble.experiments.page import make_page
+from optensemble.experiments.page import make_experiment_page
 from optensemble.experiments.run import (
+    AUDIT,
     DEBIASING,
-    JUDGING,
-    LOOKING_AHEAD,
-    LOOKING_BACK,
+    REPLAY_FRESH,
+    REPLAY_IN_SAMPLE,
     compile_kernels,
     run_experiment,
 )
 from optensemble.experiments.settings import DESIGNS, NAMES, Settings
-from optensemble.experiments.setup import Model, make_experiment
+from optensemble.experiments.setup import Predictor, make_experiment
 
 COMPILING, TRAINING, DRAWING = "compiling kernels", "training members", "drawing figures"
 DONE, ON_DISK = "done", "was on disk"
 PAGE = "report.html"
 
-Tell = Callable[[str | None, str, float], None]
-"""Takes an experiment (or None), a phase of its work, and what share of that is done."""
+TellProgress = Callable[[str | None, str, float], None]
+"""Takes an experiment (or None), a phase of its work, and the share of it that is done."""
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A finished run: its outcomes, what ``results.json`` holds, and where the page is."""
+    """A finished run: its outcomes, the content of ``results.json``, and the path of the page."""
 
     outcomes: list[Outcome]
     document: dict[str, Any]
     page: Path
 
 
-def reproduce(
+def reproduce_paper(
     folder: Path,
     settings: Settings,
     names: Sequence[str] = NAMES,
     *,
     resume: bool = False,
-    tell: Tell = lambda name, phase, share: None,
+    tell: TellProgress = lambda name, phase, share: None,
 ) -> Reproduction:
-    """Run experiments and leave their numbers, figures and page in a folder.
+    """Run experiments and write their numbers, figures and page to a folder.
 
-    Every experiment is on disk as soon as it is finished: an interrupt loses only the one in hand.
+    Every experiment is saved as soon as it is finished: an interrupt loses only the current one.
 
     Parameters
     ----------
     folder
-        Made if it is not there.
+        Created if it does not exist.
     settings
         See :class:`Settings`.
     names
-        Which experiments.
+        The experiments to run.
     resume
-        Take experiments that are finished in the folder from there; they must have been run with the same settings
-        and versions. Otherwise what an earlier run left in the folder is replaced.
+        Load experiments that are finished in the folder; they must have been run with the same settings and versions.
+        Without it, the files of an earlier run in the folder are replaced.
     tell
-        Called as the work goes on.
+        Called as work progresses.
     """
     begun = time.perf_counter()
     settings.check()
     check_names(names)
-    _prepare(folder, anew=not resume)
-    finished = {name: store.load(folder, name, settings) for name in names}
+    _prepare_folder(folder, anew=not resume)
+    finished = {name: store.load_outcome(folder, name, settings) for name in names}
     for name in names:
         if finished[name] is not None:
             tell(name, ON_DISK, 1)
@@ -83,20 +83,20 @@ def reproduce(
         tell(None, COMPILING, 0)
         seconds["compiling"] = compile_kernels(settings)
         tell(None, COMPILING, 1)
-    trained: dict[str, list[tuple[str, Model]]] = {}
+    trained: dict[str, list[tuple[str, Predictor]]] = {}
     outcomes = []
     for name in names:
         outcome = finished[name]
         if outcome is None:
-            outcome = _run(name, settings, trained, tell)
-            store.save(folder, outcome, settings)
+            outcome = _run_one(name, settings, trained, tell)
+            store.save_outcome(folder, outcome, settings)
             tell(name, DONE, 1)
         outcomes.append(outcome)
     for share, file, content in draw_files(outcomes):
         replace(folder / file, content)
-        tell(None, DRAWING, 0.6 * share)  # the page draws every panel again
-    document = store.summary(outcomes, settings, seconds)
-    replace(folder / PAGE, make_page(outcomes, settings, document).encode())
+        tell(None, DRAWING, 0.6 * share)  # the rest is for the page, which draws every panel again
+    document = store.summary_document(outcomes, settings, seconds)
+    replace(folder / PAGE, make_experiment_page(outcomes, settings, document).encode())
     document["seconds"]["everything"] = time.perf_counter() - begun
     store.save_summary(folder, document)
     tell(None, DRAWING, 1)
@@ -104,12 +104,12 @@ def reproduce(
 
 
 def find_finished(folder: Path, names: Sequence[str]) -> list[str]:
-    """Return which experiments are on disk."""
+    """Return the experiments that are on disk."""
     return [name for name in names if store.path_of(folder, name).exists()]
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse experiments that there are not, or that are asked for twice."""
+    """Validate the names of experiments: known ones, each once."""
     for name in names:
         require_choice(name, "an experiment", list(NAMES))
     if not names or len(set(names)) < len(names):
@@ -119,7 +119,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def expected_seconds(settings: Settings, names: Sequence[str]) -> dict[tuple[str | None, str], float]:
-    """Return roughly how long each phase takes, for a progress bar: what counts are the proportions."""
+    """Return about how long each phase takes, for a progress bar, where only the proportions matter."""
     size, more = settings.rows / 400, settings.fresh_rows / 20_000
     slow = 20.0 if settings.trees == "exact" else 1.0
     phases: dict[tuple[str | None, str], float] = {(None, COMPILING): 0.5}
@@ -130,14 +130,16 @@ def expected_seconds(settings: Settings, names: Sequence[str]) -> dict[tuple[str
             phases[name, TRAINING] = slow * (1.3 if members == "label" else 3.4) * settings.training_rows / 10_000
         trained.add(members)
         phases[name, DEBIASING] = 0.6 * rounds * max(size, 0.3)
-        phases[name, LOOKING_BACK] = 0.4 * max(size / 10, 1)
-        phases[name, LOOKING_AHEAD] = 4.5 * rounds * max(more, 0.1)
-        phases[name, JUDGING] = 0.6 * max(more, 0.1)
+        phases[name, REPLAY_IN_SAMPLE] = 0.4 * max(size / 10, 1)
+        phases[name, REPLAY_FRESH] = 4.5 * rounds * max(more, 0.1)
+        phases[name, AUDIT] = 0.6 * max(more, 0.1)
     phases[None, DRAWING] = 7.0
     return phases
 
 
-def _run(name: str, settings: Settings, trained: dict[str, list[tuple[str, Model]]], tell: Tell) -> Outcome:
+def _run_one(
+    name: str, settings: Settings, trained: dict[str, list[tuple[str, Predictor]]], tell: TellProgress
+) -> Outcome:
     members = DESIGNS[name].members
     experiment = make_experiment(
         name,
@@ -152,8 +154,8 @@ def _run(name: str, settings: Settings, trained: dict[str, list[tuple[str, Model
     return run_experiment(experiment, settings, lambda phase, share: tell(name, phase, share))
 
 
-def _prepare(folder: Path, *, anew: bool) -> None:
-    """Make the folder, see now rather than later whether it can be written to, and take away what is not this run's."""
+def _prepare_folder(folder: Path, *, anew: bool) -> None:
+    """Create the folder, fail now rather than after the work if it is not writable, and remove files of other runs."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):

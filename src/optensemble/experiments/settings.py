@@ -20,8 +20,8 @@ _FEWEST_TRAINING_ROWS = 100  # so that every group has some
 
 
 @dataclass(frozen=True)
-class Design:
-    """What sets an experiment apart: what its members know ("label" or "group"), its limits ("risk" or "linear")."""
+class ExperimentDesign:
+    """Design of an experiment: members by "label" or by "group", a "risk" limit or "linear" limits, and rounds."""
 
     members: str
     limits: str
@@ -32,17 +32,17 @@ class Design:
 
 
 DESIGNS = {
-    "A": Design("label", "risk", 5000),
-    "B": Design("group", "risk", 5000),
-    "C": Design("label", "linear", 5000),
-    "D": Design("group", "linear", 8000),
+    "A": ExperimentDesign("label", "risk", 5000),
+    "B": ExperimentDesign("group", "risk", 5000),
+    "C": ExperimentDesign("label", "linear", 5000),
+    "D": ExperimentDesign("group", "linear", 8000),
 }
 NAMES = tuple(DESIGNS)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a reproduction depends on; ``rounds`` of None is the paper's 5,000, and 8,000 for D."""
+    """Settings of a reproduction; ``rounds`` of None is the paper's 5,000, and 8,000 for D."""
 
     rows: int = 400
     rounds: int | None = None
@@ -77,5 +77,5 @@ class Settings:
             )
 
     def rounds_of(self, name: str) -> int:
-        """Return how many rounds an experiment is given at most."""
+        """Return the largest number of rounds of an experiment."""
         return self.rounds or DESIGNS[name].rounds

@@ -1,4 +1,4 @@
-"""Experiments A to D of the paper (Section 6): data, members and problem, and where the paper is silent, our choice.
+"""Experiments A to D of the paper (Section 6): data, members and problem, with our choices where the paper has none.
 
 ======  ===============================  ==========================
 name    members specialise               problem
@@ -25,9 +25,11 @@ from optensemble.exceptions import EmptySetError
 from optensemble.experiments.settings import DESIGNS, NAMES, TREES
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
 
-Model = Callable[[Floats], Floats]
+Predictor = Callable[[Floats], Floats]
+"""From features, or a table of predictions, to predictions of all labels."""
+
 TellShare = Callable[[float], None]
-"""Takes what share of a piece of work is done."""
+"""Takes the share of a piece of work that is done."""
 
 
 FEATURES, LABELS, CATEGORIES = 19, 4, 5
@@ -36,8 +38,9 @@ BOUND_01, BOUND_12 = 0.5, 0.6
 
 
 def _new_trees(kind: str, **options: Any) -> Any:
-    """Return gradient boosting that is quick, or the paper's."""
-    from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor  # a second, only to train
+    """Return gradient boosting: quick (histogram), or the paper's (exact)."""
+    # takes a second to import, and is needed only to train
+    from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 
     return (
         HistGradientBoostingRegressor(early_stopping=False, **options)
@@ -48,7 +51,7 @@ def _new_trees(kind: str, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment, ready to be debiased.
+    """An experiment before debiasing.
 
     Attributes
     ----------
@@ -61,11 +64,11 @@ class Experiment:
     training
         The features and labels that the members were trained on.
     note
-        What was chosen where the paper leaves it open.
+        The limits chosen where the paper leaves them open.
     """
 
     name: str
-    models: list[tuple[str, Model]]
+    models: list[tuple[str, Predictor]]
     feasible: FeasibleSet
     draw: Callable[[int, int], tuple[Floats, Floats]]
     training: tuple[Floats, Floats]
@@ -79,7 +82,7 @@ def make_experiment(
     training_rows: int = 10_000,
     noise: float = 0.01,
     trees: str = "histogram",
-    models: Sequence[tuple[str, Model]] | None = None,
+    models: Sequence[tuple[str, Predictor]] | None = None,
     tell: TellShare = lambda share: None,
 ) -> Experiment:
     """Draw a distribution, train the members, and set the problem.
@@ -91,15 +94,15 @@ def make_experiment(
     seed
         Fixes the distribution, the training rows and the members.
     training_rows
-        How many rows the members are trained on.
+        The number of rows that the members are trained on.
     noise
         The variance of the labels' noise.
     trees
-        ``"histogram"`` or ``"exact"``: how gradient boosted trees are trained.
+        ``"histogram"`` or ``"exact"`` training of gradient boosted trees.
     models
-        Members that were trained before with the same arguments: those of A serve C, those of B serve D.
+        Members trained before with the same arguments: those of A serve C, those of B serve D.
     tell
-        Called as members get ready.
+        Called with the share of members trained.
     """
     require_choice(name, "the experiment", list(NAMES))
     require_choice(trees, "trees", list(TREES))
@@ -112,12 +115,12 @@ def make_experiment(
         omega: FeasibleSet = Polytope(A_ub=[[1, 1, 0, 0], [0, 1, 1, 0]], b_ub=[BOUND_01, BOUND_12])
         note = f"at most {BOUND_01:g} on labels 0 and 1, {BOUND_12:g} on labels 1 and 2"
     else:
-        omega, note = _risk_budget(np.cov(Y.T))
+        omega, note = _make_risk_budget(np.cov(Y.T))
     return Experiment(name, list(models), omega, draw, (X, Y), note)
 
 
 def _distribution(rng: np.random.Generator, noise: float) -> Callable[[int, int], tuple[Floats, Floats]]:
-    """19 normal features with random mean and covariance, one category; labels linear in all of them."""
+    """Return a sampler: 19 normal features with random mean and covariance, one category, labels linear in all."""
     root = rng.uniform(-3, 3, size=(FEATURES, FEATURES))
     means = rng.uniform(-5, 5, size=FEATURES)
     slopes = rng.uniform(0, 1, size=(FEATURES + 1, LABELS))
@@ -131,8 +134,8 @@ def _distribution(rng: np.random.Generator, noise: float) -> Callable[[int, int]
     return draw
 
 
-def _risk_budget(covariance: Floats) -> tuple[RiskBudget, str]:
-    """Limit the risk to 300 where some action is that safe and some is not; otherwise in between."""
+def _make_risk_budget(covariance: Floats) -> tuple[RiskBudget, str]:
+    """Return a risk limit of 300 if it separates safe from risky actions; otherwise one in between."""
     single = np.diag(covariance)
     least = _least_variance(covariance)
     if least < RISK_LIMIT < single.max():
@@ -143,17 +146,17 @@ def _risk_budget(covariance: Floats) -> tuple[RiskBudget, str]:
 
 
 def _least_variance(covariance: Floats) -> float:
-    """Return the least ``a'Ca`` over the simplex, which the risk budget knows."""
+    """Return the least ``a'Ca`` over the simplex."""
     try:
         return RiskBudget(covariance, RISK_LIMIT).least_variance
     except EmptySetError:
         return RiskBudget(covariance, float(np.diag(covariance).max())).least_variance
 
 
-def _train(X: Floats, y: Floats, trees: str) -> Model:
-    """Train gradient boosted trees and return their prediction.
+def _train(X: Floats, y: Floats, trees: str) -> Predictor:
+    """Train gradient boosted trees on one label and return their predictor.
 
-    On one thread: the same bits everywhere, and no threads that wait for one another on a busy machine.
+    On one thread: the result is the same to the last bit everywhere, and a busy machine does not slow it down.
     """
     regressor = _new_trees(trees, max_depth=6, learning_rate=0.1, random_state=0)
     with threadpool_limits(1):
@@ -166,11 +169,11 @@ def _train(X: Floats, y: Floats, trees: str) -> Model:
     return predict
 
 
-def _by_coordinate(X: Floats, Y: Floats, trees: str, tell: TellShare) -> list[tuple[str, Model]]:
-    """Each member knows one label and says the mean of the others."""
+def _by_coordinate(X: Floats, Y: Floats, trees: str, tell: TellShare) -> list[tuple[str, Predictor]]:
+    """Return members that each predict one label, and the mean of each other label."""
     mean = Y.mean(axis=0)
 
-    def member(j: int) -> Model:
+    def member(j: int) -> Predictor:
         known = _train(X, Y[:, j], trees)
         tell((j + 1) / LABELS)
 
@@ -184,11 +187,11 @@ def _by_coordinate(X: Floats, Y: Floats, trees: str, tell: TellShare) -> list[tu
     return [(f"label {j}", member(j)) for j in range(LABELS)]
 
 
-def _by_group(X: Floats, Y: Floats, trees: str, tell: TellShare) -> list[tuple[str, Model]]:
-    """Each member knows the rows of one category and says the mean of the others."""
+def _by_group(X: Floats, Y: Floats, trees: str, tell: TellShare) -> list[tuple[str, Predictor]]:
+    """Return members that each predict the rows of one category, and the mean elsewhere."""
     mean = Y.mean(axis=0)
 
-    def member(group: int) -> Model:
+    def member(group: int) -> Predictor:
         mine = X[:, -1] == group
         known = [_train(X[mine], Y[mine, j], trees) for j in range(LABELS)]
         tell((group + 1) / CATEGORIES)

@@ -1,4 +1,4 @@
-"""Finished experiments on disk: a JSON file each, from which a run goes on, and a summary for readers."""
+"""Finished experiments on disk: a JSON file each, from which a run resumes, and a summary for readers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ import pandas as pd
 from optensemble._core.atomic_files import replace
 from optensemble.exceptions import FileError
 from optensemble.experiments.outcome import (
-    BLACK,
+    BLACK_BOX_ENSEMBLE,
+    DECISION_ENSEMBLE,
     FORESIGHT,
     FRESH,
-    HONEST,
     IN_SAMPLE,
-    MEASURES,
     POLICIES,
-    WHITE,
-    Judgement,
+    WHITE_BOX_ENSEMBLE,
+    DecisionAudit,
     Outcome,
-    costs_frame,
+    PolicyCost,
+    PolicyGain,
+    PolicyPayoff,
     curve_columns,
     debiasing_seconds,
 )
@@ -39,25 +40,25 @@ _PACKAGES = ("optensemble", "numpy", "scipy", "scikit-learn", "numba", "pandas",
 
 
 def path_of(folder: Path, name: str) -> Path:
-    """Return where an experiment is kept."""
+    """Return the path of an experiment's file."""
     return folder / f"experiment_{name}.json"
 
 
-def save(folder: Path, outcome: Outcome, settings: Settings) -> None:
-    """Keep a finished experiment, whole or not at all."""
+def save_outcome(folder: Path, outcome: Outcome, settings: Settings) -> None:
+    """Write a finished experiment, whole or not at all."""
     document = {
         "format": FORMAT,
         "settings": asdict(settings),
         "versions": _versions(),
-        **_numbers(outcome),
-        "curves": {where: _lists(curves) for where, curves in outcome.curves.items()},
+        **_number_document(outcome),
+        "curves": {where: _column_lists(curves) for where, curves in outcome.curves.items()},
         "disagreement": outcome.disagreement.tolist(),
     }
-    replace(path_of(folder, outcome.name), _json(document, None))
+    replace(path_of(folder, outcome.name), _json_bytes(document, None))
 
 
-def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
-    """Return a finished experiment, or None if there is none; refuse one that was run with other settings."""
+def load_outcome(folder: Path, name: str, settings: Settings) -> Outcome | None:
+    """Return a finished experiment, or None if there is none; raise :class:`FileError` if its settings differ."""
     path = path_of(folder, name)
     if not path.exists():
         return None
@@ -65,10 +66,10 @@ def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
     try:
         document = json.loads(path.read_bytes())
         theirs = {"format": document["format"]}
-        if theirs == ours:  # what else there is depends on the format
+        if theirs == ours:  # other formats have other contents
             ours |= asdict(settings) | _versions()
             theirs |= document["settings"] | document["versions"]
-        outcome = _outcome(document, name) if theirs == ours else None
+        outcome = _read_outcome(document, name) if theirs == ours else None
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}. Start anew without --resume.") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -85,8 +86,8 @@ def load(folder: Path, name: str, settings: Settings) -> Outcome | None:
     return outcome
 
 
-def _outcome(document: dict[str, Any], name: str) -> Outcome:
-    """Return what was saved; raise an error if something is not there."""
+def _read_outcome(document: dict[str, Any], name: str) -> Outcome:
+    """Return the saved outcome; raise an error if a part is missing or malformed."""
     if document["name"] != name:
         raise ValueError(f"it is experiment {document['name']}")
     outcome = Outcome(
@@ -94,11 +95,11 @@ def _outcome(document: dict[str, Any], name: str) -> Outcome:
         note=str(document["note"]),
         members=[str(member) for member in document["members"]],
         best=str(document["best"]),
-        payoffs=pd.DataFrame(document["payoffs"]).astype(dict.fromkeys(MEASURES, np.float64)),
-        costs=costs_frame(document["costs"]),
+        payoffs=tuple(_read_payoff(line) for line in document["payoffs"]),
+        costs=tuple(_read_cost(line) for line in document["costs"]),
         curves={where: pd.DataFrame(document["curves"][where]) for where in (IN_SAMPLE, FRESH)},
         disagreement=np.array(document["disagreement"], dtype=np.float64),
-        judgement=_judgement(document["judgement"]),
+        audit=_read_audit(document["judgement"]),
     )
     for where, curves in outcome.curves.items():
         for policy in POLICIES:
@@ -107,79 +108,104 @@ def _outcome(document: dict[str, Any], name: str) -> Outcome:
                 raise ValueError(f"no payoff of {policy}")
         curves[curve_columns(outcome.members)]
         if outcome.disagreement.shape[0] != len(curves):
-            raise ValueError(f"disagreement has {outcome.disagreement.shape[0]} looks, and curves have {len(curves)}")
-    for ensemble in (WHITE, BLACK, HONEST):
-        if outcome.cost(ensemble) is None:
+            raise ValueError(f"disagreement has {outcome.disagreement.shape[0]} rounds, and curves have {len(curves)}")
+    for ensemble in (WHITE_BOX_ENSEMBLE, BLACK_BOX_ENSEMBLE, DECISION_ENSEMBLE):
+        if not outcome.has_cost(ensemble):
             raise LookupError(f"costs of {ensemble}")
     return outcome
 
 
-def _judgement(document: dict[str, Any]) -> Judgement:
-    low, high, way_error = np.array([document[key] for key in ("low", "high", "way_error")], dtype=np.float64).tolist()
+def _read_payoff(line: dict[str, Any]) -> PolicyPayoff:
+    numbers = {name: _read_float(line[name]) for name in ("promised", "realised", "gap", "gap_error", "way")}
+    return PolicyPayoff(str(line["where"]), str(line["policy"]), **numbers)
+
+
+def _read_cost(line: dict[str, Any]) -> PolicyCost:
+    counts = {name: None if line[name] is None else int(line[name]) for name in ("rounds", "row_solves", "avoided")}
+    return PolicyCost(
+        policy=str(line["policy"]),
+        **counts,
+        seconds=_read_float(line["seconds"]),
+        converged=None if line["converged"] is None else bool(line["converged"]),
+        worst_violation=_read_float(line["worst_violation"]),
+        stopped=None if line["stopped"] is None else str(line["stopped"]),
+    )
+
+
+def _read_float(value: float | None) -> float:
+    """Return a number of a JSON document, in which null stands for NaN."""
+    return math.nan if value is None else float(value)
+
+
+def _read_audit(document: dict[str, Any]) -> DecisionAudit:
+    low, high, way_error = (_read_float(document[key]) for key in ("low", "high", "way_error"))
     if not low <= high:
         raise ValueError("no interval of the promise")
-    judgement = Judgement(
+    audit = DecisionAudit(
         low=low,
         high=high,
         kept=bool(document["kept"]),
-        gains=pd.DataFrame(document["gains"]).astype(dict.fromkeys(("gain", "gain_error"), np.float64)),
+        gains=tuple(
+            PolicyGain(str(line["policy"]), _read_float(line["gain"]), _read_float(line["gain_error"]))
+            for line in document["gains"]
+        ),
         way_error=way_error,
         verdict=str(document["verdict"]),
         finding=str(document["finding"]),
     )
     for policy in POLICIES:
-        if policy not in (FORESIGHT, HONEST) and not np.isfinite(judgement.gain(policy).gain):
+        if policy not in (FORESIGHT, DECISION_ENSEMBLE) and not math.isfinite(audit.gain_over(policy).gain):
             raise ValueError(f"no gain over {policy}")
-    return judgement
+    return audit
 
 
-def summary(outcomes: Sequence[Outcome], settings: Settings, seconds: dict[str, float]) -> dict[str, Any]:
-    """Return everything but curves and disagreement."""
+def summary_document(outcomes: Sequence[Outcome], settings: Settings, seconds: dict[str, float]) -> dict[str, Any]:
+    """Return the content of ``results.json``: everything but curves and disagreement."""
     return {
         "format": FORMAT,
         "settings": asdict(settings),
         "versions": _versions(),
         "machine": platform.platform(),
         "seconds": {"debiasing": debiasing_seconds(outcomes), **seconds},
-        "experiments": {outcome.name: _numbers(outcome) for outcome in outcomes},
+        "experiments": {outcome.name: _number_document(outcome) for outcome in outcomes},
     }
 
 
 def save_summary(folder: Path, document: dict[str, Any]) -> None:
-    """Write what :func:`summary` returned."""
-    replace(folder / RESULTS, _json(document, 2))
+    """Write the document of :func:`summary_document`."""
+    replace(folder / RESULTS, _json_bytes(document, 2))
 
 
 def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
-def _numbers(outcome: Outcome) -> dict[str, Any]:
+def _number_document(outcome: Outcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "note": outcome.note,
         "members": outcome.members,
         "best": outcome.best,
-        "payoffs": outcome.payoffs.to_dict("records"),
-        "costs": outcome.costs.to_dict("records"),
-        "judgement": {**vars(outcome.judgement), "gains": outcome.judgement.gains.to_dict("records")},
+        "payoffs": [asdict(payoff) for payoff in outcome.payoffs],
+        "costs": [asdict(cost) for cost in outcome.costs],
+        "judgement": asdict(outcome.audit),
     }
 
 
-def _lists(frame: pd.DataFrame) -> dict[str, list[Any]]:
+def _column_lists(frame: pd.DataFrame) -> dict[str, list[Any]]:
     return {str(name): frame[name].tolist() for name in frame.columns}
 
 
-def _json(document: dict[str, Any], indent: int | None) -> bytes:
-    return json.dumps(_plain(document), indent=indent, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+def _json_bytes(document: dict[str, Any], indent: int | None) -> bytes:
+    return json.dumps(_json_value(document), indent=indent, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: no numpy scalars, and null for what is not a number."""
+def _json_value(value: Any) -> Any:
+    """Return a value for JSON: Python numbers instead of numpy's, and None for NaN and infinities."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)) else value
+        return [_json_value(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

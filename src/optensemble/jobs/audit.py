@@ -67,12 +67,12 @@ def judge(saved: Saved, tables: Tables) -> Later:
 
 def make_report(later: Later) -> str:
     """Return the page about it."""
-    from optensemble.report.data import Judged
-    from optensemble.report.page import make_page  # draws, which only a report needs
+    from optensemble.report.data import ReportData
+    from optensemble.report.page import make_report_page  # draws, which only a report needs
 
     saved, rows = later.saved, later.rows
-    return make_page(
-        Judged(
+    return make_report_page(
+        ReportData(
             ensemble=saved.policy,
             audit=later.audit,
             answer=later.answer,

@@ -1,1 +1,1 @@
-"""Pictures and pages that stand alone: one look for all of them."""
+"""Reports: pages, figures, tables and notebook output."""

@@ -1,4 +1,4 @@
-"""An ensemble and the later rows it is judged on: over time, and what it decided there."""
+"""Data of a report: an ensemble, its audit on rows with known labels, and summaries by block and coordinate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
+from scipy.stats import t as student
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
@@ -18,39 +18,39 @@ from optensemble.feasible import FeasibleSet
 from optensemble.stats.blocks import LEVEL
 
 MOST_BLOCKS = 20
-_ROWS_IN_BLOCK = 5
+_FEWEST_ROWS_IN_BLOCK = 5
 
 MOST_COORDINATES = 30
-"""Of more coordinates, those used most are shown."""
+"""Coordinates shown at most: those used most."""
 
-LEVELS = 10
-"""Into so many levels the range of a coordinate is cut."""
+ACTION_LEVELS = 10
+"""Levels between the bounds of a coordinate."""
 
-_AT_BOUND = 1e-7  # of the range: what a solver may be off
+_BOUND_TOLERANCE = 1e-7  # share of the range: solvers return a bound only up to rounding
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A fitted ensemble, and what it said and earned on rows that came later.
+class ReportData:
+    """A fitted ensemble with its audit, answers and payoffs on rows with known labels.
 
     Attributes
     ----------
     ensemble
         The fitted ensemble.
     audit
-        Its audit on the later rows.
+        Its audit on the rows.
     answer
-        What it answered of these rows.
+        Its actions, promises and predictions for the rows.
     realised
         The payoff of each row, in the user's units, of shape (n,).
     coordinates
-        The names of the coordinates of a decision.
+        The names of the coordinates of an action.
     when
-        The time of each row, datetimes or numbers, if rows are in its order.
+        The time of each row, datetimes or numbers, if rows are in time order.
     source
-        Where the rows are from, for the foot of the page.
+        The files of the rows, for the foot of the page.
     labels
-        What came true, of shape (n, d).
+        The labels, of shape (n, d).
     """
 
     ensemble: Policy
@@ -64,12 +64,12 @@ class Judged:
 
     @property
     def rows(self) -> int:
-        """How many rows it is judged on."""
+        """The number of rows."""
         return len(self.realised)
 
     @property
     def sense(self) -> str:
-        """Whether payoffs are maximised, or costs minimised."""
+        """``"max"`` for payoffs, ``"min"`` for costs."""
         return str(self.ensemble.sense)
 
     @property
@@ -78,31 +78,31 @@ class Judged:
         return 1.0 if self.sense == "max" else -1.0
 
     @property
-    def what(self) -> str:
-        """What a decision comes to."""
+    def objective(self) -> str:
+        """The name of what is maximised or minimised."""
         return "payoff" if self.sense == "max" else "cost"
 
     @cached_property
     def blocks(self) -> Blocks:
-        """Promised and realised over time."""
-        return _blocks(self)
+        """Promised and realised payoffs by block of rows."""
+        return _make_blocks(self)
 
     @cached_property
-    def profile(self) -> Profile:
-        """What was decided, coordinate by coordinate."""
+    def profile(self) -> ActionProfile:
+        """The distribution of actions by coordinate."""
         omega: FeasibleSet = self.ensemble.feasible
-        return _profile(self.answer.actions, omega.lower, omega.upper)
+        return _make_profile(self.answer.actions, omega.lower, omega.upper)
 
 
-# Over time
+# By block
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows in their order, in blocks of about the same number: what was promised of each, and what it came to.
+    """Promised and realised mean payoffs of consecutive blocks of rows of about equal size.
 
-    ``start`` and ``end`` are the first and last time, or row number, of a block. ``low`` and ``high`` are the limits
-    promised for its mean; ``half_width`` is of the interval of the realised mean.
+    ``start`` and ``end`` are the first and last time, or row number, of a block. ``low`` and ``high`` are the promised
+    interval of its mean; ``half_width`` is half the width of the interval of the realised mean.
     """
 
     is_time: bool
@@ -116,26 +116,26 @@ class Blocks:
     half_width: Floats
 
     @property
-    def judged(self) -> bool:
-        """Whether there were limits to keep."""
+    def has_intervals(self) -> bool:
+        """Whether intervals were promised."""
         return bool(np.isfinite(self.low).any())
 
     @property
     def outside(self) -> Indices:
-        """The numbers of the blocks whose payoff lies outside the limits promised for them."""
+        """The indices of blocks whose realised mean lies outside the promised interval."""
         return np.flatnonzero((self.realised < self.low) | (self.realised > self.high))
 
     @property
     def middle(self) -> pd.Index:
-        """Where a block is drawn."""
+        """The middle of each block in time, or row number."""
         return self.start + (self.end - self.start) / 2
 
 
-def _blocks(judged: Judged) -> Blocks:
-    parts = _cut(judged.rows)
-    axis = _axis(judged.when)
-    at = pd.Index(np.arange(1, judged.rows + 1)) if axis is None else axis
-    promises = [judged.ensemble.promise_of(Assessments.of(judged.answer.assessed[part])) for part in parts]
+def _make_blocks(data: ReportData) -> Blocks:
+    parts = _split_rows(data.rows)
+    axis = _axis(data.when)
+    at = pd.Index(np.arange(1, data.rows + 1)) if axis is None else axis
+    promises = [data.ensemble.promise_of(Assessments.of(data.answer.assessed[part])) for part in parts]
     return Blocks(
         is_time=axis is not None,
         start=at[[part[0] for part in parts]],
@@ -144,35 +144,36 @@ def _blocks(judged: Judged) -> Blocks:
         promised=np.array([promise.mean for promise in promises]),
         low=np.array([promise.low for promise in promises]),
         high=np.array([promise.high for promise in promises]),
-        realised=np.array([judged.realised[part].mean() for part in parts]),
-        half_width=_half_widths(judged, parts),
+        realised=np.array([data.realised[part].mean() for part in parts]),
+        half_width=_half_widths(data, parts),
     )
 
 
-def _cut(n: int) -> list[Indices]:
-    return np.array_split(np.arange(n), max(min(MOST_BLOCKS, n // _ROWS_IN_BLOCK), 1))
+def _split_rows(n: int) -> list[Indices]:
+    return np.array_split(np.arange(n), max(min(MOST_BLOCKS, n // _FEWEST_ROWS_IN_BLOCK), 1))
 
 
-def _half_widths(judged: Judged, parts: list[Indices]) -> Floats:
+def _half_widths(data: ReportData, parts: list[Indices]) -> Floats:
     """Return half the width of the interval of each block's mean payoff.
 
-    The audit's own, of fewer rows. But if rows are in time order that holds how far the level wanders, which is what
-    the blocks show: then it is by how much stretches of rows differ *within* blocks, at least two to each.
+    For independent rows it is the audit's half-width, rescaled to the rows of the block. In time order the audit's
+    interval also covers the drift between blocks, which is what the blocks are to show: there the variance is that
+    *within* blocks, between at least two stretches of rows in each.
     """
-    sizes, length = np.array([len(part) for part in parts]), judged.audit.block_length
+    sizes, length = np.array([len(part) for part in parts]), data.audit.block_length
     if length is None:
-        return np.asarray(float(judged.audit.summary["half_width"].iloc[0]) * np.sqrt(judged.rows / sizes))
+        return np.asarray(float(data.audit.summary["half_width"].iloc[0]) * np.sqrt(data.rows / sizes))
     sums = []
     for part in parts:
-        apart = judged.realised[part] - judged.realised[part].mean()
+        apart = data.realised[part] - data.realised[part].mean()
         sums += [stretch.sum() for stretch in np.array_split(apart, max(len(part) // length, 2))]
     freedom = len(sums) - len(parts)
-    variance = float(np.square(sums).sum()) / judged.rows * len(sums) / freedom
-    return np.asarray(float(stdtrit(freedom, (1 + LEVEL) / 2)) * np.sqrt(variance / sizes))
+    variance = float(np.square(sums).sum()) / data.rows * len(sums) / freedom
+    return np.asarray(float(student.ppf((1 + LEVEL) / 2, freedom)) * np.sqrt(variance / sizes))
 
 
 def _axis(when: pd.Series | None) -> pd.Index | None:
-    """Return times that an axis can be made of; None where they are something else, or not in order."""
+    """Return times for an axis; None if they are no times, missing, or not in order."""
     if when is None:
         return None
     axis = _numbers_or_times(when)
@@ -192,15 +193,15 @@ def _numbers_or_times(when: pd.Series) -> pd.Index:
     return axis
 
 
-# Coordinate by coordinate
+# By coordinate
 
 
 @dataclass(frozen=True)
-class Profile:
-    """What was decided of the coordinates in ``shown``: all of them, or those used most.
+class ActionProfile:
+    """The distribution of actions on the coordinates in ``shown``: all of them, or those used most.
 
-    ``shares`` (coordinates, 2 + levels) is the share of rows at the lower bound, at each level in between from below,
-    and at the upper bound. A coordinate whose bounds are one is always at the lower.
+    ``shares`` (coordinates, 2 + levels) is the share of rows at the lower bound, at each level in between in ascending
+    order, and at the upper bound. A coordinate with equal bounds is always at the lower.
     """
 
     shown: Indices
@@ -210,13 +211,13 @@ class Profile:
     shares: Floats
 
 
-def _profile(actions: Floats, lower: Floats, upper: Floats) -> Profile:
+def _make_profile(actions: Floats, lower: Floats, upper: Floats) -> ActionProfile:
     span = np.where(upper > lower, upper - lower, 1.0)
     used = np.abs(actions).mean(axis=0) / span
     shown = np.sort(np.argsort(-used, kind="stable")[:MOST_COORDINATES])
-    taken, lower, upper, margin = actions[:, shown], lower[shown], upper[shown], _AT_BOUND * span[shown]
-    places = Buckets(lower, upper, LEVELS)(taken) + 1
-    places[taken >= upper - margin] = LEVELS + 1
+    taken, lower, upper, margin = actions[:, shown], lower[shown], upper[shown], _BOUND_TOLERANCE * span[shown]
+    places = Buckets(lower, upper, ACTION_LEVELS)(taken) + 1
+    places[taken >= upper - margin] = ACTION_LEVELS + 1
     places[taken <= lower + margin] = 0
-    shares = np.stack([np.bincount(of, minlength=LEVELS + 2) / len(of) for of in places.T])
-    return Profile(shown, taken.mean(axis=0), lower, upper, shares)
+    shares = np.stack([np.bincount(of, minlength=ACTION_LEVELS + 2) / len(of) for of in places.T])
+    return ActionProfile(shown, taken.mean(axis=0), lower, upper, shares)

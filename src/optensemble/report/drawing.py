@@ -1,4 +1,4 @@
-"""Figures that look the same everywhere: as PNG and SVG files, and inside a page, where they follow its colours."""
+"""Figures in one style: as PNG and SVG files, and inline in a page, where they take the page's colours and font."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 INK = "#1b2a3a"
-"""Text and axes; inside a page, the colour of the text around."""
+"""The colour of text and axes; inline in a page, that of the surrounding text."""
 
 COLOURS = ("#2f9e62", "#2b8cc4", "#d9822b", "#8e6bc9", "#c9527b")
-"""Five colours that can be told apart, on white and on black."""
+"""Five colours that are distinct from each other on white and on black."""
 
 MUTED = "#8a94a0"
 
-_FONT = "DejaVu Sans"  # comes with matplotlib
+BAND_OPACITY = 0.2
+"""The opacity of an interval drawn as a band: lines are seen through it."""
 
-_STYLE: dict[Any, Any] = {
+_FONT = "DejaVu Sans"  # shipped with matplotlib, so files are the same on every machine
+
+_RC_PARAMS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
     "axes.facecolor": "none",
@@ -47,7 +50,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "optensemble",
     "text.color": INK,
-    "text.parse_math": False,  # a name with a $ in it is a name
+    "text.parse_math": False,  # names may contain a $
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -55,52 +58,53 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw and save inside of this."""
-    with mpl.rc_context(_STYLE):
+    """Apply the style while figures are drawn and saved."""
+    with mpl.rc_context(_RC_PARAMS):
         yield
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of so many inches."""
+    """Return an empty figure; width and height in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def png(figure: Figure) -> bytes:
-    """Return the figure as PNG, on white."""
-    return _saved(figure, "png", facecolor="white", dpi=160, metadata={"Software": None})
+    """Return the figure as PNG on white."""
+    return _render(figure, "png", facecolor="white", dpi=160, metadata={"Software": None})
 
 
 def svg(figure: Figure) -> bytes:
-    """Return the figure as SVG, on white; the same figure gives the same bytes."""
-    return _saved(figure, "svg", facecolor="white", metadata={"Date": None, "Creator": None})
+    """Return the figure as SVG on white; the same figure gives the same bytes."""
+    return _render(figure, "svg", facecolor="white", metadata={"Date": None, "Creator": None})
 
 
 def inline_svg(figure: Figure, prefix: str, label: str) -> str:
-    """Return the figure as an element of a page: without background, in the page's colours and font.
+    """Return the figure as an SVG element for a page: without background, in the page's colours and font.
 
-    ``prefix`` keeps its identifiers apart from other figures'; ``label`` says what it shows to who cannot see it.
+    ``prefix`` makes its identifiers unique in the page; ``label`` is the text for screen readers.
     """
-    text = _saved(figure, "svg", facecolor="none", metadata={"Date": None, "Creator": None}).decode()
+    text = _render(figure, "svg", facecolor="none", metadata={"Date": None, "Creator": None}).decode()
     text = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r"<[^>]*>", lambda tag: _for_page(tag.group(), prefix), text)  # what it says stays as it is
+    text = re.sub(r"<[^>]*>", lambda tag: _adapt_tag(tag.group(), prefix), text)  # tags only: texts stay as they are
     head, body = text.split(">", 1)
-    head = re.sub(r'\s(width|height)="[^"]*"', "", head)  # the page says how large
-    lines = 'stroke-linejoin="round" stroke-linecap="butt"'  # what the style said, for this drawing alone
+    head = re.sub(r'\s(width|height)="[^"]*"', "", head)  # the page sets the size
+    # from the <style> removed above, which would apply to the whole page
+    lines = 'stroke-linejoin="round" stroke-linecap="butt"'
     return f'{head} role="img" aria-label="{escape(label)}" {lines}>{body}'
 
 
-def _for_page(tag: str, prefix: str) -> str:
-    """Return a tag with its own identifiers, and the page's colour and font."""
+def _adapt_tag(tag: str, prefix: str) -> str:
+    """Return a tag with unique identifiers, and the page's colour and font."""
     tag = re.sub(r'\b(id="|xlink:href="#|url\(#)', rf"\g<1>{prefix}-", tag)
     return tag.replace(INK, "currentColor").replace(f"'{_FONT}'", "system-ui, sans-serif")
 
 
-def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
+def _render(figure: Figure, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # a name in another script: the reader's own font has what ours lacks
+        # names in other scripts: a browser falls back to a font that has their glyphs
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()

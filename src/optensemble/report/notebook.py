@@ -1,4 +1,4 @@
-"""What a notebook shows of an audit, a fitted ensemble or a plan: the tables of the page, in the notebook's colours."""
+"""Notebook output of an audit, a fitted ensemble and a plan: the tables of the page, in the notebook's colours."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 from optensemble.ensembles.base import DECISION
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.planning import RowPlan
-from optensemble.report import text as words
-from optensemble.report.html import Html, element, plain_table
-from optensemble.report.tables import audit as tables
-from optensemble.report.tables import fit as fit_tables
-from optensemble.report.tables.audit import Sheet
+from optensemble.report.html import Html, Sheet, element, plain_table
+from optensemble.report.tables.audit import cell_sheet, choice_sheet, conditional_sheet, lift_sheet, swap_sheet
+from optensemble.report.tables.fit import guarantee_sheet, leaderboard_sheet, plan_sheet, validation_sheet
+from optensemble.report.text import bias_summary, fit_summary
 
-_MOST = 10
+_MOST_ROWS = 10
 
-_STYLE = """
+_NOTEBOOK_CSS = """
 .optensemble h4 { margin: 0.9em 0 0.2em; font-weight: 600; }
 .optensemble > div { overflow-x: auto; }
 .optensemble table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -26,47 +25,49 @@ _STYLE = """
 """
 
 
-def show_audit(audit: Audit) -> str:
+def audit_html(audit: Audit) -> str:
     """Return the verdict, and the head of every table that has rows."""
     sheets = [
-        tables.by_choice(audit),
-        tables.lift(audit),
-        tables.cells(audit, most=_MOST),
-        tables.swaps(audit, most=_MOST),
-        tables.conditional(audit, most=_MOST),
+        choice_sheet(audit),
+        lift_sheet(audit),
+        cell_sheet(audit, most=_MOST_ROWS),
+        swap_sheet(audit, most=_MOST_ROWS),
+        conditional_sheet(audit, most=_MOST_ROWS),
     ]
-    found = element("p", element("strong", audit.verdict), Html("<br>"), words.cells(audit))
-    return _shown(found, *map(_sheet, sheets))
+    summary = element("p", element("strong", audit.verdict), Html("<br>"), bias_summary(audit))
+    return _notebook_html(summary, *map(_titled_table, sheets))
 
 
-def show_ensemble(ensemble: Any) -> str:
-    """Return what came of the fit: in words, then who is best, and what the lemmas say."""
+def ensemble_html(ensemble: Any) -> str:
+    """Return the result of a fit: sentences, the leaderboard or cross-validation, and the lemmas."""
     title = f"{type(ensemble).__name__}, fitted on {ensemble.n_rows_:,} rows"
-    said = [element("li", sentence) for sentence in words.fit(ensemble)]
+    sentences = [element("li", sentence) for sentence in fit_summary(ensemble)]
     sheets = []
     if ensemble.kind == DECISION:
-        sheets.append(fit_tables.leaderboard(ensemble.leaderboard_))
+        sheets.append(leaderboard_sheet(ensemble.leaderboard_))
     elif ensemble.terms_.validated:
         tried = ensemble.validation_
-        sheets.append(fit_tables.validation(tried[tried["chosen"] | (tried["rounds"] == 0)]))
-    sheets.append(fit_tables.guarantees(ensemble.guarantees_))
-    return _shown(element("p", element("strong", title)), element("ul", *said), *map(_sheet, sheets))
+        sheets.append(validation_sheet(tried[tried["chosen"] | (tried["rounds"] == 0)]))
+    sheets.append(guarantee_sheet(ensemble.guarantees_))
+    tables = map(_titled_table, sheets)
+    return _notebook_html(element("p", element("strong", title)), element("ul", *sentences), *tables)
 
 
-def show_plan(plan: RowPlan) -> str:
+def plan_html(plan: RowPlan) -> str:
     """Return the plan's sentence and its table."""
-    return _shown(element("p", element("strong", str(plan).splitlines()[0])), _table(fit_tables.plan(plan.parts)))
+    sentence = str(plan).splitlines()[0]
+    return _notebook_html(element("p", element("strong", sentence)), _scrolling_table(plan_sheet(plan.parts)))
 
 
-def _sheet(sheet: Sheet) -> Html:
+def _titled_table(sheet: Sheet) -> Html:
     if not sheet.rows:
         return Html("")
-    return Html(element("h4", sheet.caption) + _table(sheet))
+    return Html(element("h4", sheet.caption) + _scrolling_table(sheet))
 
 
-def _table(sheet: Sheet) -> Html:
-    return element("div", plain_table(sheet.columns, sheet.rows))
+def _scrolling_table(sheet: Sheet) -> Html:
+    return element("div", plain_table(sheet))
 
 
-def _shown(*parts: Html) -> str:
-    return element("div", element("style", Html(_STYLE)), *parts, class_="optensemble")
+def _notebook_html(*parts: Html) -> str:
+    return element("div", element("style", Html(_NOTEBOOK_CSS)), *parts, class_="optensemble")

@@ -1,4 +1,4 @@
-"""The report of an ensemble on later rows: what it promised, what came of it, and what it did."""
+"""The report page of an ensemble: promise, payoffs, baselines, biases and decisions on rows with known labels."""
 
 from __future__ import annotations
 
@@ -8,176 +8,174 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from optensemble.report import figures
-from optensemble.report import text as words
-from optensemble.report.data import Judged
+from optensemble._core.number_format import format_percent
+from optensemble.report import figures, text
+from optensemble.report.data import ReportData
 from optensemble.report.drawing import inline_svg, style
-from optensemble.report.html import Html, element, page, table
-from optensemble.report.numbers import percent
-from optensemble.report.tables import audit as tables
-from optensemble.report.tables import decisions as judged_tables
-from optensemble.report.tables import fit as fit_tables
-from optensemble.report.tables.audit import Sheet
+from optensemble.report.html import Html, bar_element, element, html_page, sortable_table
+from optensemble.report.phrases import as_sentence
+from optensemble.report.tables.audit import (
+    cell_sheet,
+    choice_sheet,
+    conditional_sheet,
+    lift_sheet,
+    swap_matrix_sheet,
+)
+from optensemble.report.tables.decisions import block_sheet, profile_sheet
+from optensemble.report.tables.fit import guarantee_sheet, leaderboard_sheet, validation_sheet
 
-__all__ = ["Judged", "make_page"]
+__all__ = ["ReportData", "make_report_page"]
 
-_SECTIONS = {
-    "rivals": "Who is best",
-    "time": "Promised against realised",
+_TITLES = {
+    "baselines": "Comparison with baselines",
+    "time": "Promised and realised",
     "cells": "Biases",
     "swaps": "Swaps in hindsight",
     "guarantees": "Guarantees",
-    "decisions": "The decisions",
-    "glossary": "How to read this",
+    "decisions": "Decisions",
+    "glossary": "Glossary",
 }
-_SIGNS = {words.KEPT: "✓", words.BROKEN: "✗", words.OPEN: "–"}
+_STATUS_MARKS = {text.PROMISE_KEPT: "✓", text.PROMISE_BROKEN: "✗", text.PROMISE_OPEN: "–"}
 
 
-def make_page(judged: Judged) -> str:
-    """Return the page: one file that opens offline; the same input gives the same bytes."""
+def make_report_page(data: ReportData) -> str:
+    """Return the page: one file that opens offline; the same data give the same bytes."""
     body = {
-        "rivals": _rivals(judged),
-        "time": _time(judged),
-        "cells": _cells(judged),
-        "swaps": _swaps(judged),
-        "guarantees": _guarantees(judged),
-        "decisions": _decisions(judged),
+        "baselines": _baseline_section(data),
+        "time": _time_section(data),
+        "cells": _bias_section(data),
+        "swaps": _swap_section(data),
+        "guarantees": [sortable_table(guarantee_sheet(data.ensemble.guarantees_))],
+        "decisions": _decision_section(data),
         "glossary": [_glossary()],
     }
-    sections = [element("section", element("h2", _SECTIONS[name], id=name), *parts) for name, parts in body.items()]
-    foot = element("footer", *(element("p", line) for line in words.foot(judged)), class_="soft")
-    return page(f"Ensemble report: {words.headline(judged)}", element("header", *_head(judged)), *sections, foot)
+    sections = [element("section", element("h2", _TITLES[name], id=name), *parts) for name, parts in body.items()]
+    foot = element("footer", *(element("p", line) for line in text.provenance(data)), class_="soft")
+    title = f"Ensemble report: {text.report_title(data)}"
+    return html_page(title, element("header", *_report_header(data)), *sections, foot)
 
 
-def _head(judged: Judged) -> list[Html]:
-    status = words.status(judged)
-    links = [element("li", element("a", title, href=f"#{name}")) for name, title in _SECTIONS.items()]
-    verdict, short = judged.audit.verdict, words.in_short(judged)
-    sentences = [element("li", said, " ", element("a", "More", href=f"#{name}")) for name, said in short.items()]
+def _report_header(data: ReportData) -> list[Html]:
+    status, verdict = text.promise_status(data), data.audit.verdict
+    mark = element("span", _STATUS_MARKS[status], aria_hidden="true")
+    links = [element("li", element("a", title, href=f"#{name}")) for name, title in _TITLES.items()]
+    sentences = [
+        element("li", sentence, " ", element("a", "More", href=f"#{name}"))
+        for name, sentence in text.section_summaries(data).items()
+    ]
     return [
-        element("p", words.opening(judged), class_="soft"),
-        element("h1", element("span", _SIGNS[status], aria_hidden="true"), f" {words.headline(judged)}", class_=status),
-        element("p", f"{verdict[0].upper()}{verdict[1:]}.", class_="lead"),
-        *(element("p", caution, class_="caution") for caution in words.cautions(judged)),
-        element("div", *(_fact(*fact) for fact in words.facts(judged)), class_="facts"),
+        element("p", text.report_subject(data), class_="soft"),
+        element("h1", mark, f" {text.report_title(data)}", class_=status),
+        element("p", as_sentence(verdict), class_="lead"),
+        *(element("p", caution, class_="caution") for caution in text.cautions(data)),
+        element("div", *map(_card, text.key_figures(data)), class_="facts"),
         _panels(
-            _picture("verdict", lambda: figures.draw_verdict(judged), verdict),
+            _picture("verdict", lambda: figures.draw_promise(data), verdict),
             element("div", element("h2", "In short"), element("ul", *sentences), class_="short"),
         ),
         element("nav", element("ul", *links)),
     ]
 
 
-def _fact(title: str, number: str, explained: str) -> Html:
+def _card(figure: text.KeyFigure) -> Html:
     return element(
         "section",
-        element("h2", title),
-        element("p", number, class_="big"),
-        element("p", explained, class_="soft"),
+        element("h2", figure.title),
+        element("p", figure.number, class_="big"),
+        element("p", figure.explanation, class_="soft"),
         class_="card",
     )
 
 
-def _rivals(judged: Judged) -> list[Html]:
-    audit, board = judged.audit, getattr(judged.ensemble, "leaderboard_", None)
-    tried = getattr(judged.ensemble, "validation_", None)
+def _baseline_section(data: ReportData) -> list[Html]:
+    audit, board = data.audit, getattr(data.ensemble, "leaderboard_", None)
+    tried = getattr(data.ensemble, "validation_", None)
     pictures, parts = [], []
     if len(audit.lift):
-        pictures.append(_picture("lift", lambda: figures.draw_lift(audit), "The gain over each rival, with intervals"))
-        parts += [element("p", element("strong", words.rivals(audit)), " ", words.RIVALS), _table(tables.lift(audit))]
-    if board is not None:
-        label = f"The mean {judged.what} of each candidate out of fold, with intervals"
-        pictures.append(_picture("leaderboard", lambda: figures.draw_leaderboard(board, judged.what), label))
-        parts += [element("h3", "When it was fitted"), element("p", words.OUT_OF_FOLD), _fit(judged)]
-        parts.append(_table(fit_tables.leaderboard(board)))
+        pictures.append(
+            _picture("lift", lambda: figures.draw_lift(audit), "The gain over each baseline, with intervals")
+        )
+        summary = element("strong", text.baseline_summary(audit))
+        parts += [element("p", summary, " ", text.ABOUT_BASELINES), sortable_table(lift_sheet(audit))]
+    parts.append(element("h3", "The fit"))
+    fit_notes = element("ul", *(element("li", sentence) for sentence in text.fit_summary(data.ensemble)))
+    if board is None:
+        parts.append(fit_notes)
     else:
-        parts += [element("h3", "When it was fitted"), _fit(judged)]
+        label = f"The mean {data.objective} of each candidate out of fold, with intervals"
+        pictures.append(_picture("leaderboard", lambda: figures.draw_leaderboard(board, data.objective), label))
+        parts += [element("p", text.ABOUT_LEADERBOARD), fit_notes, sortable_table(leaderboard_sheet(board))]
     if tried is not None:
-        label = f"The mean {judged.what} out of fold over rounds of correction"
-        pictures.append(_picture("validation", lambda: figures.draw_validation(tried, judged.what), label))
-        parts.append(_folded("All that was tried", _table(fit_tables.validation(tried))))
+        label = f"The mean {data.objective} out of fold over rounds of debiasing"
+        pictures.append(_picture("validation", lambda: figures.draw_validation(tried, data.objective), label))
+        parts.append(_folded("Cross-validation in numbers", sortable_table(validation_sheet(tried))))
     return [_panels(*pictures), *parts]
 
 
-def _fit(judged: Judged) -> Html:
-    return element("ul", *(element("li", said) for said in words.fit(judged.ensemble)))
-
-
-def _time(judged: Judged) -> list[Html]:
-    blocks, audit = judged.blocks, judged.audit
-    said, label = words.over_time(blocks), f"Promised less realised {judged.what}, by whom was followed"
+def _time_section(data: ReportData) -> list[Html]:
+    blocks, audit, summary = data.blocks, data.audit, text.block_summary(data.blocks)
+    label = f"Promised minus realised {data.objective}, by followed candidate"
     return [
-        element("p", said),
+        element("p", summary),
         _panels(
-            _picture("blocks", lambda: figures.draw_blocks(blocks, judged.what), said),
+            _picture("blocks", lambda: figures.draw_blocks(blocks, data.objective), summary),
             _picture("gaps", lambda: figures.draw_gaps(audit), label),
         ),
-        _table(tables.by_choice(audit)),
-        _folded("The blocks in numbers", _table(judged_tables.block_sheet(judged))),
+        sortable_table(choice_sheet(audit)),
+        _folded("Blocks in numbers", sortable_table(block_sheet(data))),
     ]
 
 
-def _cells(judged: Judged) -> list[Html]:
-    audit, names = judged.audit, judged.coordinates
-    parts = [element("p", element("strong", words.cells(audit)), " ", words.CELLS)]
+def _bias_section(data: ReportData) -> list[Html]:
+    audit, names = data.audit, data.coordinates
+    parts = [element("p", element("strong", text.bias_summary(audit)), " ", text.ABOUT_CELLS)]
     if len(audit.cells):
-        parts.append(_table(tables.cells(audit, names)))
+        parts.append(sortable_table(cell_sheet(audit, names)))
     if len(audit.conditional):
-        parts.append(_folded("Against the best rival on each cell", _table(tables.conditional(audit, names))))
+        parts.append(_folded("The best baseline in each cell", sortable_table(conditional_sheet(audit, names))))
     return parts
 
 
-def _swaps(judged: Judged) -> list[Html]:
-    audit, said = judged.audit, element("strong", words.swaps(judged))
-    if len(audit.swap) == 1:
-        return [element("p", said)]
-    left_out = words.left_out_of_swaps(audit)
+def _swap_section(data: ReportData) -> list[Html]:
+    summary = element("strong", text.swap_summary(data))
+    if len(data.audit.swap) == 1:
+        return [element("p", summary)]
+    missing = text.missing_swap_rows(data.audit)
     return [
-        element("p", said, " ", words.SWAPS),
-        _table(tables.swap_matrix(audit)),
-        *([element("p", left_out, class_="soft")] if left_out else []),
+        element("p", summary, " ", text.ABOUT_SWAPS),
+        sortable_table(swap_matrix_sheet(data.audit)),
+        *([element("p", missing, class_="soft")] if missing else []),
     ]
 
 
-def _guarantees(judged: Judged) -> list[Html]:
-    return [_table(fit_tables.guarantees(judged.ensemble.guarantees_))]
-
-
-def _decisions(judged: Judged) -> list[Html]:
-    profile = judged.profile
+def _decision_section(data: ReportData) -> list[Html]:
+    profile = data.profile
     return [
-        element("p", words.decisions(judged)),
+        element("p", text.profile_summary(data)),
         _panels(
-            _picture("profile", lambda: figures.draw_profile(profile, judged.coordinates), words.DECISIONS),
-            _followed(judged),
+            _picture("profile", lambda: figures.draw_profile(profile, data.coordinates), text.ABOUT_PROFILE),
+            _followed_bars(data),
         ),
-        _table(judged_tables.profile_sheet(judged)),
+        sortable_table(profile_sheet(data)),
     ]
 
 
-def _followed(judged: Judged) -> Html:
-    """Show how often each one was followed, the most followed first."""
-    names, counts = judged.ensemble.names_, np.bincount(judged.answer.chosen, minlength=len(judged.ensemble.names_))
-    bars = [_bar(names[number], counts[number] / judged.rows) for number in np.argsort(-counts, kind="stable")]
+def _followed_bars(data: ReportData) -> Html:
+    """Return a bar for each followed candidate, the most followed first."""
+    names, counts = data.ensemble.names_, np.bincount(data.answer.chosen, minlength=len(data.ensemble.names_))
+    bars = [
+        bar_element(names[i], 100 * share, format_percent(share), fill=figures.REALISED_COLOUR)
+        for i in np.argsort(-counts, kind="stable")
+        if (share := counts[i] / data.rows)
+    ]
     never = [name for name, count in zip(names, counts, strict=True) if not count]
-    rest = element("p", f"Never: {', '.join(never)}.", class_="soft") if never else Html("")
-    followed = bars[: len(bars) - len(never)]
-    return element("div", element("h3", "Who was followed, share of rows"), *followed, rest, class_="followed")
-
-
-def _bar(name: str, share: float) -> Html:
-    drawn = element("rect", x="1", y="1", width=f"{100 * share:.1f}", height="8", fill=figures.EARNED)
-    picture = element("svg", drawn, viewBox="0 0 102 10", preserveAspectRatio="none", aria_hidden="true")
-    return element("div", element("span", name), picture, element("b", percent(share)), class_="bar")
+    rest = element("p", f"Never followed: {', '.join(never)}.", class_="soft") if never else Html("")
+    return element("div", element("h3", "Candidates followed, share of rows"), *bars, rest, class_="followed")
 
 
 def _glossary() -> Html:
-    terms = words.GLOSSARY.items()
+    terms = text.GLOSSARY.items()
     return element("dl", *(element("div", element("dt", term), element("dd", meaning)) for term, meaning in terms))
-
-
-def _table(sheet: Sheet) -> Html:
-    return table(*sheet)
 
 
 def _folded(title: str, *parts: Html) -> Html:

@@ -1,232 +1,250 @@
-"""The report of an ensemble in plain words; every number comes from its audit."""
+"""Sentences of an ensemble's report; every number comes from its audit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.metadata import version
 from math import isfinite, isnan
 from typing import Any
 
 import pandas as pd
 
-from optensemble._core.number_format import figures
+from optensemble._core.number_format import (
+    column_decimals,
+    format_by_error,
+    format_interval,
+    format_number,
+)
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.audit_text import outcome
 from optensemble.evaluation.payoff_summary import Assessments
-from optensemble.report.data import MOST_COORDINATES, Blocks, Judged
-from optensemble.report.numbers import decimals, interval, number
-from optensemble.report.tables.audit import side
+from optensemble.report.data import MOST_COORDINATES, Blocks, ReportData
+from optensemble.report.phrases import as_sentence, count_of, join_words
+from optensemble.report.tables.audit import BETTER, IDENTICAL, NOT_SIGNIFICANT, WORSE, gain_result
 
-KEPT, BROKEN, OPEN = "kept", "broken", "open"
+PROMISE_KEPT, PROMISE_BROKEN, PROMISE_OPEN = "kept", "broken", "open"
 
-RIVALS = (
-    "Rivals are the members as they were given, and what anyone would make of them: their average, a stack, a ridge, "
-    "the mean label. A gain is what the ensemble did better, of costs too."
+ABOUT_BASELINES = (
+    "Baselines are the members on their own and simple combinations of them: their average, a stack, a ridge "
+    "regression, and the mean label. A gain is positive where the ensemble is better, for costs too."
 )
-OUT_OF_FOLD = (
-    "This is how it was decided who decides, before any of the rows of this report came: each candidate on rows held "
-    "out from it in turn."
+ABOUT_LEADERBOARD = (
+    "The final policy was selected before any row of this report was seen, by the payoff of each candidate on rows "
+    "held out from it in turn."
 )
-CELLS = (
-    "A cell is a part of the rows: all where a certain one was followed, where an action lies within certain limits, "
-    "or of a subgroup that was named. Predictions may be wrong row by row, but within a cell they should be right on "
-    "average; a bias is by how much they are not (positive: labels came out higher). Violation is the bias times the "
-    "share of rows in the cell."
+ABOUT_CELLS = (
+    "A cell is a subset of the rows: where a certain candidate was followed, where an action lies in a certain range, "
+    "or a named subgroup. Predictions may be wrong row by row, but within a cell they should be right on average. The "
+    "bias is the mean of labels minus predictions; the violation is its size times the share of rows in the cell."
 )
-SWAPS = (
-    "Each line is whom it followed, each column whom it might have followed there instead. Orange would have been "
-    "better, blue worse."
+ABOUT_SWAPS = (
+    "Each row of the table is a candidate that was followed, each column a candidate that could have been followed "
+    "there instead. Orange is a gain, blue a loss."
 )
-DECISIONS = (
+ABOUT_PROFILE = (
     "Colour shows how often the action on a coordinate was at its lower bound, in between, or at its upper bound."
 )
 
 GLOSSARY = {
-    "Row": "One decision: a day, an order, a customer. Labels are what came true of it.",
-    "Coordinate": "One of the numbers that a decision consists of: an hour, an asset, an item.",
-    "Member": "A model or a policy that the ensemble was made of.",
-    "Self-assessment": "What a model expects of its own action: its predictions times its action, added up.",
+    "Row": "One decision: a day, an order, a customer. Its labels become known after the decision.",
+    "Coordinate": "One component of an action: an hour, an asset, an item.",
+    "Member": "A model or policy that the ensemble combines.",
+    "Candidate": "A policy that the ensemble may follow: a member, or a combination of members.",
+    "Self-assessment": "The payoff that a model predicts for its own action: predictions times action, added up.",
     "Promise": (
-        "What the ensemble says it will get on average, before labels are known. It is its self-assessment, corrected "
-        "by how it did on rows held out from it. The interval is meant to hold the average 95 times in 100."
+        "The mean payoff that the ensemble predicts before labels are known: its self-assessment, calibrated on rows "
+        "held out from it. The interval should contain the realised mean 95 times in 100."
     ),
-    "Kept": "The average that came true lies within the promised interval.",
+    "Kept": "The realised mean lies within the promised interval.",
     "Interval": (
-        "Where the truth lies 95 times in 100, as far as these rows tell. Rows that belong together are not taken for "
-        "independent. If an interval of a difference holds 0, chance alone may explain it."
+        "A 95 % confidence interval. It allows for dependence between rows that are clustered or in time order. A "
+        "difference is significant if its interval does not contain 0."
     ),
+    "Simultaneous interval": "One of many intervals that all hold together 95 times in 100.",
     "Cell": (
-        "A part of the rows, by who was followed, by what was done or by subgroup, in which predictions should be "
-        "right on average."
+        "A subset of the rows, by followed candidate, by level of an action or by subgroup, in which predictions "
+        "should be unbiased."
     ),
     "Swap regret": (
-        "What would have been gained by always following somebody else wherever a certain one was followed, each time "
-        "the best in hindsight. Picking in hindsight makes it positive even if nothing was done wrong; look at what is "
-        "beyond chance."
+        "The gain from replacing each followed candidate, wherever it was followed, by the best one in hindsight. "
+        "Choosing in hindsight makes it positive even if no decision was wrong: look for significant swaps."
     ),
-    "Out of fold": "On rows held out: learned without them, judged on them.",
+    "Out of fold": "On rows held out from fitting, each fold in turn.",
 }
 
 
-def status(judged: Judged) -> str:
-    """Say in a word how it went."""
-    return OPEN if judged.audit.kept is None else KEPT if judged.audit.kept else BROKEN
+@dataclass(frozen=True)
+class KeyFigure:
+    """A number at the top of the page, with its title and a line of explanation."""
+
+    title: str
+    number: str
+    explanation: str
 
 
-def headline(judged: Judged) -> str:
-    """Say in a few words how it went."""
-    row: Any = judged.audit.summary.iloc[0]
-    said = outcome(row, judged.sign)
-    return _sentence(said)[:-1] if judged.audit.kept is None else f"The promise was {said}"
+def promise_status(data: ReportData) -> str:
+    """Return whether the promise was kept, broken, or is open: without a promise, or on rows fitted on."""
+    kept = data.audit.kept
+    return PROMISE_OPEN if kept is None else PROMISE_KEPT if kept else PROMISE_BROKEN
 
 
-def opening(judged: Judged) -> str:
-    """Say what this is a report of."""
-    first, last = _first_and_last(judged.blocks)
-    unit = "" if isinstance(judged.blocks.start, pd.DatetimeIndex) else "time "
-    span = f", {unit}{first} to {last}" if judged.blocks.is_time else ""
-    return f"{type(judged.ensemble).__name__} on {judged.rows:,} later {'row' if judged.rows == 1 else 'rows'}{span}"
+def report_title(data: ReportData) -> str:
+    """Return the outcome in a few words."""
+    row: Any = data.audit.summary.iloc[0]
+    said = outcome(row, data.sign)
+    return as_sentence(said)[:-1] if data.audit.kept is None else f"The promise was {said}"
 
 
-def cautions(judged: Judged) -> list[str]:
-    """Say what a reader should know before believing anything."""
-    promise = judged.ensemble.promise_of(Assessments.of(judged.answer.assessed))
-    due = getattr(judged.ensemble, "refit_due_", "")
-    return [_sentence(said) for said in (promise.note, f"it should be fitted again: {due}" if due else "") if said]
+def report_subject(data: ReportData) -> str:
+    """Return what the report is about: the ensemble, the rows and their time."""
+    first, last = _first_and_last(data.blocks)
+    unit = "" if isinstance(data.blocks.start, pd.DatetimeIndex) else "time "
+    span = f", {unit}{first} to {last}" if data.blocks.is_time else ""
+    return f"{type(data.ensemble).__name__}, audited on {count_of(data.rows, 'row')}{span}"
 
 
-def facts(judged: Judged) -> list[tuple[str, str, str]]:
-    """Return what matters most: of each fact its title, its number, and a line that explains it."""
-    row: Any = judged.audit.summary.iloc[0]
-    promise, low, high, realised, half = figures(
+def cautions(data: ReportData) -> list[str]:
+    """Return reasons to doubt the promise, a sentence each."""
+    promise = data.ensemble.promise_of(Assessments.of(data.answer.assessed))
+    due = getattr(data.ensemble, "refit_due_", "")
+    return [as_sentence(said) for said in (promise.note, f"a refit is due: {due}" if due else "") if said]
+
+
+def key_figures(data: ReportData) -> list[KeyFigure]:
+    """Return the promise, the realised mean, the gain over the best member and the number of biases."""
+    row: Any = data.audit.summary.iloc[0]
+    promise, low, high, realised, half = format_by_error(
         [row["promise"], row["low"], row["high"], row["realised"], row["half_width"]]
     )
     limited = isfinite(row["low"]) or isfinite(row["high"])
-    doubt = "" if isnan(row["half_width"]) else f" ± {half}"
-    cost = judged.sense == "min"
+    error = "" if isnan(row["half_width"]) else f" ± {half}"
+    biases = f"{data.audit.biased:,} of {data.audit.tested:,}"
+    interval = f"95 % interval: {low} to {high}" if limited else "no interval"
     return [
-        ("Promised cost" if cost else "Promised", promise, f"95 %: {low} to {high}" if limited else "without limits"),
-        ("Cost" if cost else "Earned", f"{realised}{doubt}", f"on average over {row['rows']:,} rows"),
-        *_beside_best(judged),
-        _bias(judged.audit),
+        KeyFigure(f"Promised {data.objective}", promise, interval),
+        KeyFigure(
+            f"Realised {data.objective}", f"{realised}{error}", f"on average over {count_of(row['rows'], 'row')}"
+        ),
+        *_gain_over_best_member(data),
+        KeyFigure("Biases", biases, "pairs of cell and coordinate with a significant bias"),
     ]
 
 
-def _beside_best(judged: Judged) -> list[tuple[str, str, str]]:
-    """Compare with the best of those that were given: what there would be without an ensemble."""
-    names: list[str] = [name for name, _ in getattr(judged.ensemble, "members_", [])]
-    given = judged.audit.lift[judged.audit.lift["rival"].isin(names)]
-    if given.empty:
+def _gain_over_best_member(data: ReportData) -> list[KeyFigure]:
+    """Return the gain over what there would be without an ensemble; nothing if no member was compared."""
+    names: list[str] = [name for name, _ in getattr(data.ensemble, "members_", [])]
+    members = data.audit.lift[data.audit.lift["rival"].isin(names)]
+    if members.empty:
         return []
-    best: Any = given.sort_values("gain", kind="stable").iloc[0]
-    digits = decimals([best["gain"]], [(best["high"] - best["low"]) / 2])
-    said = f"{best['rival']}, the best of {_count(len(given), 'member')} in hindsight"
+    best: Any = members.sort_values("gain", kind="stable").iloc[0]
+    digits = column_decimals([best["gain"]], [(best["high"] - best["low"]) / 2])
+    member = f"{best['rival']}, the best of {count_of(len(members), 'member')} in hindsight"
     if best["gain"] == best["low"] == best["high"] == 0:
-        return [("Gain", "0", f"it comes to the same as {said}")]
-    said = f"over {said} (95 %: {interval(best['low'], best['high'], digits, '+')})"
-    return [("Gain", number(best["gain"], digits, "+"), said)]
+        return [KeyFigure("Gain", "0", f"identical to {member}")]
+    interval = format_interval(best["low"], best["high"], digits, "+")
+    gain = format_number(best["gain"], digits, "+")
+    return [KeyFigure("Gain", gain, f"over {member} (95 % interval: {interval})")]
 
 
-def in_short(judged: Judged) -> dict[str, str]:
+def section_summaries(data: ReportData) -> dict[str, str]:
     """Return a sentence for each section that has one."""
-    audit = judged.audit
+    audit = data.audit
     return {
-        **({"rivals": rivals(audit)} if len(audit.lift) else {}),
-        "time": over_time(judged.blocks),
-        "cells": cells(audit),
-        "swaps": swaps(judged),
+        **({"baselines": baseline_summary(audit)} if len(audit.lift) else {}),
+        "time": block_summary(data.blocks),
+        "cells": bias_summary(audit),
+        "swaps": swap_summary(data),
     }
 
 
-def _bias(audit: Audit) -> tuple[str, str, str]:
-    return "Biases", f"{audit.biased:,} of {audit.tested:,}", "pairs of cell and coordinate off beyond chance"
-
-
-def rivals(audit: Audit) -> str:
-    """Say how many rivals it is ahead of."""
-    sides = [side(low, high) for low, high in zip(audit.lift["low"], audit.lift["high"], strict=True)]
-    ways = {
-        "ahead": "ahead of {}",
-        "behind": "behind {}",
-        "level within the noise": "level with {} within the noise",
-        "the same": "the same as {}",
+def baseline_summary(audit: Audit) -> str:
+    """Return how the ensemble compares with its baselines."""
+    results = [gain_result(low, high) for low, high in zip(audit.lift["low"], audit.lift["high"], strict=True)]
+    phrases = {
+        BETTER: "significantly better than {}",
+        WORSE: "significantly worse than {}",
+        NOT_SIGNIFICANT: "not significantly different from {}",
+        IDENTICAL: "identical to {}",
     }
-    shown = [way.format(sides.count(name)) for name, way in ways.items() if name in sides]
-    return f"Of {_count(len(sides), 'rival')} the ensemble is {_listed(shown)}."
+    shown = [phrase.format(results.count(result)) for result, phrase in phrases.items() if result in results]
+    return f"Of {count_of(len(results), 'baseline')}, the ensemble is {join_words(shown)}."
 
 
-def over_time(blocks: Blocks) -> str:
-    """Say how many blocks lie outside what was promised of them."""
-    count, size = len(blocks.rows), _range(blocks.rows.tolist())
-    what = f"{_count(count, 'block')} of {size} rows, in {'time' if blocks.is_time else 'row'} order"
-    if not blocks.judged:
-        return f"The rows in {what}. There are no limits to keep."
+def block_summary(blocks: Blocks) -> str:
+    """Return how many blocks lie outside their promised intervals."""
+    low, high = blocks.rows.min(), blocks.rows.max()
+    size = f"{low:,}" if low == high else f"{low:,} or {high:,}"
+    what = f"{count_of(len(blocks.rows), 'block')} of {size} rows in {'time' if blocks.is_time else 'row'} order"
+    if not blocks.has_intervals:
+        return f"{what}; no interval was promised."
     out = len(blocks.outside)
-    are = "none of them is" if not out else "1 of them is" if out == 1 else f"{out} of them are"
-    return f"The rows in {what}: {are} outside the limits promised (one in twenty may be, by chance)."
+    lie = "none lies outside its" if not out else "1 lies outside its" if out == 1 else f"{out} lie outside their"
+    return f"{what}: {lie} promised interval{'s' if out > 1 else ''} (1 in 20 is expected to, by chance)."
 
 
-def cells(audit: Audit) -> str:
-    """Say how many pairs of cell and coordinate were tested, and how many are biased."""
-    thin = f" {_count(audit.thin, 'cell')} had too few rows to be tested." if audit.thin else ""
+def bias_summary(audit: Audit) -> str:
+    """Return how many pairs of cell and coordinate were tested, and how many are significantly biased."""
+    small = f" {count_of(audit.thin, 'cell')} had too few rows to be tested." if audit.thin else ""
     if not audit.tested:
-        return f"No cell could be tested.{thin}"
-    pairs = f"{audit.tested:,} pairs of cell and coordinate were tested"
+        return f"No cell could be tested.{small}"
+    pairs = f"{count_of(audit.tested, 'pair')} of cell and coordinate {'was' if audit.tested == 1 else 'were'} tested"
     if not audit.biased:
-        return f"{pairs}: no bias stands out.{thin}"
-    return f"{pairs}: {audit.biased:,} {'is' if audit.biased == 1 else 'are'} biased beyond chance.{thin}"
+        return f"{pairs}: no bias is significant.{small}"
+    biased = "1 has a significant bias" if audit.biased == 1 else f"{audit.biased:,} have a significant bias"
+    return f"{pairs}: {biased}.{small}"
 
 
-def swaps(judged: Judged) -> str:
-    """Say what the best swap would have gained, and how much of that is beyond chance."""
-    audit = judged.audit
+def swap_summary(data: ReportData) -> str:
+    """Return the gain of the best swap, and how many swaps are significant."""
+    audit = data.audit
     if len(audit.swap) == 1:
-        return "There is but one to follow: nothing could be swapped."
-    sure = audit.swap[(audit.swap["gain"] > 0) & (audit.swap["low"] > 0)]
-    digits = decimals(audit.swap["gain"], (audit.swap["high"] - audit.swap["low"]) / 2)
-    verb = "saved" if judged.sense == "min" else "gained"
-    said = f"The best swap would have {verb} {number(audit.swap_regret, digits)} a row, in hindsight"
-    if sure.empty:
-        return f"{said}; no swap is better beyond chance."
-    return f"{said}; {_count(len(sure), 'swap')} {'is' if len(sure) == 1 else 'are'} better beyond chance."
+        return "There is only one candidate: nothing can be swapped."
+    significant = audit.swap[(audit.swap["gain"] > 0) & (audit.swap["low"] > 0)]
+    digits = column_decimals(audit.swap["gain"], (audit.swap["high"] - audit.swap["low"]) / 2)
+    verb = "saved" if data.sense == "min" else "gained"
+    said = f"In hindsight, the best swap would have {verb} {format_number(audit.swap_regret, digits)} per row"
+    if significant.empty:
+        return f"{said}; no swap is significantly better."
+    are = "is" if len(significant) == 1 else "are"
+    return f"{said}; {count_of(len(significant), 'swap')} {are} significantly better."
 
 
-def left_out_of_swaps(audit: Audit) -> str:
-    """Say who is not among the lines because it was never followed."""
+def missing_swap_rows(audit: Audit) -> str:
+    """Return which candidates have no row in the table of swaps; nothing if all have."""
     never = audit.swap.loc[audit.swap["rows"] == 0, "chosen"].drop_duplicates().tolist()
-    return f"Never followed, and so without a line: {', '.join(never)}." if never else ""
+    return f"Never followed, and therefore without a row: {', '.join(never)}." if never else ""
 
 
-def decisions(judged: Judged) -> str:
-    """Say which coordinates are shown."""
-    d = len(judged.coordinates)
+def profile_summary(data: ReportData) -> str:
+    """Return what the colours mean, and which coordinates are shown."""
+    d = len(data.coordinates)
     if d <= MOST_COORDINATES:
-        return DECISIONS
-    return f"{DECISIONS} Of {d} coordinates the {MOST_COORDINATES} used most are shown."
+        return ABOUT_PROFILE
+    return f"{ABOUT_PROFILE} Of {d} coordinates, the {MOST_COORDINATES} used most are shown."
 
 
-def fit(ensemble: Any) -> list[str]:
-    """Say what came of the fit: of a DecisionEnsemble whether anything was found, of the algorithms how it ended."""
-    return [_sentence(each) for each in ensemble.outcome]
+def fit_summary(ensemble: Any) -> list[str]:
+    """Return the result of the fit: the finding and notes of a DecisionEnsemble, or how debiasing ended."""
+    return [as_sentence(each) for each in ensemble.outcome]
 
 
-def foot(judged: Judged) -> list[str]:
-    """Say where everything is from."""
-    ensemble, audit = judged.ensemble, judged.audit
-    ordered = f", taken in blocks of {audit.block_length:,} for intervals" if audit.block_length else ""
+def provenance(data: ReportData) -> list[str]:
+    """Return the source of rows, ensemble and page."""
+    ensemble, audit = data.ensemble, data.audit
+    dependent = f"; intervals from blocks of {audit.block_length:,} rows" if audit.block_length else ""
     members = ", ".join(name for name, _ in ensemble.members_)
     versions = ", ".join(f"{name} {version(name)}" for name in ("optensemble", "numpy", "pandas", "matplotlib"))
-    goal = "a payoff, to be maximised" if judged.sense == "max" else "a cost, to be minimised"
+    goal = "maximise the payoff" if data.sense == "max" else "minimise the cost"
     return [
-        f"Rows: {judged.rows:,} from {judged.source}{ordered}.",
-        f"Fitted on {ensemble.n_rows_:,} rows; members: {members}; {_count(len(judged.coordinates), 'coordinate')}.",
-        f"Sense: {goal} ({judged.sense}).",
+        f"Rows: {data.rows:,} from {data.source}{dependent}.",
+        f"Fitted on {ensemble.n_rows_:,} rows; members: {members}; {count_of(len(data.coordinates), 'coordinate')}.",
+        f"Objective: {goal} ({data.sense}).",
         f"Made with {versions}.",
     ]
 
 
 def block_name(blocks: Blocks, number: int) -> str:
-    """Say from when to when a block goes."""
+    """Return the first and last time, or row number, of a block."""
     first, last = (_moment(at[number], blocks.is_time) for at in (blocks.start, blocks.end))
     return first if first == last else f"{first} to {last}"
 
@@ -239,21 +257,3 @@ def _moment(at: Any, is_time: bool) -> str:
     if not isinstance(at, pd.Timestamp):
         return f"{at:,.6g}" if is_time else f"{at:,}"
     return str(at.date()) if at == at.normalize() else at.isoformat(" ", "minutes")
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}." if text else ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _range(sizes: list[int]) -> str:
-    low, high = min(sizes), max(sizes)
-    return f"{low:,}" if low == high else f"{low:,} or {high:,}"
-
-
-def _listed(parts: Iterable[str]) -> str:
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats
-from optensemble._core.number_format import figures
+from optensemble._core.number_format import format_by_error
 from optensemble.stats.paired_tests import paired_difference, paired_test
 from optensemble.stats.sample_size import LEARNING
 from optensemble.stats.sampling import Sampling, selection_bias
@@ -152,7 +152,7 @@ class Competition:
         best = self.candidates[self.winner]
         gain = paired_difference(best.realised, by_mean)
         half = self.sampling.quantile(len(gain), len(self.candidates) - 1) * self.sampling.error(gain)
-        size, doubt = figures([float(gain.mean()), half])
+        size, doubt = format_by_error([float(gain.mean()), half])
         gained = f"{best.name} {f'earns {size} ± {doubt} more' if self.sign > 0 else f'costs {size} ± {doubt} less'}"
         if gain.mean() > half:
             return f"{gained} than deciding by the mean label of all rows, out of fold"

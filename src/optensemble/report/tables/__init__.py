@@ -1,1 +1,1 @@
-"""What was found, as tables: the same in a terminal, a page and a notebook."""
+"""Tables of audits, fits and decisions, shared by page, notebook and command line."""

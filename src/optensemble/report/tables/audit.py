@@ -1,76 +1,66 @@
-"""What an audit found, as tables: the same in a page and in a notebook."""
+"""Tables of an audit, shared by page, notebook and command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
+from optensemble._core.number_format import NO_NUMBER, column_decimals, format_number
 from optensemble.evaluation.audit import Audit
 from optensemble.report.cell_words import cell_words
-from optensemble.report.html import Cell, Column
-from optensemble.report.numbers import (
-    NOTHING,
-    count_cell,
-    decimals,
-    flag_cell,
-    interval_cell,
-    number,
-    number_cell,
-    percent_cell,
-)
+from optensemble.report.html import Cell, Column, Sheet
+from optensemble.report.numbers import count_cell, flag_cell, interval_cell, number_cell, percent_cell
 
 INTERVAL = "95 % interval"
+SIMULTANEOUS = "simultaneous 95 % interval"
+"""The heading of intervals that hold for all rows of a table together."""
 
-SIGNIFICANT = "*"
-"""Beside what is not by chance."""
+SIGNIFICANT_MARK = "*"
 
+BETTER, WORSE, NOT_SIGNIFICANT, IDENTICAL = "better", "worse", "not significant", "identical"
 
-class Sheet(NamedTuple):
-    """A table before it is HTML."""
-
-    caption: str
-    columns: list[Column]
-    rows: list[list[Cell]]
+FrameRow = dict[Any, Any]
 
 
-Record = dict[Any, Any]
-
-
-def lift(audit: Audit) -> Sheet:
-    """Compare the ensemble with each rival, the strongest first."""
+def lift_sheet(audit: Audit) -> Sheet:
+    """Return the gain over each baseline, the strongest baseline first."""
     columns = [
-        Column("rival", kind="text"),
+        Column("baseline", kind="text"),
         Column("realised"),
         Column("gain of the ensemble"),
         Column(INTERVAL, kind="text"),
-        Column("so it is", kind="text"),
+        Column("result", kind="text"),
     ]
     frame = audit.lift.sort_values("gain", kind="stable")
-    digits = decimals(frame["gain"], (frame["high"] - frame["low"]) / 2)
+    digits = column_decimals(frame["gain"], (frame["high"] - frame["low"]) / 2)
     rows = [
         [
             Cell(row["rival"]),
             number_cell(row["realised"], digits),
             number_cell(row["gain"], digits, "+"),
             interval_cell(row["low"], row["high"], digits, "+"),
-            Cell(side(row["low"], row["high"])),
+            Cell(gain_result(row["low"], row["high"])),
         ]
-        for row in records(frame)
+        for row in frame_rows(frame)
     ]
-    return Sheet("The ensemble against each rival on these rows: a gain is for the better", columns, rows)
+    return Sheet("The ensemble against each baseline on these rows; a positive gain is better", columns, rows)
 
 
-def side(low: float, high: float) -> str:
-    """Say on which side of nothing an interval lies."""
+def gain_result(low: float, high: float) -> str:
+    """Return the result of a comparison from the interval of its gain.
+
+    >>> gain_result(0.1, 0.4), gain_result(-0.1, 0.4), gain_result(0.0, 0.0)
+    ('better', 'not significant', 'identical')
+    """
     if low == high == 0:
-        return "the same"
-    return "ahead" if low > 0 else "behind" if high < 0 else "level within the noise"
+        return IDENTICAL
+    return BETTER if low > 0 else WORSE if high < 0 else NOT_SIGNIFICANT
 
 
-def by_choice(audit: Audit) -> Sheet:
-    """Compare promised and realised where each one was followed."""
+def choice_sheet(audit: Audit) -> Sheet:
+    """Return promised and realised payoffs where each candidate was followed."""
     columns = [
         Column("followed", kind="text"),
         Column("rows"),
@@ -82,7 +72,7 @@ def by_choice(audit: Audit) -> Sheet:
         Column("note", kind="text"),
     ]
     frame, total = audit.by_choice, int(audit.summary["rows"].iloc[0])
-    digits = decimals([*frame["promised"], *frame["realised"]], (frame["high"] - frame["low"]) / 2)
+    digits = column_decimals([*frame["promised"], *frame["realised"]], (frame["high"] - frame["low"]) / 2)
     rows = [
         [
             Cell(row["chosen"]),
@@ -94,79 +84,79 @@ def by_choice(audit: Audit) -> Sheet:
             interval_cell(row["low"], row["high"], digits, "+"),
             Cell(row["note"]),
         ]
-        for row in records(frame)
+        for row in frame_rows(frame)
     ]
-    return Sheet("Promised and realised, by whom was followed", columns, rows)
+    return Sheet("Promised and realised, by followed candidate", columns, rows)
 
 
-def cells(audit: Audit, coordinates: Sequence[str] | None = None, most: int = 15) -> Sheet:
-    """Show the worst cells, the most striking first."""
+def cell_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int = 15) -> Sheet:
+    """Return the worst cells, the most significant first."""
     columns = [
         Column("cell: rows where", kind="prose"),
         Column("coordinate", kind="text"),
         Column("rows"),
         Column("bias"),
-        Column("all intervals at once", kind="text"),
+        Column(SIMULTANEOUS, kind="text"),
         Column("violation"),
-        Column("beyond chance", kind="text"),
+        Column("significant", kind="text"),
     ]
     frame = audit.cells.head(most)
-    digits = decimals(frame["bias"], frame["detectable"])
+    digits = column_decimals(frame["bias"], frame["detectable"])
     rows = [
         [
             Cell(cell_words(row["cell"], coordinates)),
-            Cell(_name(coordinates, row["coordinate"]), int(row["coordinate"])),
+            Cell(_coordinate_name(coordinates, row["coordinate"]), int(row["coordinate"])),
             count_cell(row["rows"]),
             number_cell(row["bias"], digits, "+"),
             interval_cell(row["low"], row["high"], digits, "+"),
             number_cell(row["violation"], digits),
             flag_cell(row["significant"]),
         ]
-        for row in records(frame)
+        for row in frame_rows(frame)
     ]
     shown = f"The {len(frame)} worst" if len(frame) < audit.tested else "All"
-    return Sheet(f"{shown} of {audit.tested:,} pairs of cell and coordinate: labels less predictions", columns, rows)
+    return Sheet(f"{shown} of {audit.tested:,} pairs of cell and coordinate: labels − predictions", columns, rows)
 
 
-def conditional(audit: Audit, coordinates: Sequence[str] | None = None, most: int = 10) -> Sheet:
-    """Compare the ensemble with the best rival on each cell, the clearest loss first."""
+def conditional_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int = 10) -> Sheet:
+    """Return the gain over the best baseline in each cell, the most significant loss first."""
     columns = [
         Column("cell: rows where", kind="prose"),
         Column("rows"),
-        Column("realised"),
-        Column("best rival there", kind="text"),
-        Column("its payoff"),
+        Column("best baseline", kind="text"),
+        Column("ensemble", "realised"),
+        Column("baseline", "realised"),
         Column("gain of the ensemble"),
-        Column("all intervals at once", kind="text"),
+        Column(SIMULTANEOUS, kind="text"),
     ]
     frame = audit.conditional.head(most)
-    digits = decimals(frame["gain"], (frame["high"] - frame["low"]) / 2)
+    digits = column_decimals(frame["gain"], (frame["high"] - frame["low"]) / 2)
     rows = [
         [
             Cell(cell_words(row["cell"], coordinates)),
             count_cell(row["rows"]),
-            number_cell(row["realised"], digits),
             Cell(row["rival"]),
+            number_cell(row["realised"], digits),
             number_cell(row["rival_realised"], digits),
             number_cell(row["gain"], digits, "+"),
             interval_cell(row["low"], row["high"], digits, "+"),
         ]
-        for row in records(frame)
+        for row in frame_rows(frame)
     ]
-    return Sheet("Against the best rival on each cell, the clearest loss first", columns, rows)
+    return Sheet("The ensemble against the best baseline in each cell, the most significant loss first", columns, rows)
 
 
-def swaps(audit: Audit, most: int = 10) -> Sheet:
-    """List the swaps that would have gained, the largest first."""
+def swap_sheet(audit: Audit, most: int = 10) -> Sheet:
+    """Return the swaps with a gain in hindsight, the largest first."""
     columns = [
         Column("followed", kind="text"),
         Column("instead", kind="text"),
         Column("rows"),
-        Column("gain over all rows"),
-        Column("all intervals at once", kind="text"),
+        Column("gain, mean of all rows"),
+        Column(SIMULTANEOUS, kind="text"),
     ]
     gained = audit.swap[audit.swap["gain"] > 0].sort_values("gain", ascending=False, kind="stable")
-    digits = decimals(gained["gain"], (gained["high"] - gained["low"]) / 2)
+    digits = column_decimals(gained["gain"], (gained["high"] - gained["low"]) / 2)
     rows = [
         [
             Cell(row["chosen"]),
@@ -175,44 +165,44 @@ def swaps(audit: Audit, most: int = 10) -> Sheet:
             number_cell(row["gain"], digits, "+"),
             interval_cell(row["low"], row["high"], digits, "+"),
         ]
-        for row in records(gained.head(most))
+        for row in frame_rows(gained.head(most))
     ]
-    return Sheet("Swaps that would have gained", columns, rows)
+    return Sheet("Swaps with a gain in hindsight", columns, rows)
 
 
-def swap_matrix(audit: Audit) -> Sheet:
-    """Show what following another would have gained: hot where it would, cold where it would have lost."""
+def swap_matrix_sheet(audit: Audit) -> Sheet:
+    """Return the gain of every swap: hot for a gain, cold for a loss."""
     names = audit.swap_matrix.columns.tolist()
     followed = audit.swap[audit.swap["rows"] > 0]
-    digits = decimals(followed["gain"], (followed["high"] - followed["low"]) / 2)
+    digits = column_decimals(followed["gain"], (followed["high"] - followed["low"]) / 2)
     largest = float(followed["gain"].abs().max()) or 1.0
     rows = [
         [
             Cell(str(name)),
             count_cell(of["rows"].iloc[0]),
-            *(_swap_cell(row, digits, largest) for row in records(of)),
+            *(_swap_cell(row, digits, largest) for row in frame_rows(of)),
         ]
         for name, of in followed.groupby("chosen", sort=False)
     ]
     columns = [
         Column("followed", kind="text"),
         Column("rows"),
-        *(Column(name, "gain if it had followed instead") for name in names),
+        *(Column(name, "gain if followed instead") for name in names),
     ]
-    return Sheet(f"Gains in hindsight, averaged over all rows; {SIGNIFICANT} is beyond chance", columns, rows)
+    return Sheet(f"Gain of each swap in hindsight, mean of all rows; {SIGNIFICANT_MARK} is significant", columns, rows)
 
 
-def _swap_cell(row: Record, digits: int, largest: float) -> Cell:
+def _swap_cell(row: FrameRow, digits: int, largest: float) -> Cell:
     if row["chosen"] == row["instead"]:
-        return Cell(NOTHING, 0.0)
-    star = SIGNIFICANT if row["low"] > 0 or row["high"] < 0 else ""
-    return Cell(number(row["gain"], digits, "+") + star, float(row["gain"]), row["gain"] / largest)
+        return Cell(NO_NUMBER, 0.0)
+    star = SIGNIFICANT_MARK if row["low"] > 0 or row["high"] < 0 else ""
+    return Cell(format_number(row["gain"], digits, "+") + star, float(row["gain"]), row["gain"] / largest)
 
 
-def records(frame: pd.DataFrame) -> list[Record]:
+def frame_rows(frame: pd.DataFrame) -> list[FrameRow]:
     """Return the rows of a frame."""
     return frame.to_dict("records")
 
 
-def _name(coordinates: Sequence[str] | None, number: int) -> str:
+def _coordinate_name(coordinates: Sequence[str] | None, number: int) -> str:
     return str(number) if coordinates is None else coordinates[number]

@@ -1,39 +1,40 @@
-"""What a fit and a plan know, as tables: the same in a page and in a notebook."""
+"""Tables of a fit and of a plan, shared by page, notebook and command line."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from optensemble.report.html import Cell, Column
+from optensemble._core.number_format import column_decimals
+from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import (
     count_cell,
-    decimals,
     flag_cell,
     interval_cell,
     number_cell,
     percent_cell,
+    significant_cell,
 )
-from optensemble.report.tables.audit import INTERVAL, Sheet, records
+from optensemble.report.tables.audit import INTERVAL, frame_rows
 
-_ROUNDING = 1e-12
+_ROUNDING_ERROR = 1e-12  # of the sums behind an observed value
 
 
-def leaderboard(frame: pd.DataFrame) -> Sheet:
-    """Show every candidate's payoff out of fold, and why it decides or does not."""
+def leaderboard_sheet(frame: pd.DataFrame) -> Sheet:
+    """Return every candidate's payoff out of fold, and why it was selected or not."""
     columns = [
         Column("candidate", kind="text"),
         Column("kind", kind="text"),
         Column("realised", "out of fold"),
         Column(INTERVAL, "out of fold", kind="text"),
-        Column("promised", "out of fold"),
-        Column("difference", "to who decides"),
-        Column(INTERVAL, "to who decides", kind="text"),
+        Column("self-assessed", "out of fold"),
+        Column("difference", "from the selected policy"),
+        Column(INTERVAL, "from the selected policy", kind="text"),
         Column("followed"),
-        Column("decides", kind="text"),
-        Column("why", kind="prose"),
+        Column("selected", kind="text"),
+        Column("reason", kind="prose"),
     ]
-    digits = decimals(frame["realised"], (frame["high"] - frame["low"]) / 2)
-    fine = decimals(frame["difference"], (frame["difference_high"] - frame["difference_low"]) / 2)
+    digits = column_decimals(frame["realised"], (frame["high"] - frame["low"]) / 2)
+    fine = column_decimals(frame["difference"], (frame["difference_high"] - frame["difference_low"]) / 2)
     rows = [
         [
             Cell(row["candidate"]),
@@ -47,23 +48,23 @@ def leaderboard(frame: pd.DataFrame) -> Sheet:
             flag_cell(row["chosen"]),
             Cell(row["why"]),
         ]
-        for row in records(frame)
+        for row in frame_rows(frame)
     ]
-    return Sheet("Every candidate on rows that it was not fitted on, the best first", columns, rows)
+    return Sheet("Every candidate out of fold, the best first", columns, rows)
 
 
-def validation(frame: pd.DataFrame) -> Sheet:
-    """Show what cross-validation tried, and what it chose."""
+def validation_sheet(frame: pd.DataFrame) -> Sheet:
+    """Return the settings that cross-validation tried, and the one selected."""
     columns = [
         Column("rounds"),
         Column("shrinkage"),
         Column("realised"),
-        Column("promised"),
+        Column("self-assessed"),
         Column("gain"),
-        Column("± standard error"),
-        Column("chosen", kind="text"),
+        Column("standard error"),
+        Column("selected", kind="text"),
     ]
-    digits = decimals([*frame["realised"], *frame["promised"]], frame["standard_error"])
+    digits = column_decimals([*frame["realised"], *frame["promised"]], frame["standard_error"])
     rows = [
         [
             count_cell(row["rounds"]),
@@ -74,15 +75,13 @@ def validation(frame: pd.DataFrame) -> Sheet:
             number_cell(row["standard_error"], digits),
             flag_cell(row["chosen"]),
         ]
-        for row in records(frame)
+        for row in frame_rows(frame)
     ]
-    return Sheet(
-        "How far to correct, tried out of fold: a gain is over no correction, and for the better", columns, rows
-    )
+    return Sheet("Cross-validation of rounds and shrinkage; a gain is over no debiasing", columns, rows)
 
 
-def guarantees(frame: pd.DataFrame) -> Sheet:
-    """Show each lemma's bound beside what was observed."""
+def guarantee_sheet(frame: pd.DataFrame) -> Sheet:
+    """Return each lemma's bound beside the observed value."""
     measured = "low" in frame
     columns = [
         Column("lemma", kind="text"),
@@ -94,39 +93,39 @@ def guarantees(frame: pd.DataFrame) -> Sheet:
         Column("guaranteed", kind="text"),
     ]
     rows = []
-    for row in records(frame):
+    for row in frame_rows(frame):
         half = (row["high"] - row["low"]) / 2 if measured else 0.0
         rows.append(
             [
                 Cell(row["lemma"]),
                 Cell(row["quantity"]),
-                Cell("none", "") if row["bound"] == float("inf") else _alone(row["bound"], half),
-                _alone(row["observed"], half),
-                *([interval_cell(row["low"], row["high"], decimals([row["low"]], [half]))] if measured else []),
+                Cell("none", "") if row["bound"] == float("inf") else _lone_cell(row["bound"], half),
+                _lone_cell(row["observed"], half),
+                *([interval_cell(row["low"], row["high"], column_decimals([row["low"]], [half]))] if measured else []),
                 flag_cell(row["holds"], no="no"),
                 flag_cell(row["guaranteed"], no="observed only"),
             ]
         )
-    where = "out of fold, where nothing is guaranteed and all is observed" if measured else "on the rows fitted on"
+    where = "out of fold: observed, not guaranteed" if measured else "on the rows fitted on"
     return Sheet(f"The paper's lemmas {where}", columns, rows)
 
 
-def _alone(value: float, half: float) -> Cell:
-    """Return a number that has nothing in common with those above and below it; what is rounding is nothing."""
-    value = value if abs(value) > _ROUNDING else 0.0
-    return number_cell(value, 0 if float(value).is_integer() and not half else decimals([value], [half]))
+def _lone_cell(value: float, half: float) -> Cell:
+    """Return a number with decimals of its own, unlike those above and below it; rounding errors are shown as 0."""
+    value = value if abs(value) > _ROUNDING_ERROR else 0.0
+    return number_cell(value, 0 if float(value).is_integer() and not half else column_decimals([value], [half]))
 
 
-def plan(frame: pd.DataFrame) -> Sheet:
-    """Show how many rows each part needs."""
+def plan_sheet(frame: pd.DataFrame) -> Sheet:
+    """Return the rows that each part of the method needs."""
     columns = [
         Column("part", kind="text"),
         Column("cells"),
         Column("rows per cell"),
         Column("rows needed"),
         Column("enough", kind="text"),
-        Column("can be seen"),
-        Column("of", kind="text"),
+        Column("detectable"),
+        Column("quantity", kind="text"),
     ]
     rows = [
         [
@@ -135,9 +134,9 @@ def plan(frame: pd.DataFrame) -> Sheet:
             Cell(f"{row['rows_per_cell']:,.4g}", float(row["rows_per_cell"])),
             count_cell(row["needed"]),
             flag_cell(row["enough"], no="no"),
-            Cell(f"{row['detects']:.3g}", float(row["detects"])),
+            significant_cell(row["detects"], 3),
             Cell(row["of"]),
         ]
-        for row in records(frame)
+        for row in frame_rows(frame)
     ]
-    return Sheet("Rows that each part needs", columns, rows)
+    return Sheet("Rows that each part of the method needs", columns, rows)

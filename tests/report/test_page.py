@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.report.cell_words import cell_words
+from optensemble._core.buckets import Interval
+from optensemble.multicalibration.cell_names import CellName, Leader, LevelSet, Subgroup
+from optensemble.report.cell_text import cell_text
 from optensemble.report.data import Judged
 from optensemble.report.drawing import inline_svg, new_figure, style
 from optensemble.report.page import make_page
@@ -52,17 +54,18 @@ def test_a_name_in_a_picture_says_what_it_says(name: str) -> None:
     assert escape(printable, quote=False).replace("&gt;", ">") in text.replace("&gt;", ">")
 
 
-@given(st.text(), st.integers(0, 3), st.sampled_from(["[0, 0.1)", "[-0.5, 1e+03]"]))
-def test_cells_are_named_by_their_coordinates_whatever_a_member_is_called(who: str, j: int, bucket: str) -> None:
+@given(st.text(), st.integers(0, 3), st.sampled_from([Interval("0", "0.1", False), Interval("-0.5", "1e+03", True)]))
+def test_cells_are_named_by_their_coordinates_whatever_a_member_is_called(who: str, j: int, bucket: Interval) -> None:
     coordinates = ["north", "south", "east", "west"]
-    low, high = bucket[1:-1].replace("-", "−").split(", ")
-    limits = f"{low} to {'below ' if bucket.endswith(')') else ''}{high}"
-    assert cell_words(f"own action[{j}] in {bucket}", coordinates) == f"own action on {coordinates[j]} is {limits}"
+    low, high = (text.replace("-", "−") for text in (bucket.low, bucket.high))
+    limits = f"{low} to {'' if bucket.closed else 'below '}{high}"
+    own = CellName((LevelSet(j, bucket, own=True),))
+    assert cell_text(own, coordinates) == f"own action on {coordinates[j]} is {limits}"
     expected = f"action of {who} on {coordinates[j]} is {limits}"
-    assert cell_words(f"action[{j}] of {who} in {bucket}", coordinates) == expected
+    assert cell_text(CellName((LevelSet(j, bucket, member=who),)), coordinates) == expected
     followed = f"{who} is followed, and its action on {coordinates[j]} is {limits}"
-    assert cell_words(f"{who} followed, action[{j}] in {bucket}", coordinates) == followed
-    assert cell_words("region=north", coordinates) == "region=north"
+    assert cell_text(CellName((Leader(who), LevelSet(j, bucket))), coordinates) == followed
+    assert cell_text(CellName((Subgroup("region=north"),)), coordinates) == "region=north"
 
 
 # Any ensemble, any rows

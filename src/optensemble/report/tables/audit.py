@@ -9,7 +9,7 @@ import pandas as pd
 
 from optensemble._core.number_format import NO_NUMBER, column_decimals, format_number
 from optensemble.evaluation.audit import Audit
-from optensemble.report.cell_words import cell_words
+from optensemble.report.cell_text import cell_text
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import count_cell, flag_cell, interval_cell, number_cell, percent_cell
 
@@ -104,7 +104,7 @@ def cell_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int
     digits = column_decimals(frame["bias"], frame["detectable"])
     rows = [
         [
-            Cell(cell_words(row["cell"], coordinates)),
+            Cell(cell_text(name, coordinates)),
             Cell(_coordinate_name(coordinates, row["coordinate"]), int(row["coordinate"])),
             count_cell(row["rows"]),
             number_cell(row["bias"], digits, "+"),
@@ -112,7 +112,7 @@ def cell_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int
             number_cell(row["violation"], digits),
             flag_cell(row["significant"]),
         ]
-        for row in frame_rows(frame)
+        for name, row in zip(audit.cell_names[: len(frame)], frame_rows(frame), strict=True)
     ]
     shown = f"The {len(frame)} worst" if len(frame) < audit.tested else "All"
     return Sheet(f"{shown} of {audit.tested:,} pairs of cell and coordinate: labels − predictions", columns, rows)
@@ -133,7 +133,7 @@ def conditional_sheet(audit: Audit, coordinates: Sequence[str] | None = None, mo
     digits = column_decimals(frame["gain"], (frame["high"] - frame["low"]) / 2)
     rows = [
         [
-            Cell(cell_words(row["cell"], coordinates)),
+            Cell(cell_text(name, coordinates)),
             count_cell(row["rows"]),
             Cell(row["rival"]),
             number_cell(row["realised"], digits),
@@ -141,7 +141,7 @@ def conditional_sheet(audit: Audit, coordinates: Sequence[str] | None = None, mo
             number_cell(row["gain"], digits, "+"),
             interval_cell(row["low"], row["high"], digits, "+"),
         ]
-        for row in frame_rows(frame)
+        for name, row in zip(audit.conditional_names[: len(frame)], frame_rows(frame), strict=True)
     ]
     return Sheet("The ensemble against the best baseline in each cell, the most significant loss first", columns, rows)
 

@@ -1,4 +1,4 @@
-"""How far a fit has come, told to whoever wants to know."""
+"""Progress of a fit: stages, steps, and the callback that is told of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 from optensemble.exceptions import InputError
 
 Progress = Callable[[str, float], None]
-"""Is told the name of a stage and the share of it that is done, above 0 and at most 1."""
+"""Called with the name of a stage and the share of it that is done, above 0 and at most 1."""
 
 Step = Callable[[], None]
 """Is called when one more step of a stage is done."""
@@ -19,12 +19,12 @@ STAGES = ("asking members", "cross-fitting", "patching", "choosing", "verifying"
 """Of a fit of DecisionEnsemble, in order."""
 
 
-def silent(*told: object) -> None:
-    """Tell nobody of a stage, or of a step."""
+def silent(*_: object) -> None:
+    """Report nothing."""
 
 
 def as_progress(given: Any) -> Progress:
-    """Return who is to be told; nobody of None."""
+    """Return the callback; one that reports nothing for None."""
     if given is None:
         return silent
     if not callable(given):
@@ -32,13 +32,13 @@ def as_progress(given: Any) -> Progress:
             f"progress must be a callable progress(stage, share), or None; got {type(given).__name__}. "
             "Give a function of a text and a number."
         )
-    told: Progress = given
-    return told
+    callback: Progress = given
+    return callback
 
 
 @dataclass
 class Stage:
-    """One stage of a fit, in so many steps at most: each is told when it is done, and at the end that all is.
+    """One stage of a fit, of at most ``steps``: each is reported when it is done, and the end as a whole.
 
     >>> with Stage(print, "patching", 4) as step:
     ...     step()
@@ -54,7 +54,7 @@ class Stage:
     done: int = 0
 
     def __call__(self) -> None:
-        """Tell that one more step is done; the last waits for the end of the stage."""
+        """Report one more step; the last waits for the end of the stage."""
         self.done += 1
         if self.done < self.steps:
             self.progress(self.name, self.done / self.steps)

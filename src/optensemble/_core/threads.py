@@ -50,14 +50,14 @@ class _OneBlasThread:
 
 
 def _has_limit_of_its_own(library: Any) -> bool:
-    """Say whether every thread that calls a library has a limit of its own."""
+    """Return whether every thread that calls a library has a limit of its own."""
     return getattr(library, "threading_layer", None) == "openmp"
 
 
 def _set_threads(limits: list[tuple[Any, int]]) -> None:
     for library, threads in limits:
         library.set_num_threads(threads)
-        # from 3.8 on threadpoolctl lets only the thread that set a limit change it, and whoever leaves last must
+        # from 3.8 on threadpoolctl lets only the thread that set a limit change it, and the last to leave must
         getattr(library, "clear_controlling_thread", bool)()
 
 

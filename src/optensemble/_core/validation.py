@@ -23,7 +23,7 @@ _MOST_BUCKETS = 10_000
 def as_floats(value: Any, name: str, *, ndim: int | None = None, finite: bool = True) -> Floats:
     """Return ``value`` as a finite C-contiguous float64 array, or say what is wrong with it.
 
-    Whoever says ``finite=False`` looks for NaN and infinity later.
+    With ``finite=False`` the caller deals with NaN and infinity.
     """
     try:
         given = np.asarray(np.ma.filled(value.astype(np.float64), np.nan) if np.ma.isMaskedArray(value) else value)
@@ -43,7 +43,7 @@ def as_floats(value: Any, name: str, *, ndim: int | None = None, finite: bool = 
 
 
 def is_finite(array: Floats) -> bool:
-    """Say whether all numbers are finite. NaN and infinity show in the sum, at a fraction of the time."""
+    """Return whether all numbers are finite. NaN and infinity show in the sum, at a fraction of the time."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 

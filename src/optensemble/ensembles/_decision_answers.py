@@ -91,7 +91,7 @@ class FittedDecision(Policy):
         )
 
     def promise_of(self, assessed: Assessments) -> Promise:
-        """Promise the average payoff over rows of which only a summary of their self-assessments is at hand."""
+        """Promise the average payoff over rows, given only a summary of their self-assessments."""
         self._require_fitted()
         require_rows(assessed.count, 1)
         return self.record_.promise(assessed)

@@ -122,7 +122,7 @@ class FittedPaper(Policy):
         return now.promise_of(Assessments.of(situation.taken(situation.assessed)))
 
     def promise_of(self, assessed: Assessments) -> Promise:
-        """Promise the average payoff over rows of which only a summary of their self-assessments is at hand."""
+        """Promise the average payoff over rows, given only a summary of their self-assessments."""
         now = self._as_it_stands()
         now._require_fitted()
         require_rows(assessed.count, 1)

@@ -89,7 +89,7 @@ class Policy(BaseEstimator, ABC):
 
     @abstractmethod
     def promise_of(self, assessed: Assessments) -> Promise:
-        """Promise the average payoff over rows of which only a summary of their self-assessments is at hand."""
+        """Promise the average payoff over rows, given only a summary of their self-assessments."""
 
     @abstractmethod
     def explain(self, X: Any, row: int = 0, coordinates: Any = None) -> Explanation:
@@ -97,7 +97,7 @@ class Policy(BaseEstimator, ABC):
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
-        """Say whether ``fit`` has been called."""
+        """Return whether ``fit`` has been called."""
 
     # What kind it is
 

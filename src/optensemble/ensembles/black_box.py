@@ -38,7 +38,7 @@ OWN = "own"
 
 
 class BlackBoxEnsemble(PaperEnsemble):
-    """One policy from several policies, of which nothing but their actions is known (Algorithm 3).
+    """One policy from several policies that are known by their actions alone (Algorithm 3).
 
     A single model of the labels is corrected until it is unbiased on the level sets of its own action and of every
     given policy's. Then its policy earns, on the rows it was fitted on, at least about as much as each of them
@@ -62,7 +62,8 @@ class BlackBoxEnsemble(PaperEnsemble):
     Attributes
     ----------
     names_
-        The policies' names, and last ``"own"``: ``choose`` says whose action is taken, "own" where it is nobody's.
+        The policies' names, and last ``"own"``: ``choose`` returns the policy whose action is taken, "own" where it is
+        none of theirs.
     init_
         The labels' mean, or the model begun with.
     conditional_
@@ -158,7 +159,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         policies
             Further pairs of a name and a policy.
         X, Y
-            Further rows. They are added to the rows fitted on so far (of which labels are copied and X is not), and
+            Further rows. They are added to the rows fitted on so far (labels are copied, X is not), and
             come after them in time. An ensemble that was loaded from a file has none of these: it learns from the new
             rows alone, with a warning.
         callback

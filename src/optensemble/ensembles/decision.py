@@ -1,4 +1,4 @@
-"""The honest front door: models, policies or both in, one policy out, and a promise that can be believed."""
+"""DecisionEnsemble: models, policies or both in, one policy out, with a promise that holds out of sample."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _SEEN = 0.1  # some rows may be alike by chance: a night without sun
 
 
 class DecisionEnsemble(FittedDecision):
-    """One policy from models, policies or both, that is honest on rows it has never seen.
+    """One policy from models, policies or both, honest out of sample.
 
-    Nothing is to be tuned. Everything that is let in, chosen or promised is judged on rows that it was not fitted on:
-    a stack of what the members say; a refinement and a multicalibration patch (the paper's cells), each only if it
-    lowers the out-of-fold loss; in every row the arm of the highest *calibrated* assessment; and if something simple
-    beats all that, the simple thing. The promise is corrected by its own out-of-fold record. (A few numbers, such as
-    the strength of a ridge and the weights of a blend, are chosen on all rows.)
+    Nothing is to be tuned. Everything that is kept, chosen or promised is judged out of fold: a stack of what the
+    members say; a refinement and a multicalibration patch (the paper's cells), each only if it lowers the out-of-fold
+    loss; in every row the candidate of the highest *calibrated* assessment; and if a simple baseline beats all that, the
+    baseline. The promise is calibrated by its own out-of-fold record. (A few numbers, such as the penalty of a ridge and
+    the weights of a blend, are chosen on all rows.)
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class DecisionEnsemble(FittedDecision):
         Pairs of a name and a model that is already fitted, on other rows: anything with ``predict(X) -> (n, d)``, a
         callable, or :class:`Columns` of a table.
     policies
-        Pairs of a name and a policy of which only the actions are known: a callable ``X -> (n, d)``, anything with
+        Pairs of a name and a policy that is known by its actions alone: a callable ``X -> (n, d)``, anything with
         ``decide(X)``, or :class:`Columns`.
     feasible
         The set Ω that actions are constrained to.
@@ -68,9 +68,9 @@ class DecisionEnsemble(FittedDecision):
     Attributes
     ----------
     names_
-        Whom it may follow: members, then the forecasts made of them. ``choose`` returns an index into it.
+        The candidates it may follow: members, then the forecasts made of them. ``choose`` returns an index into it.
     winner_
-        Who decides: ``"ensemble"``, the calibrated choice among arms, or what beat it.
+        What decides: ``"ensemble"``, the calibrated choice among candidates, or what beat it.
     leaderboard_
         A frame: every candidate's out-of-fold payoff with its interval, the paired difference to the winner, what
         size of difference could be seen with these rows, promised beside realised, chosen or not, and why.
@@ -81,7 +81,7 @@ class DecisionEnsemble(FittedDecision):
     notes_
         What was left out, and why.
     record_
-        What was assessed and what was realised, out of fold: what the promise rests on.
+        Self-assessed and realised payoff, out of fold: what the promise rests on.
     refit_due_
         After :meth:`update`: why the ensemble should be fitted again; empty if it need not be.
 
@@ -137,7 +137,7 @@ class DecisionEnsemble(FittedDecision):
         Y
             The labels, of shape (n, d).
         time_ordered
-            Whether the rows are in time order. Then folds are contiguous, gates stricter and intervals wider.
+            Whether the rows are in time order. Then folds are contiguous, tests stricter and intervals wider.
         groups
             A label for every row, a column of X, or a callable of X, if rows of the same label belong together (a
             customer, a day): they stay in one fold, and intervals allow for it. (Not to be mistaken for ``subgroups``.)

@@ -32,7 +32,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
     highest self-assessment. Then the ensemble earns, on the rows it was fitted on, about the *pointwise maximum* of
     the corrected models' self-assessments (Lemma 8). Against the models as they were given nothing is guaranteed.
 
-    The lemmas say nothing of rows it has not seen. For these there is ``validation="cv"``, the default: how far to
+    The lemmas say nothing out of sample. For that there is ``validation="cv"``, the default: how far to
     correct is chosen by what it earns out of fold, with no correction among the choices, and :meth:`self_assess` and
     :meth:`promise` rest on the out-of-fold record. With ``validation=None`` the algorithm is the paper's to the
     letter, and only :meth:`promise` is honest on other rows.
@@ -55,8 +55,8 @@ class WhiteBoxEnsemble(PaperEnsemble):
         ``"frozen"`` (the paper's pseudo-code), ``"round-robin"`` (the order of its experiments), or ``"joint"``
         (the limit of the first in one solve per round). By default joint with ``validation="cv"``, otherwise frozen.
     max_rounds
-        Stop after so many rounds; by default after as many as Lemma 6 says can be needed, and with
-        ``validation="cv"`` and the joint schedule after 10. Cross-validation may choose fewer.
+        The largest number of rounds; by default as many as Lemma 6 says can be needed, and with
+        ``validation="cv"`` and the joint schedule 10. Cross-validation may choose fewer.
     shrinkage
         For ``schedule="joint"``: pseudo-rows without bias in every cell. By default chosen by cross-validation out of
         10, 100 and 1,000; with ``validation=None`` there are none.

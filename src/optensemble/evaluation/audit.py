@@ -1,4 +1,4 @@
-"""The truth on rows not used for fitting: promised beside realised, biases, rivals and regrets, each with an interval.
+"""The audit on held-out rows: promised beside realised payoff, biases, baselines and regrets, each with an interval.
 
 An interval holds the truth in 95 of 100 audits. Rows that belong together, in clusters or in time, are not taken for
 independent.
@@ -31,7 +31,7 @@ __all__ = ["Audit", "AuditInputs", "audit"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
-    """The truth about an ensemble on rows not used for fitting.
+    """The audit of an ensemble on held-out rows.
 
     Payoffs are in the user's units: a cost is a cost, and a gap is always promised − realised. But a ``gain`` is
     positive where it is for the better, of costs too.
@@ -41,27 +41,26 @@ class Audit:
     verdict
         One sentence: promised, realised, on how many rows, kept or not.
     summary
-        One row: ``rows``, of which ``seen`` in fitting; ``promised``, the mean over the rows; the ``promise`` of that
-        mean with its limits ``low`` and ``high``; ``realised`` ± ``half_width``; ``gap`` between ``gap_low`` and
+        One row: ``rows``, and among them ``seen`` in fitting; ``promised``, the mean over the rows; the ``promise`` of
+        that mean with its limits ``low`` and ``high``; ``realised`` ± ``half_width``; ``gap`` between ``gap_low`` and
         ``gap_high``, from differences row by row; ``kept``, whether the realised mean lies within the limits (None if
         there were none).
     by_choice
-        The same for each one that was followed; ``note`` says why limits are missing.
+        The same for each candidate that was followed; ``note`` says why limits are missing.
     cells
         The worst cells: ``bias`` is the mean residual of a coordinate in a cell, ``violation`` is
         ``Pr[C]·|bias|`` (Definition 1). ``low`` and ``high`` hold for *all* cells and coordinates at once: a bias
         larger than ``detectable`` is ``significant``. Ordered by ``|t|`` relative to its critical value.
     lift
-        The ensemble against each rival: ``gain`` with an interval, from differences row by row.
+        The ensemble against each baseline (``rival``): ``gain`` with an interval, from differences row by row.
     swap
-        What following ``instead`` would have gained wherever ``chosen`` was followed, as a mean over all rows; the
+        The gain of following ``instead`` wherever ``chosen`` was followed, as a mean over all rows; the
         intervals hold for all pairs at once.
     conditional
-        On every cell the ensemble against the best rival there. The intervals of ``gain`` hold for all cells and all
-        rivals at once, so that the best may be picked in hindsight.
+        On every cell the ensemble against the best baseline there. The intervals of ``gain`` hold for all cells and all
+        baselines at once, so that the best may be picked in hindsight.
     thin, tested, biased
-        How many cells had too few rows, how many pairs of cell and coordinate were tested, and how many are
-        significantly off.
+        The numbers of cells with too few rows, of pairs of cell and coordinate tested, and of significant biases.
     block_length
         The number of rows of a block, if rows are in time order.
     cell_names, conditional_names
@@ -95,14 +94,14 @@ class Audit:
 
     @cached_property
     def swap_matrix(self) -> pd.DataFrame:
-        """The gains of ``swap``: a row for whom it followed, a column for whom it might have followed instead."""
+        """The gains of ``swap``: a row for each candidate followed, a column for each that might have been instead."""
         k = isqrt(len(self.swap))
         names = self.swap["instead"].tolist()[:k]
         return pd.DataFrame(self.swap["gain"].to_numpy().reshape(k, k), index=names, columns=names)
 
     @property
     def swap_regret(self) -> float:
-        """What the best swap would have gained (Lemma 9). It is picked in hindsight: noise alone makes it positive."""
+        """The gain of the best swap (Lemma 9). It is picked in hindsight: noise alone makes it positive."""
         return float(self.swap_matrix.max(axis=1).sum())
 
     def __str__(self) -> str:
@@ -118,7 +117,7 @@ class Audit:
 
 
 def audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
-    """Compare what was promised with what came of it.
+    """Compare promised with realised payoff.
 
     Rows in time order are cut into blocks that hardly depend on each other; blocks, clusters, or else rows are the
     independent units of every interval (cluster-robust, Student's t). Intervals that hold for many means at once have

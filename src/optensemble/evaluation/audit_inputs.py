@@ -15,12 +15,12 @@ from optensemble.members.validation import require_rows
 from optensemble.multicalibration.cell_names import CellName
 
 SEEN = 0.01
-"""If more than this share of the rows was fitted on, an audit proves nothing."""
+"""The largest share of rows that may have been fitted on; with more, an audit proves nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class AuditInputs:
-    """All that an audit looks at; payoffs in the user's units: a cost is a cost.
+    """The inputs of an audit; payoffs in the user's units: a cost is a cost.
 
     Attributes
     ----------
@@ -29,10 +29,10 @@ class AuditInputs:
     interval
         Its promise of the mean, made before labels were seen.
     names, chosen, arms
-        Of whom it may follow the names; whom it followed, as an index into them; and what following each of them
-        everywhere would have earned, of shape (k, n).
+        The names of the candidates that it may follow; the one followed, as an index into them; and what following
+        each of them everywhere would have earned, of shape (k, n).
     rivals
-        By name the payoff of each member and of simple baselines, of shape (n,).
+        By name the payoff of each baseline (members and simple forecasts), of shape (n,).
     residuals
         Labels minus the coefficients behind the decision, of shape (n, d).
     partitions
@@ -42,7 +42,7 @@ class AuditInputs:
     time_ordered, clusters
         Whether rows are in time order; the number of the cluster each row belongs to, if rows belong together.
     seen
-        How many of these rows are rows it was fitted on.
+        The number of these rows that were fitted on.
     """
 
     promised: Floats
@@ -87,7 +87,7 @@ class AuditInputs:
 
     @cached_property
     def gains(self) -> Floats:
-        """By how much the ensemble did better than each rival, of shape (n, rivals)."""
+        """The gain of the ensemble over each baseline, of shape (n, baselines)."""
         payoffs = np.array(list(self.rivals.values())).reshape(len(self.rivals), len(self.realised))
         return np.ascontiguousarray(self.sign * (self.realised - payoffs).T)
 

@@ -17,10 +17,10 @@ FEWEST_IN_CELL = 10
 """A cell with fewer rows is left out."""
 
 FEWEST_OF_CHOICE = 30
-"""Whoever was followed on fewer rows gets no interval."""
+"""A candidate followed on fewer rows gets no interval."""
 
 WORST = 50
-"""So many cells are shown."""
+"""The number of cells shown."""
 
 _RESIDUAL_ROUNDING = 1e-12  # relative to the largest residual: what is left of a coordinate that is known
 
@@ -50,7 +50,7 @@ def summary_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
 
 
 def choice_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
-    """Return what was promised and realised where each one was followed."""
+    """Return promised and realised payoff where each candidate was followed."""
     found = []
     for number, name in enumerate(inputs.names):
         rows = np.flatnonzero(inputs.chosen == number)
@@ -67,7 +67,7 @@ def choice_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
 
 
 def lift_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
-    """Compare the ensemble with each rival."""
+    """Compare the ensemble with each baseline."""
     table = pd.DataFrame({"rival": list(inputs.rivals)})
     if not inputs.rivals:
         return table.reindex(columns=["rival", "realised", "gain", "low", "high"])

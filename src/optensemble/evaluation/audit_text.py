@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def sentence(summary: pd.DataFrame, sign: float) -> str:
-    """Say in one sentence what was promised and what came of it."""
+    """Return promised and realised payoff and the outcome, in one sentence."""
     row: Any = summary.iloc[0]
     limited = isfinite(row["low"]) or isfinite(row["high"])
     # where promise and payoff are close the limits would only be in the way
@@ -26,16 +26,16 @@ def sentence(summary: pd.DataFrame, sign: float) -> str:
     doubt = "" if isnan(row["half_width"]) else f" ± {half}"
     promised, earned = ("promised", "earned") if sign > 0 else ("promised a cost of", "came to")
     said = f"{promised} {promise}{between}, {earned} {realised}{doubt} {_on_rows(row)}: {outcome(row, sign)}"
-    return said + _boast(row)
+    return said + _raw_gap(row)
 
 
 def _on_rows(row: Any) -> str:
     rows = f"{row['rows']:,} {'rows' if row['seen'] else 'new rows'}"
-    return f"on {rows}" + (f", of which {row['seen']:,} were fitted on" if row["seen"] else "")
+    return f"on {rows}" + (f", {row['seen']:,} of them fitted on" if row["seen"] else "")
 
 
 def outcome(row: Any, sign: float) -> str:
-    """Say in a few words whether the promise was kept; ``row`` is that of the summary."""
+    """Return whether the promise was kept, in a few words; ``row`` is that of the summary."""
     if row["seen"] > SEEN * row["rows"]:
         return "this proves nothing"
     if row["kept"] is None:
@@ -48,8 +48,8 @@ def outcome(row: Any, sign: float) -> str:
     return "not kept, it cost more than promised" if above else "not kept, it cost less than promised"
 
 
-def _boast(row: Any) -> str:
-    """Where the rows' own promises add up to something else than the promise of their mean, say so."""
+def _raw_gap(row: Any) -> str:
+    """Return the mean of the rows' own promises where it lies outside the promise of their mean."""
     if row["kept"] is None or row["low"] <= row["promised"] <= row["high"]:
         return ""
     assessed, _ = format_by_error([row["promised"], row["half_width"]])

@@ -1,7 +1,7 @@
-"""What a policy may promise of its payoff: out-of-fold payoff regressed on out-of-fold self-assessment.
+"""The out-of-fold record of payoffs, and the calibration of self-assessments by it.
 
-A self-assessment is a claim. Its record, pairs of what was assessed and what was then realised on rows that the policy
-was not fitted on, says what the claim is worth: ``v'(x) = r̄ + β(v(x) − v̄)``. Decisions do not change by it.
+Raw self-assessments are calibrated by regression: realised payoff on self-assessment, on rows that the policy was not
+fitted on, ``v'(x) = r̄ + β(v(x) − v̄)``. Decisions do not change by it.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from optensemble.stats.blocks import BLOCKS, LEVEL, cluster_effect, t_quantile
 from optensemble.stats.sample_size import LEARNING
 
 TREND = 3.0
-"""So many standard errors make a steady trend in the level of rows in time order, which a promise then follows."""
+"""The standard errors that make a steady trend in the mean of rows in time order, which a promise then follows."""
 
 WHITE = 1.0
-"""Below this (Durbin and Watson's statistic) what a line leaves is no noise: the level wanders, and is no trend."""
+"""Below this Durbin-Watson statistic the residuals of a line are no noise: the mean wanders, and has no trend."""
 
 UNLIKE = 1.25
-"""Self-assessments that spread this much wider than the fitted rows' belong to rows unlike them."""
+"""The ratio of standard deviations of self-assessments above which rows are unlike the fitting rows."""
 
 SHIFT = 0.5
-"""So do those that lie this many standard deviations away on average, if that is not chance."""
+"""The shift of their mean, in standard deviations, above which rows are unlike the fitting rows, if not by chance."""
 
 _ENOUGH_FOR_SPREAD = 20  # rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """What was assessed and what was realised, row by row, on rows the policy was not fitted on.
+    """Self-assessed and realised payoff, row by row, on rows the policy was not fitted on.
 
-    ``clusters`` numbers the groups of rows that belong together, if any; ``curse`` is by how much the record flatters
-    because the policy was picked by it; ``folds`` is the number of each row's fold, if any.
+    ``clusters`` numbers the groups of rows that belong together, if any; ``curse`` is the selection bias (winner's
+    curse) of having selected the policy by this record; ``folds`` is the number of each row's fold, if any.
     """
 
     assessed: Floats
@@ -63,35 +63,35 @@ class Record:
             assessed=np.concatenate([self.assessed, assessed]),
             realised=np.concatenate([self.realised, realised]),
             clusters=clusters,
-            curse=self.curse * n / (n + m),  # new rows flatter nobody
+            curse=self.curse * n / (n + m),  # new rows are free of selection
             folds=None if self.folds is None else np.concatenate([self.folds, np.full(m, self.folds.max() + 1)]),
         )
 
     def correct(self, assessed: Floats) -> Floats:
-        """Return for each row the payoff that can be believed, at the level of the last rows if that has a trend."""
+        """Return the calibrated payoff of each row, at the level of the last rows if there is a trend."""
         return self.level + self.trend[0] * len(self.residual) / 2 + self.slope * (assessed - self.centre)
 
     def limits(self, assessed: Floats) -> tuple[Floats, Floats]:
-        """Return for each row the limits that its own payoff keeps within 95 times out of 100.
+        """Return a 95 % prediction interval for the payoff of each row.
 
-        They are quantiles of what self-assessments missed out of fold (conformal prediction): nothing is taken to be
-        normal. They hold on average over rows, not for every kind of row. The level of clusters and of rows in time
-        order may be another one than so far; a trend may go on for a quarter as many rows, or stop.
+        Its ends are quantiles of the out-of-fold errors (conformal prediction): normality is not assumed. It holds on
+        average over rows, not for every kind of row. The mean of clusters and of rows in time order may differ from the
+        past one; a trend may go on for a quarter as many rows, or stop.
         """
-        believed, n = self.correct(assessed), len(self.residual)
+        calibrated, n = self.correct(assessed), len(self.residual)
         missed = np.sort(self.residual - self.trend[0] * (np.arange(n) - (n - 1) / 2))
-        outside = int((n + 1) * (1 - LEVEL) / 2)  # so many may be missed on either side
+        outside = int((n + 1) * (1 - LEVEL) / 2)  # rows that may lie outside on either side
         if not outside:
-            return np.full_like(believed, -np.inf), np.full_like(believed, np.inf)
+            return np.full_like(calibrated, -np.inf), np.full_like(calibrated, np.inf)
         drift, doubt = self._drift(n // 4)
         level = float(np.hypot(self._level_doubt, doubt))
         low = -np.hypot(missed[outside - 1], level) + min(2 * drift, 0.0)
         high = np.hypot(missed[n - outside], level) + max(2 * drift, 0.0)
-        return believed + low, believed + high
+        return calibrated + low, calibrated + high
 
     @cached_property
     def _level_doubt(self) -> float:
-        """Return by how much the level of new rows may differ from that of these, beyond what their own noise does."""
+        """Return the half-width for the mean of new rows, beyond what their own noise explains."""
         level = self.noise * (self.design_effect - 1) / len(self.residual)
         if self.time_ordered:
             level += (1 + 1 / BLOCKS) * self.wander
@@ -121,9 +121,9 @@ class Record:
         )
 
     def _drift(self, m: int) -> tuple[float, float]:
-        """Return how far a trend carries the level from the last row on to the next ``m``, and how far all is off."""
+        """Return how far a trend carries the mean over the next ``m`` rows, and the half-width of that."""
         slope, error = self.trend
-        ahead = (len(self.residual) + m) / 2  # from the middle of one stretch of rows to the middle of the other
+        ahead = (len(self.residual) + m) / 2  # from the centre of the record to the centre of the new rows
         return slope * m / 2, float(stdtrit(BLOCKS - 2, (1 + LEVEL) / 2)) * error * ahead
 
     def half_width(self, rows: Floats | Assessments) -> float:
@@ -150,7 +150,7 @@ class Record:
 
     @cached_property
     def level(self) -> float:
-        """Return the mean payoff, without what flatters it."""
+        """Return the mean payoff, without its selection bias."""
         return float(self.realised.mean()) - self.sign * self.curse
 
     @cached_property
@@ -174,14 +174,14 @@ class Record:
 
     @cached_property
     def slope(self) -> float:
-        """Return how much payoff comes with a unit of self-assessment; never less than none."""
+        """Return the slope of payoff on self-assessment; never negative."""
         if self.spread == 0:
             return 0.0
         return max(float(self._apart @ (self.realised - self.realised.mean())) / self.spread, 0.0)
 
     @cached_property
     def residual(self) -> Floats:
-        """Return what the self-assessment does not explain."""
+        """Return the residuals of the regression."""
         return np.asarray(self.realised - self.realised.mean() - self.slope * (self.assessed - self.centre))
 
     @cached_property
@@ -196,7 +196,7 @@ class Record:
 
     @cached_property
     def trend(self) -> tuple[float, float]:
-        """Return by how much the level rises from row to row, and the standard error of that; 0 unless it is steady."""
+        """Return the trend of the mean per row and its standard error; 0 unless it is steady."""
         if not self.time_ordered:
             return 0.0, 0.0
         slope, left = self._line
@@ -210,8 +210,8 @@ class Record:
 
     @cached_property
     def _when(self) -> Floats:
-        middles = [block.mean() for block in np.array_split(np.arange(len(self.residual)), BLOCKS)]
-        return np.asarray(np.array(middles) - np.mean(middles))
+        centres = [block.mean() for block in np.array_split(np.arange(len(self.residual)), BLOCKS)]
+        return np.asarray(np.array(centres) - np.mean(centres))
 
     @cached_property
     def _line(self) -> tuple[float, Floats]:
@@ -233,7 +233,7 @@ class Record:
 
     @cached_property
     def design_effect(self) -> float:
-        """Return how many times the variance of a mean exceeds that of independent rows."""
+        """Return the ratio of the variance of a mean to that of independent rows."""
         if self.noise == 0:
             return 1.0
         effect = 1.0
@@ -249,7 +249,7 @@ class Record:
         return t_quantile(len(self.residual) - 1, self.time_ordered, self.clusters)
 
     def _strangeness(self, assessed: Assessments) -> str:
-        """Say in what rows differ from the fitted ones, as far as their self-assessments show; empty if in nothing."""
+        """Return how the self-assessments of rows differ from the fitting rows', in words; empty if they do not."""
         n, m, spread = len(self.assessed), assessed.count, float(self.assessed.std())
         if spread == 0:
             return ""

@@ -1,4 +1,4 @@
-"""What a promise needs to know of self-assessments: a few numbers that add up over batches."""
+"""A summary of self-assessments for promises: a few numbers that add up over batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optensemble._core.arrays import Floats
 
 @dataclass(frozen=True)
 class Assessments:
-    """How many rows were assessed, at what on average, how much apart, and between which limits.
+    """The number, mean, spread and range of self-assessments.
 
     Examples
     --------

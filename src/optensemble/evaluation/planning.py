@@ -1,4 +1,4 @@
-"""How many rows are enough: numbers in, numbers out.
+"""Sample sizes: numbers in, numbers out.
 
 ``z(p)`` is the normal quantile. Intervals are 95 % intervals, and what is *detectable* is seen by them in four audits
 of five. Rows are taken for independent: of rows that belong together, count the clusters, or the days.
@@ -29,7 +29,7 @@ _SURE, _POWER = 0.975, 0.8
 class _Part(NamedTuple):
     """A part of the method: ``n`` rows detect ``scale·√(1/n + used/n²)``, where ``used`` is what learning uses up.
 
-    ``target`` is to be detected, with ``least`` rows at least. There are so many ``cells``, of which ``shared`` divide
+    ``target`` is to be detected, with ``least`` rows at least. There are ``cells``, and ``shared`` of them divide
     the rows among them.
     """
 
@@ -63,7 +63,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowPlan:
-    """How many rows each part of the method needs, and what can be seen with them.
+    """The rows that each part of the method needs, and what the rows there are can detect.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def plan(
     access: str = "white",
     **targets: Unpack[PlanTargets],
 ) -> RowPlan:
-    """Say how many rows each part of the method needs, and what can be seen with the rows there are.
+    """Return how many rows each part of the method needs, and what the rows there are can detect.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ def plan(
         The standard deviation ``s`` of a row's payoff around its self-assessment. By default ``σ``, which is right for
         actions of length 1 and errors that are independent from coordinate to coordinate.
     accuracy
-        How well the mean payoff is to be promised, and which difference between two arms is to be seen.
+        How well the mean payoff is to be promised, and which difference between two candidates is to be detected.
     alpha
-        Which violation of α-consistency is to be seen, in label units.
+        Which violation of α-consistency is to be detected, in label units.
 
     Returns
     -------
@@ -162,8 +162,8 @@ def plan(
 
     - nothing goes with fewer than 100 rows;
     - the promise is right within ``z(0.975)·s·√(1/n + 50/n²)`` for many new rows (``m`` of them add their own ``1/m``);
-    - two arms differ detectably by ``(z(0.975) + z(0.8))·√2·s/√n``, about ``2.8·√2·s/√n``;
-    - white box: ``k·d/w`` cells, of which each row is in ``d``, so that ``n·w/k`` rows are in each if they are evenly
+    - two candidates differ detectably by ``(z(0.975) + z(0.8))·√2·s/√n``, about ``2.8·√2·s/√n``;
+    - white box: ``k·d/w`` cells, ``d`` of them for each row, so that ``n·w/k`` rows are in each if they are evenly
       filled, and ``50·k/w`` rows are needed;
     - black box: ``(k + 1)·d/w`` cells, with ``n·w`` rows in each, so that ``50/w`` rows are needed;
     - a cell of ``r`` rows has a detectable bias of ``(z(1 − 0.025/m) + z(0.8))·σ/√r``, where ``m``, the number of cells
@@ -172,9 +172,9 @@ def plan(
     Examples
     --------
     >>> print(plan(k=3, d=4, noise=2.0, rows=600, accuracy=0.25))
-    600 rows are too few for: two arms told apart, white box cells
+    600 rows are too few for: two candidates compared, white box cells
     promise of the mean: 289 rows; 600 show a half-width of 0.167
-    two arms told apart: 1,005 rows; 600 show a difference of 0.323
+    two candidates compared: 1,005 rows; 600 show a difference of 0.323
     white box cells: 1,500 rows; 600 show a bias of 2.11
     """
     for name, whole in (("k", k), ("d", d)):
@@ -191,7 +191,7 @@ def plan(
     s, count = noise if payoff_noise is None else payoff_noise, bucket_count(bucket_width)
     parts = [
         _Part("promise of the mean", "a half-width", _z(_SURE) * s, accuracy, used=LEARNING),
-        _Part("two arms told apart", "a difference", (_z(_SURE) + _z(_POWER)) * sqrt(2) * s, accuracy),
+        _Part("two candidates compared", "a difference", (_z(_SURE) + _z(_POWER)) * sqrt(2) * s, accuracy),
     ]
     if access != "black":
         parts.append(_cells("white box cells", k * d * count, k * count, d, noise, alpha))

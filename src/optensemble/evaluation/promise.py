@@ -1,4 +1,4 @@
-"""What an ensemble promises of its payoff on rows whose labels are not yet known."""
+"""The promise: the average payoff on rows whose labels are not yet known, with an interval."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Promise:
     unlike
         Whether these rows are unlike the fitted ones: their self-assessments spread much wider, or lie elsewhere.
     time_ordered
-        Whether the interval allows for a level that wanders with time.
+        Whether the interval allows for a mean that wanders with time.
     advantage
         The same for the advantage over the mean member, which is known much better than the level where members are
         policies without predictions; None where that was not recorded.
     note
-        What else should be known, in words; empty if nothing.
+        Reservations in words; empty if there are none.
     """
 
     mean: float

@@ -1,4 +1,4 @@
-"""Why a row was decided as it was: who is followed and why, what else could be done, and what moved the prediction."""
+"""The explanation of one decision: the candidate followed and why, the alternatives, the patches behind it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.explanation.patch_trace import Move
-from optensemble.explanation.text import Rivalry, as_html, as_text, reason
+from optensemble.explanation.text import Comparison, as_html, as_text, reason
 
 __all__ = ["Explanation"]
 
@@ -23,7 +23,7 @@ class Explanation:
     """Why one row was decided as it was.
 
     Payoffs are in the user's units and sense: a cost is a cost. But ``margin`` and ``behind`` are positive where they
-    are for the better of whoever is followed, of costs too. Columns of coordinates end in their number, or in their
+    are in favour of the candidate followed, of costs too. Columns of coordinates end in their number, or in their
     name if they were named.
 
     Attributes
@@ -31,17 +31,17 @@ class Explanation:
     row
         Which row of the batch, from 0 on.
     followed, action, promised
-        Whose action is taken, the action, of shape (d,), and the payoff that is promised of it.
+        The candidate followed, its action, of shape (d,), and the promised payoff.
     margin
-        By how much it is valued above the next best different action; nan if there is none. Negative only where
-        somebody is followed in every row, because that earns most, although another looks better in this one.
+        Its value above the next best different action; nan if there is none. Negative only where one candidate is
+        followed in every row, because that earns most, although another looks better in this one.
     reason
         One sentence.
     alternatives
-        A row for each whom the ensemble may follow, the one followed first and then the best: ``name``; ``value``, the
+        A row for each candidate, the one followed first and then the best: ``name``; ``value``, the
         payoff expected of its action here, by a white box as each model assesses itself; ``behind``, by how much that
         is worse than the promise; ``same``, whether its action is the one taken; ``action_0``, ``action_1``, … A value
-        is nan where it was not weighed: a ridge and the mean label play everywhere, if they win the league, or nowhere.
+        is nan where it was not weighed: a ridge and the mean label decide everywhere, if they win, or nowhere.
     steps
         How the coefficients behind the decision came about: ``stage``, and ``y_0``, ``y_1``, … The last stage is the
         one that assesses every action.
@@ -60,9 +60,9 @@ class Explanation:
     >>> ensemble = oe.WhiteBoxEnsemble(vendors, feasible.Simplex(2)).fit(X, X + 0.1 * noise)
     >>> print(ensemble.explain(X, 3, coordinates=["bread", "milk"]))
     row 3: east is followed: its calibrated value is 0... above west, the next
-    promised ... of action[bread] = 1; its last prediction below says ... of that, which its record corrects
+    promised ... for action[bread] = 1; self-assessed ..., before calibration by the out-of-fold record
     <BLANKLINE>
-    Whom it may follow
+    Candidates
     name  value  behind same  action_bread  action_milk
     east ... yes              1            0
     west ... no               0            1
@@ -91,18 +91,18 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is known of a row, in the user's units.
+    """The facts about a row, in the user's units.
 
     Attributes
     ----------
     row, coordinates
         Its number, and the names of the coordinates.
     names, actions, values
-        Of whom may be followed the names, the actions (k, d), and what is expected of them (k,); nan if nothing is.
+        Of the candidates the names, the actions (k, d), and the expected payoffs (k,); nan if they are unknown.
     followed, taken
-        Whose name is given, and whose action is taken: two may do the same.
+        The candidate that is named, and the one whose action is taken: two may take the same action.
     alike
-        How little the coordinates of two actions differ that count as the same, of shape (d,).
+        The difference between coordinates up to which two actions count as the same, of shape (d,).
     sign
         1 to maximise, -1 to minimise.
     steps, moves
@@ -110,7 +110,7 @@ class Case:
     basis
         What values are: "calibrated" by rows held out, or "corrected" on the fitting rows.
     always
-        Why whoever is followed is followed in every row, if so; otherwise empty.
+        Why one candidate is followed in every row, if so; otherwise empty.
     """
 
     row: int
@@ -129,7 +129,7 @@ class Case:
 
 
 def explain(case: Case) -> Explanation:
-    """Put what is known of a row into tables and words."""
+    """Return the facts about a row as tables and words."""
     action, promised = case.actions[case.taken], float(case.values[case.taken])
     behind = case.sign * (promised - case.values) + 0.0  # no -0
     if not case.always:  # the best was taken: what is left is a tie
@@ -137,7 +137,7 @@ def explain(case: Case) -> Explanation:
     same = (np.abs(case.actions - action) <= case.alike).all(axis=1)
     different = np.flatnonzero(~same & ~np.isnan(behind))
     best = int(different[behind[different].argmin()]) if len(different) else None
-    rivalry = Rivalry(
+    comparison = Comparison(
         followed=case.names[case.followed],
         best=None if best is None else case.names[best],
         margin=np.nan if best is None else float(behind[best]),
@@ -151,11 +151,11 @@ def explain(case: Case) -> Explanation:
     actions = _columns("action", case.coordinates, case.actions)
     return Explanation(
         row=case.row,
-        followed=rivalry.followed,
+        followed=comparison.followed,
         action=action.copy(),
         promised=promised,
-        margin=rivalry.margin,
-        reason=reason(rivalry),
+        margin=comparison.margin,
+        reason=reason(comparison),
         alternatives=pd.concat([table, actions], axis=1).iloc[order].reset_index(drop=True),
         steps=_steps(case),
         patches=_patches(case),

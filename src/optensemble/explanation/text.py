@@ -19,11 +19,11 @@ _WIDE = 6  # coordinates beside each other
 
 
 @dataclass(frozen=True)
-class Rivalry:
-    """Who is followed, who is the ``best`` of those that would do something else, and by how much it is ``behind``.
+class Comparison:
+    """The candidate followed, the ``best`` of those with a different action, and its disadvantage ``margin``.
 
-    ``weighed`` counts those that a value is known of; ``basis`` is what values are; ``always`` is why the one
-    followed is followed in every row, if so.
+    ``weighed`` counts the candidates with a known value; ``basis`` is what values are; ``always`` is why one candidate
+    is followed in every row, if so.
     """
 
     followed: str
@@ -35,21 +35,25 @@ class Rivalry:
     always: str
 
 
-def reason(rivalry: Rivalry) -> str:
-    """Say in one sentence why somebody is followed.
+def reason(comparison: Comparison) -> str:
+    """Return in one sentence why a candidate is followed.
 
-    >>> reason(Rivalry("ours", "theirs", 0.3123, weighed=2, cost=False, basis="calibrated", always=""))
+    >>> reason(Comparison("ours", "theirs", 0.3123, weighed=2, cost=False, basis="calibrated", always=""))
     'ours is followed: its calibrated value is 0.312 above theirs, the next'
     """
-    if rivalry.always:
-        return f"{rivalry.followed} is followed in every row: it {rivalry.always}"
-    said = f"{rivalry.followed} is followed: "
-    if rivalry.best is None:
-        return said + ("there is nobody else" if rivalry.weighed == 1 else "all others it weighs would do the same")
-    value = f"its {rivalry.basis} {'cost' if rivalry.cost else 'value'} is"
-    if rivalry.margin == 0:
-        return f"{said}{value} no {'higher' if rivalry.cost else 'lower'} than that of {rivalry.best}, the next"
-    return f"{said}{value} {rivalry.margin:.3g} {'below' if rivalry.cost else 'above'} {rivalry.best}, the next"
+    if comparison.always:
+        return f"{comparison.followed} is followed in every row: it {comparison.always}"
+    said = f"{comparison.followed} is followed: "
+    if comparison.best is None:
+        return said + (
+            "there is no other candidate" if comparison.weighed == 1 else "all other candidates would do the same"
+        )
+    value = f"its {comparison.basis} {'cost' if comparison.cost else 'value'} is"
+    if comparison.margin == 0:
+        return f"{said}{value} no {'higher' if comparison.cost else 'lower'} than that of {comparison.best}, the next"
+    return (
+        f"{said}{value} {comparison.margin:.3g} {'below' if comparison.cost else 'above'} {comparison.best}, the next"
+    )
 
 
 def as_text(explanation: Explanation) -> str:
@@ -61,11 +65,11 @@ def as_text(explanation: Explanation) -> str:
 
 
 def _done(explanation: Explanation) -> str:
-    """Say what is promised, and of what."""
+    """Return the promise, the action, and the raw self-assessment."""
     assessed = float(explanation.steps.iloc[-1, 1:].to_numpy(dtype=np.float64) @ explanation.action)
-    by = f"its last prediction below says {_number(assessed)} of that, which its record corrects"
+    raw = f"self-assessed {_number(assessed)}, before calibration by the out-of-fold record"
     does = _does(explanation.action, _coordinates(explanation), "action[{}]")
-    return f"promised {_number(explanation.promised)} of {does}; {by}"
+    return f"promised {_number(explanation.promised)} for {does}; {raw}"
 
 
 def _coordinates(explanation: Explanation) -> list[str]:
@@ -100,7 +104,7 @@ def _tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
     left = f", the {_SHOWN} largest of {len(patches)}" if len(patches) > _SHOWN else ""
     moved = f"Patches that moved the prediction{left}" if len(patches) else "No patch moved the prediction"
     return {
-        "Whom it may follow": others,
+        "Candidates": others,
         f"How the prediction came about{some}": _narrow(explanation.steps, count, shown),
         moved: _narrow(patches.head(_SHOWN), count, shown),
     }

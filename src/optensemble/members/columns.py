@@ -1,4 +1,4 @@
-"""Models and policies that are columns of a table: predictions, or actions, that somebody has already made."""
+"""Models and policies that are columns of a table: predictions or actions made earlier."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Columns:
         return read_columns(X, self.names)
 
     def decide(self, X: Any) -> Floats:
-        """Return the same: columns that hold actions."""
+        """Return the same, for columns that hold actions."""
         return self.predict(X)
 
     def __call__(self, X: Any) -> Floats:
-        """Return the same: anywhere a function is expected."""
+        """Return the same, where a function is expected."""
         return self.predict(X)
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ _LARGEST = 1e60
 
 
 def is_rule(groups: Any) -> bool:
-    """Say whether groups are found in X, and so in further rows too."""
+    """Return whether groups are found in X, and so in further rows too."""
     return callable(groups) or isinstance(groups, (str, Integral))
 
 

@@ -40,13 +40,13 @@ class Diary(NamedTuple):
     counts: Indices
 
     def first(self, most: int) -> Diary:
-        """Return the same diary with at most so many lines."""
+        """Return the same diary with at most ``most`` lines."""
         lines = (self.entries[:most], self.made[:most], self.drop[:most], self.length[:most])
         return Diary(*lines, self.cells, self.delta, self.counts)
 
 
 def new_diary(layout: Layout, columns: int, d: int) -> Diary:
-    """Return an empty diary for rounds on the cells of a layout, with room for entries of so many columns."""
+    """Return an empty diary for rounds on the cells of a layout, with room for entries of ``columns`` numbers."""
     counts = np.diff(layout.offsets)
     room = _ROUNDS * max(int(n) // layout.sizes[e.partitions[0]] for n, e in zip(counts, layout.events, strict=True))
     return Diary(

@@ -26,7 +26,7 @@ def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None
 
 
 def walk(situation: Situation, logs: Sequence[PatchLog], rounds: Sequence[int]) -> Iterator[Situation]:
-    """Make the corrections of logs one after the other, and show the situation after so many rounds, ascending."""
+    """Make the corrections of logs one after the other, and show the situation after each number of ``rounds``."""
     for done, after in pairwise([0, *rounds]):
         begun = 0
         for log in logs:

@@ -76,7 +76,7 @@ class Partitions:
 
     @classmethod
     def of_sizes(cls, sizes: Sequence[int], groups: int, dimension: int) -> Partitions:
-        """Return the partitions that have these sizes, of which ``groups`` are columns of subgroups."""
+        """Return the partitions of these sizes, with ``groups`` columns of subgroups among them."""
         levels, given = tuple(sizes[:dimension]), len(sizes) - dimension - 1 - groups
         known = tuple(sizes[dimension + 1 : dimension + 1 + groups])
         return cls(levels, sizes[dimension], known, given // max(dimension, 1))

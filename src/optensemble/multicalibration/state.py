@@ -155,7 +155,7 @@ class Situation:
 
 @njit(cache=True, nogil=True)
 def take_up(state: State, member: int, rows: Indices, actions: Floats) -> None:
-    """Write what new actions of ``member`` on ``rows`` entail: level sets, self-assessments, who is followed."""
+    """Write what new actions of ``member`` on ``rows`` entail: level sets, self-assessments, the leader."""
     given, d = len(state.actions) - len(state.predictions), actions.shape[1]
     own, predictions = state.actions[given + member], state.predictions[member]
     level, lower, per_unit, buckets = state.level[given + member], state.lower, state.per_unit, state.buckets

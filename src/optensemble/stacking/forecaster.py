@@ -206,14 +206,14 @@ def _gather(folded: list[_Folded], say: Callable[[_Folded], Floats]) -> Floats:
 
 
 def _map(function: Callable[[S], T], items: Iterable[S], threads: int, step: Step) -> list[T]:
-    """Return what the function makes of every item; each is a step, told by the thread that asks for all of them."""
+    """Apply the function to every item; each is a step, reported by the calling thread."""
     if threads == 1:
         return _collect(map(function, items), step)
     with ThreadPoolExecutor(threads) as pool:
         try:
             return _collect(pool.map(function, items), step)
         except BaseException:
-            pool.shutdown(cancel_futures=True)  # nobody waits for what has not begun
+            pool.shutdown(cancel_futures=True)  # what has not begun is no longer needed
             raise
 
 

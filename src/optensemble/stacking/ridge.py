@@ -63,7 +63,7 @@ class Design:
 
 
 class RidgeTable(NamedTuple):
-    """All that a ridge needs to know of rows; the tables of parts of the rows add up."""
+    """The sums over rows that a ridge is fitted from; tables of disjoint rows add up."""
 
     n: int
     columns: Floats
@@ -76,29 +76,29 @@ class RidgeTable(NamedTuple):
         """Sum over rows."""
         return cls(len(rows), rows.sum(axis=0), labels.sum(axis=0), rows.T @ rows, rows.T @ labels)
 
-    def path(self, middle: Floats | float = 0.0) -> RidgePath:
-        """Decompose what was summed; labels may have been given about some ``middle``."""
-        return RidgePath(self, middle)
+    def path(self, mean: Floats | float = 0.0) -> RidgePath:
+        """Decompose the sums; labels may have been given about some ``mean``."""
+        return RidgePath(self, mean)
 
 
 class RidgePath:
-    """Ridge regressions of all strengths, pulled to any coefficients, from one decomposition."""
+    """Ridge regressions of all penalties, about any coefficients, from one decomposition."""
 
-    def __init__(self, table: RidgeTable, middle: Floats | float = 0.0) -> None:
+    def __init__(self, table: RidgeTable, mean: Floats | float = 0.0) -> None:
         from scipy.linalg import eigh
 
         self.centre, level = table.columns / table.n, table.labels / table.n
-        self.level = level + middle
+        self.level = level + mean
         self._squares = table.squares - np.outer(table.columns, self.centre)
         self._products = table.products - np.outer(table.columns, level)
         values, self._vectors = eigh(self._squares, driver="evd")
         self._values = np.maximum(values, 0.0)
 
     def towards(self, start: Floats | None = None) -> Callable[[float], Floats]:
-        """Return a function from a strength to how far the coefficients go from where they are pulled to, or from 0."""
+        """Return a function from a penalty to the coefficients, as differences from ``start`` or from 0."""
         slope = self._products if start is None else self._products - self._squares @ start
         image = self._vectors.T @ slope
-        return lambda strength: self._vectors @ (image / (self._values + strength)[:, None])
+        return lambda penalty: self._vectors @ (image / (self._values + penalty)[:, None])
 
 
 def _wide(features: Floats) -> Floats:

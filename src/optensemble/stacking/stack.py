@@ -1,7 +1,7 @@
-"""Forecasts out of forecasts: a stack with shared weights, and a ridge on everything the members say.
+"""A stack of forecasts: one non-negative weight for each member, shared by all coordinates.
 
-Members speak through *features* of shape (k, n, d): the predictions of a model; the actions of a policy, times the
-labels' standard deviations. Arrays in, arrays out; nothing here sees Ω.
+Members enter as *features* of shape (k, n, d): the predictions of a model; the actions of a policy, times the labels'
+standard deviations. Arrays in, arrays out; nothing here sees Ω.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stack:
 
 
 class StackTable(NamedTuple):
-    """All that a stack needs to know of rows; the tables of parts of the rows add up.
+    """The sums over rows that a stack is fitted from; tables of disjoint rows add up.
 
     Features and labels are to be given about their means, where sums of squares lose no digits. These are sums over
     the rows of the features (k, d), of the labels (d,), and over rows and coordinates of the products of features with
@@ -92,18 +92,18 @@ def prior_strength(features: Floats) -> float:
 
 
 def blend_weights(forecasts: Floats, labels: Floats) -> Floats:
-    """Return non-negative weights, summing to 1, of forecasts (e, n, d) of the same labels, pulled to equal ones.
+    """Return non-negative weights, summing to 1, of forecasts (e, n, d) of the same labels, held to equal ones.
 
     >>> rng = np.random.default_rng(0)
     >>> labels, noise = rng.normal(size=(2, 1000, 3))
     >>> blend_weights(np.stack([labels, labels + noise]), labels).round(2).tolist()
     [0.98, 0.02]
     """
-    count, middle = len(forecasts), forecasts.mean(axis=0)
-    apart = (forecasts - middle).reshape(count, -1)
+    count, centre = len(forecasts), forecasts.mean(axis=0)
+    apart = (forecasts - centre).reshape(count, -1)
     normal = apart @ apart.T
     normal += PRIOR_SHARE * (np.trace(normal) / count or 1.0) * np.eye(count)
-    weights = np.maximum(1 / count + np.linalg.solve(normal, apart @ (labels - middle).ravel()), 0.0)
+    weights = np.maximum(1 / count + np.linalg.solve(normal, apart @ (labels - centre).ravel()), 0.0)
     return np.asarray(weights / weights.sum())
 
 

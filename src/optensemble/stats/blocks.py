@@ -8,14 +8,14 @@ from scipy.special import stdtrit
 from optensemble._core.arrays import Floats, Indices
 
 LEVEL = 0.95
-"""How often an interval, or all intervals of a family together, are to hold the truth."""
+"""The coverage of an interval, or of all intervals of a family together."""
 
 BLOCKS = 10
-"""Into so many contiguous blocks rows in time order are cut to see how far the level of payoff wanders."""
+"""The number of contiguous blocks that rows in time order are cut into, to see how far the mean payoff wanders."""
 
 
 def cluster_effect(centred: Floats, clusters: Indices, variance: float) -> float:
-    """Return how many times the variance of a mean over clusters exceeds that of independent rows."""
+    """Return the ratio of the variance of a mean over clusters to that of independent rows."""
     sums, sizes = np.bincount(clusters, centred), np.bincount(clusters).astype(np.float64)
     left = max(left_by_centring(sizes), 1e-9)
     return float(np.square(sums).sum()) / (len(centred) * variance) / left
@@ -31,7 +31,7 @@ def left_by_centring(sizes: Floats) -> float:
 
 
 def t_quantile(n: int, time_ordered: bool, clusters: Indices | None, family: int = 1) -> float:
-    """Return how many standard errors make half of a 95 % interval, or of each of a family that hold together."""
+    """Return the half-width of a 95 % interval in standard errors, or of each of a ``family`` held jointly."""
     freedom = float(n - 1)
     if clusters is not None:  # unequal clusters count for fewer
         sizes = np.bincount(clusters).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Rows to learn from and rows to be judged on."""
+"""Folds: rows to learn from and rows to be judged on."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Fold(NamedTuple):
 def folds(
     n: int, *, time_ordered: bool = False, clusters: Indices | None = None, random_state: int | None = None
 ) -> list[Fold]:
-    """Cut rows into ten parts, or five of many rows, each judged by what the others teach.
+    """Cut rows into ten folds, or five of many rows, each judged by what the others teach.
 
     Parameters
     ----------
     n
-        How many rows.
+        The number of rows.
     time_ordered
         Cut contiguous parts: neighbours in time are alike, and would tell of each other.
     clusters
@@ -54,7 +54,7 @@ def folds(
 
 
 def _pass_by(clusters: Indices, span: float) -> bool:
-    """Say whether clusters come and go, as days do, each within so many rows; customers may stay."""
+    """Return whether clusters come and go, as days do, each within ``span`` rows; customers may stay."""
     _, first = np.unique(clusters, return_index=True)
     _, last = np.unique(clusters[::-1], return_index=True)
     return bool((len(clusters) - 1 - last - first < span).all())

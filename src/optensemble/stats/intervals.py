@@ -1,7 +1,7 @@
-"""Intervals for means of rows that may belong together: rows, clusters, or blocks of time are the independent units.
+"""Intervals for means of dependent rows: rows, clusters, or blocks of time are the independent units.
 
-A mean over rows has the standard error that the sums over its units show (cluster-robust), and Student's t with as many
-degrees of freedom as units carry it. Many means at once share one critical value, by a multiplier bootstrap.
+A mean has a cluster-robust standard error, from the sums over its units, and Student's t with as many degrees of
+freedom as units carry it. Many means at once share one critical value, by a multiplier bootstrap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRAWS = 1000
 """Of the multiplier bootstrap."""
 
 MOST_UNITS = 2048
-"""The bootstrap lets units beyond so many share their multipliers: its time then no longer grows with the rows."""
+"""Units beyond this number share their multipliers: the time of the bootstrap then no longer grows with the rows."""
 
 _ROUNDING = 1e-12  # relative to the largest value: a spread below this is none
 

@@ -44,9 +44,9 @@ class DecisionEnsemble(FittedDecision):
 
     Nothing is to be tuned. Everything that is kept, chosen or promised is judged out of fold: a stack of what the
     members say; a refinement and a multicalibration patch (the paper's cells), each only if it lowers the out-of-fold
-    loss; in every row the candidate of the highest *calibrated* assessment; and if a simple baseline beats all that, the
-    baseline. The promise is calibrated by its own out-of-fold record. (A few numbers, such as the penalty of a ridge and
-    the weights of a blend, are chosen on all rows.)
+    loss; in every row the candidate of the highest *calibrated* assessment; and if a simple baseline beats all that,
+    the baseline. The promise is calibrated by its own out-of-fold record. (A few numbers, such as the penalty of a
+    ridge and the weights of a blend, are chosen on all rows.)
 
     Parameters
     ----------

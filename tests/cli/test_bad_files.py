@@ -149,7 +149,7 @@ def cut(path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [not_zip, altered, cut])
 @pytest.mark.parametrize("command", [DECIDE, AUDIT, REPORT], ids=["decide", "audit", "report"])
-def test_an_ensemble_that_is_none_or_was_altered(
+def test_a_file_that_is_no_ensemble_or_was_altered_is_refused(
     spoil: Callable[[Path], None], command: tuple[str, ...], line: Line, folder: Path
 ) -> None:
     spoil(folder / "e.oe")

@@ -33,7 +33,9 @@ from tests.jobs.worlds import write_table
 
 
 @pytest.mark.parametrize("command", [DECIDE, FIT, REPORT], ids=["decide", "fit", "report"])
-def test_a_place_that_is_none(command: tuple[str, ...], line: Line, folder: Path) -> None:
+def test_an_output_that_is_a_folder_or_in_a_missing_one_is_refused(
+    command: tuple[str, ...], line: Line, folder: Path
+) -> None:
     (folder / "a.csv").mkdir()
     for place, part in (("a.csv", "is a folder"), ("nowhere/out.csv", "does not exist")):
         refused(line, folder, (*command[:-1], place), WRONG_USE, place, part, "Give -o")

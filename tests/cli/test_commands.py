@@ -65,7 +65,7 @@ def same(found: list[dict[str, Any]], frame: pd.DataFrame) -> bool:
 # From a table to a report
 
 
-def test_the_whole_way_is_that_of_python(line: Line, folder: Path) -> None:
+def test_commands_from_table_to_report_agree_with_python(line: Line, folder: Path) -> None:
     job = told(line(*INIT, "--json"))
     assert (job["labels"], job["models"], job["policies"]) == ("y_*", {"a": "a_*", "b": "b_*"}, {"plan": "plan_*"})
     assert tomllib.loads((folder / "job.toml").read_text(encoding="utf-8"))["data"]["time"] == "date"
@@ -116,7 +116,7 @@ def test_the_whole_way_is_that_of_python(line: Line, folder: Path) -> None:
     assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_the_same_way_in_words(line: Line, folder: Path) -> None:
+def test_the_commands_print_their_results_in_words(line: Line, folder: Path) -> None:
     said = line(*INIT)
     assert (said.code, said.err) == (0, "")
     assert "optensemble check job.toml" in said.out
@@ -142,7 +142,7 @@ def test_the_same_way_in_words(line: Line, folder: Path) -> None:
     assert "page.html" in said.out
 
 
-def test_asked_to_be_quiet_it_prints_nothing(line: Line, folder: Path) -> None:
+def test_quiet_prints_nothing(line: Line, folder: Path) -> None:
     for command in (
         INIT,
         ["check", "job.toml"],
@@ -187,7 +187,7 @@ def test_groups_that_no_row_fitted_on_was_of_are_warned_of(line: Line, folder: P
     assert re.fullmatch(r"optensemble: warning: 5 of 80 rows are of a group that no row [^\n]*\n", said.err)
 
 
-def test_the_paper_s_algorithms_go_the_same_way(line: Line, folder: Path) -> None:
+def test_the_papers_ensembles_run_from_table_to_report(line: Line, folder: Path) -> None:
     write_job(folder, policies=None, ensemble={"kind": "white_box"})
     fitted = told(line("fit", "job.toml", "--json"))
     assert fitted["kind"] == "WhiteBoxEnsemble"
@@ -314,7 +314,7 @@ def on_a_terminal(folder: Path, *arguments: str, answers: tuple[str, ...] = ()) 
     return Said(process.returncode, out.decode(), seen)
 
 
-def test_bars_are_for_those_who_look(line: Line, folder: Path) -> None:
+def test_progress_bars_are_shown_on_a_terminal_alone(line: Line, folder: Path) -> None:
     write_job(folder)
     seen = at_a_terminal(line, "fit", "job.toml")
     assert seen.code == 0
@@ -382,7 +382,7 @@ def test_what_is_guessed_is_taken_by_return_and_what_flags_say_is_not_asked(fold
     assert (found["models"], found["policies"]) == ({"a": "a_*", "b": "b_*"}, {"plan": "plan_*"})
 
 
-def test_where_nobody_can_be_asked_guesses_do(line: Line, folder: Path) -> None:
+def test_without_a_terminal_guesses_are_used(line: Line, folder: Path) -> None:
     renamed = ROWS.rename(columns={"day": "row_id", "customer": "note"})
     write_table(renamed, folder / "history.csv")
     assert line("init", "history.csv", "--feasible", "simplex", "-q") == (0, "", "")
@@ -391,7 +391,7 @@ def test_where_nobody_can_be_asked_guesses_do(line: Line, folder: Path) -> None:
     assert told(line("check", "job.toml", "--json"))["enough"] is True
 
 
-def test_a_reader_that_has_seen_enough_is_no_trouble(line: Line, folder: Path) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(line: Line, folder: Path) -> None:
     write_job(folder)
     line("fit", "job.toml", "-q")
     process = start(folder, "audit", "ensemble.oe", "later.csv")

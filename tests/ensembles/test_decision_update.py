@@ -96,7 +96,7 @@ def test_honest_promises_are_seldom_called_broken() -> None:
     assert called <= 2
 
 
-def test_in_time_order_a_fit_grows_old() -> None:
+def test_in_time_order_a_refit_is_due_after_many_rows() -> None:
     ensemble = half_updated(time_ordered=True)
     for start in range(N, N + 160, 40):
         rows = slice(start, start + 40)

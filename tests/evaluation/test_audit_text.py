@@ -95,7 +95,9 @@ def exact(mean: float, half: float = 0.07, n: int = 3000) -> Floats:
         ),
     ],
 )
-def test_the_verdict(interval: tuple[float, float, float], mean: float, half: float, sign: float, words: str) -> None:
+def test_the_verdict_says_promised_earned_and_kept_or_broken(
+    interval: tuple[float, float, float], mean: float, half: float, sign: float, words: str
+) -> None:
     observed = observe(
         n=3000,
         realised=exact(mean, half),
@@ -110,7 +112,7 @@ def test_the_verdict(interval: tuple[float, float, float], mean: float, half: fl
     assert str(found).splitlines()[0] == words
 
 
-def test_the_verdict_tells_of_rows_that_boast_more_than_the_promise() -> None:
+def test_the_verdict_says_when_row_assessments_exceed_the_promise() -> None:
     verdict = audit(
         observe(n=3000, realised=exact(0.1), promised=np.full(3000, 2.5), interval=promise(0.0, -1, 1))
     ).verdict

@@ -96,7 +96,7 @@ OTHER: dict[str, Any] = {
 }
 
 
-def test_every_setting_is_tried_below() -> None:
+def test_every_setting_has_a_changed_value_in_these_tests() -> None:
     assert OTHER.keys() == {field.name for field in dataclasses.fields(Settings)}
 
 
@@ -251,7 +251,7 @@ def test_costs_that_are_missing_are_noticed(policy: str, tmp_path: Path, saved: 
         ({"gains": [{"policy": "best initial policy", "gain": None, "gain_error": 0.1}]}, "no gain over best initial"),
     ],
 )
-def test_a_judgement_that_says_nothing_is_noticed(
+def test_a_saved_judgement_without_valid_values_is_refused(
     change: dict[str, Any], words: str, tmp_path: Path, saved: dict[str, Any]
 ) -> None:
     write(tmp_path, {**saved, "judgement": {**saved["judgement"], **change}})

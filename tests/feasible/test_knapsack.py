@@ -111,7 +111,7 @@ def test_tied_densities_are_taken_by_index_whatever_the_noise() -> None:
     np.testing.assert_array_equal(Knapsack(np.full(10, 0.1), 0.3).argmax(np.ones((1, 10))), [[1] * 3 + [0] * 7])
 
 
-def test_special_weights_and_capacities() -> None:
+def test_weights_and_capacities_of_zero_and_extreme_size_are_solved() -> None:
     C = [[1.0, 2.0, 3.0, 0.0, -1.0]]
     for integer in (False, True):
         np.testing.assert_array_equal(Knapsack(np.ones(5), 99, integer).argmax(C), [[1, 1, 1, 0, 0]])

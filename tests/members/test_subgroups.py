@@ -473,7 +473,7 @@ def test_a_file_of_the_time_before_subgroups_is_read(tmp_path: Path) -> None:
         (lambda X: [None] * len(X), "group labels must not be missing; they are in rows 0, 1, 2, 3, 4 and 795 more"),
     ],
 )
-def test_subgroups_that_cannot_be_used(rule: Any, words: str) -> None:
+def test_invalid_subgroups_are_refused(rule: Any, words: str) -> None:
     table, Y = prices()
     ensemble = make(rule)
     with pytest.raises(InputError, match=words):

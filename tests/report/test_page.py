@@ -94,7 +94,7 @@ def test_there_is_a_page_for_any_ensemble_and_the_same_every_time(case: Any) -> 
     assert len(found) == len(set(found))
 
 
-def test_who_is_alone_has_nobody_to_swap_with() -> None:
+def test_a_single_candidate_has_no_table_of_swaps() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     Y = X + rng.normal(scale=0.5, size=X.shape)
@@ -106,7 +106,7 @@ def test_who_is_alone_has_nobody_to_swap_with() -> None:
     assert "followed" not in [_headings(table)[0] for table in root.every("table") if "only" in _headings(table)]
 
 
-def test_without_rivals_cells_or_comparisons_the_page_says_so() -> None:
+def test_a_page_without_baselines_cells_or_comparisons_says_so() -> None:
     judged = portfolio().judged
     audit = judged.audit
     bare = replace(

@@ -251,7 +251,7 @@ def test_a_value_that_is_missing_or_infinite_is_named_with_its_row(
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_texts_must_be_there(name: str, tmp_path: Path) -> None:
+def test_missing_text_is_refused(name: str, tmp_path: Path) -> None:
     for column in ("day", "region"):
         for value in ["", None] if name.endswith("parquet") else [""]:
             assert f"column {column!r} has no value in " in refused(with_value(value, tmp_path / name, column=column))

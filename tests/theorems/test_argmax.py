@@ -125,7 +125,7 @@ def test_hints_of_the_wrong_shape_are_refused(omega: feasible.FeasibleSet) -> No
         omega.argmax(np.zeros((2, omega.dimension)), hint=np.zeros((3, omega.dimension)))
 
 
-def test_no_rows_are_fine(omega: feasible.FeasibleSet) -> None:
+def test_argmax_of_no_rows_has_no_rows(omega: feasible.FeasibleSet) -> None:
     assert omega.argmax(np.empty((0, omega.dimension))).shape == (0, omega.dimension)
 
 

@@ -96,7 +96,7 @@ def test_promises_are_kept_whatever_members_tell(access: str, signal: float) -> 
 
 
 @ACCESS
-def test_where_there_is_something_to_see_promises_do_not_boast(access: str) -> None:
+def test_promises_on_informative_rows_are_not_inflated(access: str) -> None:
     gaps = np.array([trial.gap for trial in trials(access, 1.0)])
     assert abs(gaps.mean()) < 0.25 * gaps.std() + 2 * float(stats.sem(gaps))
 

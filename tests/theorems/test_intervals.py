@@ -152,7 +152,7 @@ def test_a_block_is_never_longer_than_a_tenth(n: int, kind: str) -> None:
     assert (np.diff(units) >= 0).all()
 
 
-def test_rows_in_time_order_and_in_clusters_go_by_what_leaves_more_doubt() -> None:
+def test_the_stronger_dependence_of_time_order_and_clusters_is_used() -> None:
     rng = np.random.default_rng(0)
     clusters = rng.integers(20, size=600)
     in_clusters = (rng.normal(size=20)[clusters] + rng.normal(size=600))[:, None]

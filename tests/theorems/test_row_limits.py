@@ -126,7 +126,7 @@ def test_limits_of_a_fitted_ensemble_hold_the_payoff_of_fresh_rows(kind: str, se
 
 
 @given(n=st.integers(2, 200), seed=st.integers(0, 50))
-def test_limits_leave_out_so_many_of_the_record_on_either_side(n: int, seed: int) -> None:
+def test_limits_leave_out_the_same_number_of_recorded_rows_on_either_side(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     assessed, realised = payoffs(rng, NOISES["skewed"], n)
     low, high = Record(assessed, realised).limits(assessed)

@@ -18,6 +18,7 @@ from optensemble import feasible
 from tests.problems import random_problem
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning"),
     pytest.mark.filterwarnings("ignore::optensemble.exceptions.RefitWarning"),
 ]

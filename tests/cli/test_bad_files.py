@@ -77,6 +77,7 @@ def test_a_file_that_was_never_there(name: str, line: Line, folder: Path) -> Non
         refused(line, folder, command, FAILED, name, "Check the path")
 
 
+@pytest.mark.slow
 @TABLES
 def test_a_file_that_vanishes_while_decisions_are_made(end: str, line: Line, folder: Path) -> None:
     many = pd.concat([NEW] * 2000, ignore_index=True)

@@ -115,7 +115,7 @@ def test_a_row_to_explain_that_does_not_exist_is_refused(
     refused(line, folder, ("explain", "e.oe", "new.csv", *options), WRONG_USE, *parts)
 
 
-# Beginning
+# init
 
 
 @pytest.mark.parametrize(

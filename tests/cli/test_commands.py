@@ -25,6 +25,8 @@ from optensemble import cli
 from tests.cli.calling import FORCED, PLAIN, Line, Said, finish, start
 from tests.jobs.worlds import LABELS, STARS, labels_of, make_rows, python_ensemble, read_table, write_job, write_table
 
+pytestmark = pytest.mark.slow
+
 ROWS, NEW, LATER = make_rows(), make_rows(80, seed=1), make_rows(90, seed=2)
 COMMANDS = ["init", "check", "fit", "decide", "audit", "explain", "report", "reproduce"]
 INIT = ["init", "history.csv", "--id", "day", "--time", "date", "--groups", "region", "--feasible", "simplex"]
@@ -265,7 +267,7 @@ def at_a_terminal(line: Line, *arguments: str, answers: tuple[str, ...] = ()) ->
 
 
 class Reader(threading.Thread):
-    """Reads what appears on a terminal, so that nobody has to wait until there is room on it."""
+    """Reads what appears on a terminal, so that the writer never waits for room on it."""
 
     def __init__(self, terminal: int) -> None:
         super().__init__(daemon=True)
@@ -303,7 +305,7 @@ def on_a_terminal(folder: Path, *arguments: str, answers: tuple[str, ...] = ()) 
             continue
         try:
             seen += os.read(ours, 1 << 16).decode(errors="replace")
-        except OSError:  # nobody holds the other end
+        except OSError:  # the other end is closed
             break
         if left and re.search(r"\]: ?$", seen.rstrip("\r\n")):
             os.write(ours, f"{left.pop(0)}\n".encode())

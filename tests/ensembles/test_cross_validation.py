@@ -28,6 +28,8 @@ from tests.ensembles.cross_validated import (
 )
 from tests.problems import Floats, Problem, random_problem
 
+pytestmark = pytest.mark.slow
+
 GRID = (10.0, 100.0, 1000.0)
 
 
@@ -113,7 +115,7 @@ def test_the_selection_bias_is_that_of_the_candidate_picked() -> None:
 
     flattered, curses = [], []
     for seed in range(150):
-        noise = np.random.default_rng(seed).normal(size=(12, 150))  # nobody is better than anybody
+        noise = np.random.default_rng(seed).normal(size=(12, 150))  # all candidates are equally good
         flattered.append(noise[best(noise)].mean())
         curses.append(winners_curse(noise, best, Sampling(), seed))
     assert 0.05 < 0.6 * np.mean(flattered) < np.mean(curses) < 1.1 * np.mean(flattered)

@@ -26,7 +26,7 @@ from tests.ensembles.decision import (
 from tests.problems import random_problem
 from tests.sample_sets import covariance, top_one
 
-# Whom it follows
+# Candidates followed
 
 
 @ACCESS

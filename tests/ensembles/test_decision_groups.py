@@ -31,7 +31,7 @@ from tests.ensembles.decision import (
 )
 from tests.problems import Floats
 
-# Rows that belong together
+# Groups
 
 
 def test_groups_may_be_given_as_labels_a_column_or_a_function() -> None:

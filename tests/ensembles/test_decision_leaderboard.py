@@ -103,7 +103,7 @@ def test_no_two_lines_of_the_leaderboard_have_the_same_name(names: tuple[str, st
 
 
 def test_a_better_single_member_is_selected_instead_of_the_ensemble() -> None:
-    """Labels are the first member's words and nothing else: nobody can do better."""
+    """Labels are the first member's predictions: no candidate can do better."""
     given = problem()
     exact = Problem(given.X, given.P[0], given.P, given.omega)
     ensemble = make("policies", exact).fit(exact.X[OLD], exact.Y[OLD])

@@ -9,7 +9,7 @@ from optensemble.evaluation.payoff_record import Record
 from tests.ensembles.decision import ACCESS, NEW, OLD, SENSES, N, fitted, make, member_actions, payoff, problem
 from tests.problems import Floats
 
-# What it says of itself
+# Self-assessment and promise
 
 
 def believed(record: Record, assessed: Floats) -> Floats:
@@ -74,7 +74,7 @@ def test_the_score_is_better_when_greater(sense: str) -> None:
     assert ensemble.score(X, Y) == pytest.approx(earned if sense == "max" else -earned, rel=1e-12)
 
 
-# A level that moves
+# Trends
 
 
 @pytest.mark.parametrize("m", [1, 100, N])

@@ -46,7 +46,7 @@ def test_an_update_redoes_the_promise_and_leaves_decisions(access: str, sense: s
         np.concatenate([old.assessed, assessed]),
         np.concatenate([old.realised, realised]),
         old.sign,
-        curse=old.curse * N / (N + 100),  # the new rows picked nobody
+        curse=old.curse * N / (N + 100),  # the new rows took no part in the selection
         folds=np.concatenate([old.folds, np.full(100, 10)]),  # and were judged by what all folds taught
     )
     expected, promise = whole.promise(payoff(ensemble.decide(later), ensemble.predict(later))), ensemble.promise(later)

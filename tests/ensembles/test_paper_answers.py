@@ -26,6 +26,8 @@ from tests.ensembles.paper import (
 )
 from tests.problems import Problem, black_box_masks, lookup, random_problem, violation, white_box_masks
 
+pytestmark = pytest.mark.slow
+
 
 @NOT_CONVERGED
 @BOTH

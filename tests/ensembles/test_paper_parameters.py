@@ -19,7 +19,7 @@ from tests.problems import Problem
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
 
-# X
+# Alpha, init, and the terms of an extension
 
 
 @pytest.mark.parametrize("schedule", ["frozen", "joint", "round-robin"])

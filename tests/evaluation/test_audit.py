@@ -152,7 +152,7 @@ def test_an_audit_of_costs_mirrors_that_of_payoffs(seed: int, kind: str) -> None
     assert theirs.verdict.startswith("promised a cost of ")
 
 
-# Few rows, bad rows
+# Few rows and bad input
 
 
 @pytest.mark.parametrize("n", [2, 5, 20])
@@ -192,7 +192,7 @@ def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], words: s
         observe(**changes)
 
 
-# The same bits
+# Reproducibility
 
 
 def test_the_same_rows_and_seed_give_the_same_bits_on_one_thread_or_many() -> None:
@@ -206,9 +206,6 @@ def test_the_same_rows_and_seed_give_the_same_bits_on_one_thread_or_many() -> No
     assert not same(one, other)
     pd.testing.assert_frame_equal(one.lift, other.lift)
     pd.testing.assert_frame_equal(one.summary, other.summary)
-
-
-# Rows known again
 
 
 def test_an_honest_audit_warns_of_nothing() -> None:

@@ -24,7 +24,7 @@ def test_cells_are_mean_residuals_with_simultaneous_intervals() -> None:
     observed = observe()
     found = audit(observed)
     cells = found.cells
-    assert found.tested == len(cells) == 5 * D  # nobody is nowhere
+    assert found.tested == len(cells) == 5 * D  # no cell is empty
     assert found.thin == 0
     wanted = brute_force_critical(observed)
     for row in cells.to_dict("records"):
@@ -100,7 +100,7 @@ def test_a_coordinate_without_noise_is_biased_or_not_with_certainty() -> None:
     assert (nothing[["bias", "low", "high", "t"]] == 0).all(axis=None)
 
 
-# Rivals and swaps
+# Baselines and swaps
 
 
 def test_lift_is_the_paired_comparison_with_each_baseline() -> None:

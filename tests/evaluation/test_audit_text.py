@@ -14,7 +14,7 @@ from tests.evaluation.observations import Floats, K, N, observe, promise
 
 
 def exact(mean: float, half: float = 0.07, n: int = 3000) -> Floats:
-    """Rows of this mean, the interval of which has this half-width."""
+    """Rows of this mean, with an interval of this half-width."""
     values = np.random.default_rng(0).normal(size=n)
     values = (values - values.mean()) / values.std(ddof=1)
     return np.asarray(mean + values * half * np.sqrt(n) / stats.t.ppf(0.975, n - 1))
@@ -154,7 +154,7 @@ def test_the_page_leaves_out_tables_that_have_no_rows() -> None:
 def test_the_page_lists_only_swaps_that_would_have_gained_the_largest_first() -> None:
     observed = observe()
     arms = observed.arms.copy()
-    # instead of b, a would have been better and c better still; instead of a and c, nobody
+    # instead of b, a would have been better and c better still; instead of a and c, none
     followed = observed.chosen
     for number, (a, b, c) in enumerate([(0.0, -1.0, -2.0), (1.0, 0.0, 2.0), (-1.0, -1.0, 0.0)]):
         arms[:, followed == number] = observed.realised[followed == number] + np.array([[a], [b], [c]])

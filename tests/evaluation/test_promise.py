@@ -546,7 +546,7 @@ def test_the_selection_bias_belongs_to_the_rows_of_the_selection_alone() -> None
     assert longer.level == pytest.approx(fair.level - 0.4 * 200 / 800, rel=1e-9)
 
 
-# In words
+# Text
 
 
 def test_a_record_is_told_from_others_by_identity_and_shown_in_short() -> None:

@@ -29,6 +29,8 @@ from tests.experiments.outcomes import Pair, made_up
 from tests.experiments.test_run import earn, expected, fit, rows_of
 from tests.experiments.test_words import read_aloud
 
+pytestmark = pytest.mark.slow
+
 EACH = pytest.mark.parametrize("name", NAMES)
 
 

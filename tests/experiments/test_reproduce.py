@@ -17,6 +17,8 @@ from optensemble.experiments.reproduce import expected_seconds, find_finished, r
 from tests.experiments.conftest import NAMES, SMALL, Finished
 from tests.experiments.test_settings import assert_same
 
+pytestmark = pytest.mark.slow
+
 FIGURES = ("payoffs", "payoffs_fresh", "members", "members_fresh", "choices", "disagreement")
 PICTURES = {f"{figure}.{kind}" for figure in FIGURES for kind in ("png", "svg")}
 

@@ -29,6 +29,8 @@ from optensemble.experiments.outcome import (
 from optensemble.experiments.run import looks
 from tests.experiments.conftest import NAMES, SMALL, Finished
 
+pytestmark = pytest.mark.slow
+
 Floats = npt.NDArray[np.float64]
 EACH = pytest.mark.parametrize("name", NAMES)
 KINDS = pytest.mark.parametrize("where", [IN_SAMPLE, FRESH])

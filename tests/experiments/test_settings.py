@@ -16,6 +16,8 @@ from optensemble.experiments.run import DEBIASING, JUDGING, LOOKING_AHEAD, LOOKI
 from tests.experiments.conftest import NAMES, SMALL, Finished
 from tests.experiments.test_run import Floats, earn, fit
 
+pytestmark = pytest.mark.slow
+
 
 def assert_same(ours: Outcome, theirs: Outcome) -> None:
     """To the last bit, seconds apart."""

@@ -11,6 +11,8 @@ from optensemble.exceptions import InputError
 from optensemble.experiments import make_experiment, setup
 from optensemble.feasible import RiskBudget
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_distribution_is_as_described() -> None:
     experiment = make_experiment("D", 3, training_rows=1000)

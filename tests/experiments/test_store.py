@@ -41,6 +41,7 @@ def write(folder: Path, document: Any) -> None:
     store.path_of(folder, "A").write_text(json.dumps(document), encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_finished_experiment_comes_back_as_it_was(name: str, finished: Finished, tmp_path: Path) -> None:
     loaded, outcome = store.load(finished.folder, name, SMALL), finished.outcome(name)
@@ -68,6 +69,7 @@ def test_a_finished_experiment_comes_back_as_it_was(name: str, finished: Finishe
     assert store.path_of(tmp_path, name).read_bytes() == store.path_of(finished.folder, name).read_bytes()
 
 
+@pytest.mark.slow
 def test_rounds_are_a_column_of_curves_and_not_its_index_too(finished: Finished) -> None:
     for curves in finished.outcome("A").curves.values():
         curves.sort_values("round")

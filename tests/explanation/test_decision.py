@@ -50,7 +50,7 @@ def unpatched(access: str, sense: str = "max") -> tuple[oe.DecisionEnsemble, Any
 
 @cache
 def winning(winner: str, first: int) -> tuple[oe.DecisionEnsemble, Any]:
-    """An ensemble whose league somebody else has won: by chance, so that a world is looked for where it happens."""
+    """An ensemble whose leaderboard another candidate has won; by chance, so seeds are tried until it happens."""
     n, omega = 150, feasible.Simplex(3)
     for seed in [first, *range(200)]:
         rng = np.random.default_rng(seed)

@@ -165,6 +165,7 @@ def failed(report: Report) -> list[str]:
     return [finding.rule for finding in report.findings if finding.passed is False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SETS))
 def test_good_sets_pass(name: str) -> None:
     report = check(SETS[name], rows=60)
@@ -172,6 +173,7 @@ def test_good_sets_pass(name: str) -> None:
     assert str(report).count("\n") + 1 == len(report.findings) == 17
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_broken_sets_are_found_by_the_rule_they_break(kind: type[Corners]) -> None:
     report = check(kind(), rows=40)

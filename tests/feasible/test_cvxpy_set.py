@@ -17,6 +17,8 @@ from optensemble.feasible.cvxpy_set import CvxpySet
 from optensemble.feasible.mixed_integer import MixedInteger
 from tests.sample_sets import Floats, covariance, grid_path, hard_rows
 
+pytestmark = pytest.mark.slow
+
 cp = pytest.importorskip("cvxpy")
 
 

@@ -134,6 +134,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_stops_a_long_batch(threads: int) -> None:
     command = [sys.executable, "-c", LONG, str(threads)]

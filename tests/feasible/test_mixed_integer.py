@@ -21,6 +21,8 @@ from optensemble.feasible import mixed_integer
 from optensemble.feasible.mixed_integer import MixedInteger
 from tests.sample_sets import Floats, hard_rows
 
+pytestmark = pytest.mark.slow
+
 A_PACK = np.array([[3, 7, 2, 9, 4, 6, 1], [5, 1, 8, 2, 6, 3, 7]])
 B_PACK = np.array([15, 16])
 PACK = MixedInteger(A_ub=A_PACK, b_ub=B_PACK)

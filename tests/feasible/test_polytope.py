@@ -28,6 +28,8 @@ from optensemble.feasible._solvers.standard_form import standard_form
 from optensemble.feasible.polytope import Polytope
 from tests.sample_sets import Floats, grid_path, hard_rows
 
+pytestmark = pytest.mark.slow
+
 PAPER: dict[str, Any] = {"A_ub": [[1, 1, 0, 0], [0, 1, 1, 0]], "b_ub": [0.5, 0.6]}
 
 

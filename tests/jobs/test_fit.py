@@ -51,7 +51,7 @@ def require_same(job: Any, python: Any, X: pd.DataFrame = NEW) -> None:
     assert job.names_ == python.names_
 
 
-# The same as in Python
+# Agreement with Python
 
 
 @pytest.mark.parametrize("table", ["history.csv", "history.parquet"])

@@ -23,7 +23,7 @@ def refused(path: Path, error: type[Exception] = InputError) -> str:
     return message
 
 
-# What is read
+# Keys
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
     assert read_job(path).labels == "y_*"
 
 
-# What is refused
+# Errors
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

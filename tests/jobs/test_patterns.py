@@ -96,7 +96,7 @@ def test_a_column_that_is_missing_for_a_label_is_named() -> None:
         align("a_*", ["0", "2"], ["a_0", "a_1", "a_x"], "here")
 
 
-# What tells labels apart
+# Names of coordinates
 
 
 @given(names=st.lists(st.text("ab1_ ", min_size=1, max_size=6), min_size=2, max_size=6, unique=True))

@@ -10,7 +10,7 @@ import pytest
 from tests import reference
 from tests.problems import Problem, random_problem
 
-pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")]
 
 SCHEDULES: list[dict[str, Any]] = [
     {"schedule": "frozen"},

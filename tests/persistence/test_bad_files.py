@@ -61,11 +61,13 @@ def directory_start(white: tuple[oe.WhiteBoxEnsemble, Path]) -> int:
     return white[1].read_bytes().index(b"PK\x01\x02")
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_noticed(white: tuple[oe.WhiteBoxEnsemble, Path], directory_start: int) -> None:
     positions = [*range(60), *range(60, directory_start, 23)]
     assert_flips_are_noticed(white[1], white[0], [(p, 1 << (p % 8)) for p in positions] + [(p, 255) for p in positions])
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_in_the_table_of_contents_is_noticed(
     white: tuple[oe.WhiteBoxEnsemble, Path], directory_start: int
 ) -> None:

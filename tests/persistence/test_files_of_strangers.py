@@ -427,6 +427,7 @@ def test_labels_of_several_columns_go_on_after_loading(tmp_path: Path) -> None:
 # Many wrong values: a short budget here, a long one by tests/fuzz_files.py
 
 
+@pytest.mark.slow
 def test_mutated_files_neither_crash_nor_raise_what_is_not_ours() -> None:
     fates, wrong = fuzz_files.run(files=150, seed=1_000_000, processes=1)
     assert not wrong, "\n".join(wrong)

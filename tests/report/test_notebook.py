@@ -16,6 +16,8 @@ from optensemble import feasible
 from tests.report.ensembles import CASES, LONG, NASTY, Case, page_of, paper, portfolio, simplex, white_box
 from tests.report.reading import Node, read
 
+pytestmark = pytest.mark.slow
+
 EACH = pytest.mark.parametrize("name", CASES)
 
 

@@ -23,6 +23,8 @@ from tests.report.ensembles import CASES, LONG, NASTY, boxes, electricity, journ
 from tests.report.pages import EACH, SECTIONS, _headings, column, root_of, tables_of, the_table
 from tests.report.reading import read
 
+pytestmark = pytest.mark.slow
+
 # Names
 
 
@@ -150,9 +152,6 @@ def test_every_picture_says_what_it_shows() -> None:
         pictures = list(root_of(name).every("svg", role="img"))
         assert len(pictures) >= 5
         assert all(len(picture.attributes["aria-label"]) > 10 for picture in pictures)
-
-
-# Numbers
 
 
 def test_the_cases_are_of_all_kinds() -> None:

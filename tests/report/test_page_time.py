@@ -16,6 +16,8 @@ from tests.report.ensembles import CASES, journey, portfolio, simplex
 from tests.report.pages import EACH, column, numbers, root_of, same, the_table
 from tests.report.reading import read
 
+pytestmark = pytest.mark.slow
+
 
 @EACH
 def test_the_table_of_candidates_followed_is_recomputed_from_the_rows(name: str) -> None:

@@ -25,11 +25,11 @@ from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
 from tests.stacking.candidates import candidate
 
-# The league
+# Selection
 
 
-def league(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> dict[int, Candidate]:
-    """An ensemble, and candidates that lead it by about so many standard errors."""
+def contest(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> dict[int, Candidate]:
+    """An ensemble, and candidates that lead it by about these numbers of standard errors."""
     rng = np.random.default_rng(seed)
     ensemble = rng.normal(size=n)
     found = {ENSEMBLE: candidate(ensemble, np.inf, "ensemble")}
@@ -41,18 +41,18 @@ def league(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> 
 
 
 def test_the_ensemble_is_selected_unless_beaten_by_the_margin() -> None:
-    assert find_winner(league(0, [1.9, 0.0, -5.0]), Sampling()) == ENSEMBLE
-    assert find_winner(league(0, [1.9, 2.1, -5.0]), Sampling()) == 1
-    assert find_winner(league(0, [0.4], margin=0.5), Sampling()) == ENSEMBLE
-    assert find_winner(league(0, [0.6], margin=0.5), Sampling()) == 0
-    assert find_winner(league(0, [99.0], margin=np.inf), Sampling()) == ENSEMBLE
+    assert find_winner(contest(0, [1.9, 0.0, -5.0]), Sampling()) == ENSEMBLE
+    assert find_winner(contest(0, [1.9, 2.1, -5.0]), Sampling()) == 1
+    assert find_winner(contest(0, [0.4], margin=0.5), Sampling()) == ENSEMBLE
+    assert find_winner(contest(0, [0.6], margin=0.5), Sampling()) == 0
+    assert find_winner(contest(0, [99.0], margin=np.inf), Sampling()) == ENSEMBLE
 
 
 @given(seed=st.integers(0, 1000), leads=st.lists(st.floats(-4, 6), min_size=1, max_size=5))
 def test_the_candidate_that_earns_most_is_selected_among_those_that_beat_the_ensemble(
     seed: int, leads: list[float]
 ) -> None:
-    candidates = league(seed, leads, n=60)
+    candidates = contest(seed, leads, n=60)
     gains = {
         number: each.realised - candidates[ENSEMBLE].realised for number, each in candidates.items() if number >= 0
     }
@@ -80,7 +80,7 @@ def test_rounding_is_no_difference() -> None:
     assert find_winner(candidates, Sampling()) == ENSEMBLE
 
 
-# The winner's curse
+# Selection bias
 
 
 def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, Candidate]:
@@ -89,7 +89,7 @@ def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, 
 
 
 def blocks_of(values: Floats, size: int) -> Floats:
-    """The same payoff for so many rows one after the other."""
+    """The same payoff for this number of consecutive rows."""
     return np.repeat(values, size, axis=-1)
 
 
@@ -101,6 +101,7 @@ CURSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CURSED)
 def test_the_selection_bias_estimate_is_close_to_the_true_bias_among_equals(kind: str) -> None:
     """Candidates that all earn 0 in truth: what the winner earns is all flattery."""
@@ -158,7 +159,7 @@ def test_the_selection_bias_depends_on_the_seed_alone() -> None:
 
 
 def board(sign: float, sampling: Sampling) -> tuple[pd.DataFrame, dict[int, Candidate], int]:
-    candidates = league(3, [3.0, -1.0, 0.5])
+    candidates = contest(3, [3.0, -1.0, 0.5])
     candidates[2] = replace(candidates[2], margin=np.inf, kind="forecast")
     winner = find_winner(candidates, sampling)
     followed = {0: 1.0, 1: 0.0, 2: 0.0} if winner == 0 else {0: 0.2, 1: 0.5, 2: 0.3}
@@ -216,13 +217,13 @@ def test_the_leaderboard_says_why() -> None:
     )
     assert why["m2"].startswith("part of the ensemble; alone ")
     assert why["ensemble"] == "3.0 standard errors worse than the winner"
-    candidates = league(3, [1.0])
+    candidates = contest(3, [1.0])
     table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.5}, {})
     assert "nothing simple beats that" in table.set_index("candidate")["why"]["ensemble"]
 
 
 def test_a_candidate_better_by_less_than_the_margin_is_said_to_be_so() -> None:
-    candidates = league(3, [1.5])
+    candidates = contest(3, [1.5])
     table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.5}, {})
     why = table.set_index("candidate").loc["m0", "why"]
     size, condition = str(why).split("; ")
@@ -248,7 +249,7 @@ def test_a_candidate_that_earns_the_same_is_listed_after_the_winner() -> None:
 @pytest.mark.parametrize("others", [[], [-1.0, -2.0, -3.0, -4.0, -5.0]], ids=["two", "seven"])
 @pytest.mark.parametrize(("lead", "sign"), [(5.0, 1.0), (5.0, -1.0), (2.2, 1.0), (0.5, 1.0), (0.5, -1.0)])
 def test_the_result_of_the_selection_in_a_sentence(lead: float, sign: float, others: list[float]) -> None:
-    candidates = league(1, [lead, *others])
+    candidates = contest(1, [lead, *others])
     candidates[0] = replace(candidates[0], name="best")
     gain = candidates[0].realised - candidates[ENSEMBLE].realised
     # the winner may be any of those that are compared with the mean: each interval must hold more often
@@ -264,6 +265,6 @@ def test_the_result_of_the_selection_in_a_sentence(lead: float, sign: float, oth
 
 
 def test_where_the_mean_label_wins_nothing_beats_it() -> None:
-    candidates = league(1, [-3.0])
+    candidates = contest(1, [-3.0])
     words = finding(candidates, ENSEMBLE, candidates[ENSEMBLE].realised, Sampling(), 1.0)
     assert words.startswith("nothing beats deciding by the mean label: ")

@@ -196,7 +196,7 @@ def test_forecasts_that_agree_share_the_weight() -> None:
     np.testing.assert_allclose(blend_weights(np.stack([same, same, same]), same + 1), 1 / 3)
 
 
-# Gates
+# One-standard-error test
 
 
 def test_the_one_standard_error_test_compares_losses_row_by_row() -> None:
@@ -239,7 +239,7 @@ def test_the_loss_of_a_row_is_its_squared_distance() -> None:
     np.testing.assert_allclose(squared_loss(labels, predictions), by_hand)
 
 
-# Out of fold
+# Prior strength and centring
 
 
 def test_the_prior_strength_of_a_stack_is_in_the_features_units() -> None:

@@ -183,7 +183,7 @@ def test_a_column_may_play_several_parts(tmp_path: Path) -> None:
     assert list(found) == ["a_0", "day", "region"]
 
 
-# What is wrong
+# Errors
 
 
 def with_value(value: Any, path: Path, row: int = 7, column: str = "a_0") -> Path:
@@ -287,7 +287,7 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x,y,x\n1,2,3\n")
     assert "has the column 'x' 2 times. Rename all but one." in refused(path, Wanted(("x",)))
-    assert read(path, Wanted(("y",)))["y"].tolist() == [2.0]  # which nobody needs may be there twice
+    assert read(path, Wanted(("y",)))["y"].tolist() == [2.0]  # a column that is not needed may be there twice
 
 
 def test_a_row_of_too_few_cells_is_refused(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_what_is_read_is_not_written_over_by_whatever_name(tmp_path: Path) -> No
             require_place(tmp_path / out, [tmp_path / "other.csv", tmp_path / "in.csv"])
 
 
-# Files that are written at once
+# Errors of the operating system
 
 
 def test_trouble_of_the_system_is_told_as_a_file_that_could_not_be_written(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_a_row_does_not_depend_on_its_batch(omega: feasible.FeasibleSet) -> None
     np.testing.assert_array_equal(omega.argmax(np.asfortranarray(C)), together)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SETS))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
@@ -63,6 +64,7 @@ def test_order_and_batch_do_not_matter_for_any_numbers(name: str, data: st.DataO
         np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in sorted(SETS) if SETS[name].kernel is not None])
 def test_threads_do_not_matter(name: str) -> None:
     omega = SETS[name]

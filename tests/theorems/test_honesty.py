@@ -15,6 +15,8 @@ import optensemble as oe
 from optensemble import feasible
 from tests.problems import Floats
 
+pytestmark = pytest.mark.slow
+
 OMEGA = feasible.Simplex(3)
 ACCESS = pytest.mark.parametrize("access", ["models", "policies", "both"])
 FITS = 100
@@ -43,7 +45,7 @@ def make(access: str) -> oe.DecisionEnsemble:
 
 
 def draw(rng: np.random.Generator, n: int, signal: float) -> tuple[Floats, Floats]:
-    """Labels that two of the members see one half of each; or, without a signal, nobody anything."""
+    """Labels that two of the members see one half of each; without a signal, no member sees anything."""
     X = rng.normal(size=(n, 6))
     return X, signal * (X[:, :3] + X[:, 3:]) + 2.0 * rng.normal(size=(n, 3))
 

@@ -17,6 +17,8 @@ from optensemble.evaluation.audit_inputs import Observed
 from optensemble.evaluation.promise import Promise
 from optensemble.stats.intervals import MOST_UNITS, Family, block_length, dependence, means
 
+pytestmark = pytest.mark.slow
+
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 

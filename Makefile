@@ -1,5 +1,5 @@
 # make demo   the paper's four experiments, in sample and on fresh rows: a page with figures and tables, demo/report.html
-# make check   style, types and rooms: the checks that take a minute
+# make check  the quick checks, in under two minutes: style, types, rooms and the tests that are not marked slow
 # make test   every check: style, types, rooms, tests with coverage and in a browser, documentation, the wheel by itself
 # make portable   the tests whose outcome could hang on the last bit, on simulated processors; PORTABLE=--all for all
 # make docs   the documentation, build/docs/index.html; broken links and examples that fail are errors
@@ -12,15 +12,15 @@ READY := .venv/.ready
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo check test lint types rooms pytest portable browser docs pictures wheel benchmarks constraints clean clean-cache
+.PHONY: demo check test lint types rooms quick pytest portable browser docs pictures wheel benchmarks constraints clean clean-cache
 .DELETE_ON_ERROR:
 
 demo: $(READY)
 	$(BIN)/optensemble reproduce --out demo
 
-check: lint types rooms
+check: lint types rooms quick
 
-test: check pytest docs wheel
+test: lint types rooms pytest docs wheel
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -31,6 +31,9 @@ types: $(READY)
 
 rooms: $(READY)
 	$(BIN)/lint-imports
+
+quick: $(READY)
+	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadfile -m "not slow and not browser" tests
 
 pytest: $(READY) browser
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --cov --cov-report=term --ignore=tests/test_docs.py

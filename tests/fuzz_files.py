@@ -319,7 +319,7 @@ def work(folder: Path, first: int, count: int) -> None:
         number, content = mutated(samples, seed)
         try:
             content.write(path)
-        except (ValueError, UnicodeEncodeError):  # numpy or JSON cannot write it: nobody can
+        except (ValueError, UnicodeEncodeError):  # numpy or JSON cannot write it
             _tell({"seed": seed, "fate": "cannot be written"})
             continue
         _tell({"seed": seed, "sample": names[number]})
@@ -363,7 +363,7 @@ def try_chunk(folder: Path, chunk: tuple[int, int]) -> list[dict[str, Any]]:
 
 
 def run(files: int, seed: int, processes: int) -> tuple[Counter[str], list[str]]:
-    """Try so many files; return how many met which fate, and what must not have happened."""
+    """Try a number of files; return the counts of outcomes, and the failures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)

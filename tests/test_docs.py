@@ -15,6 +15,8 @@ import optensemble as oe
 from optensemble.cli import app
 from optensemble.jobs import job, sets
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[1] / "docs"
 CONSOLE = runpy.run_path(str(DOCS / "console.py"))
 LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"([^\"]*)\"|<link\b[^>]*\bhref=\"([^\"]*)\"")

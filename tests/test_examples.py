@@ -22,6 +22,8 @@ from playwright.sync_api import Browser
 import optensemble as oe
 from optensemble._core.arrays import Floats
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent.parent / "examples"
 SCREENSHOTS = FOLDER.parent / "build" / "screenshots"
 NAMES = ["battery", "portfolio", "routes", "staffing"]

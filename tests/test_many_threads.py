@@ -18,6 +18,7 @@ from optensemble import feasible
 from tests.problems import random_problem
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning"),
     pytest.mark.filterwarnings("ignore::optensemble.exceptions.RefitWarning"),
 ]
@@ -112,7 +113,7 @@ def test_a_record_made_for_a_promise_is_kept() -> None:
     assert not hasattr(white.fit(problem.X, problem.Y), "record_")
 
 
-def test_locks_are_neither_copied_nor_in_the_way() -> None:
+def test_copies_have_locks_of_their_own_and_can_be_pickled() -> None:
     white = random_problem(3, n=30).white_box(max_rounds=2)
     with white._changing():
         assert white._changing() is white._changing()

@@ -22,7 +22,7 @@ PLAIN = {name: value for name, value in os.environ.items() if name not in FORCED
 
 
 class Said(NamedTuple):
-    """What came of a command."""
+    """Exit code and output of a command."""
 
     code: int | str | None
     out: str
@@ -68,7 +68,7 @@ def finish(process: subprocess.Popen[str]) -> Said:
 
 @contextlib.contextmanager
 def disk_of(limit: int) -> Iterator[None]:
-    """Let no file grow beyond so many bytes, as on a disk that is nearly full."""
+    """Let no file grow beyond this number of bytes, as on a disk that is nearly full."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -77,6 +77,7 @@ def test_a_file_that_was_never_there(name: str, line: Line, folder: Path) -> Non
         refused(line, folder, command, FAILED, name, "Check the path")
 
 
+@pytest.mark.slow
 @TABLES
 def test_a_file_that_vanishes_while_decisions_are_made(end: str, line: Line, folder: Path) -> None:
     many = pd.concat([NEW] * 2000, ignore_index=True)
@@ -149,7 +150,7 @@ def cut(path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [not_zip, altered, cut])
 @pytest.mark.parametrize("command", [DECIDE, AUDIT, REPORT], ids=["decide", "audit", "report"])
-def test_an_ensemble_that_is_none_or_was_altered(
+def test_a_file_that_is_no_ensemble_or_was_altered_is_refused(
     spoil: Callable[[Path], None], command: tuple[str, ...], line: Line, folder: Path
 ) -> None:
     spoil(folder / "e.oe")

@@ -65,7 +65,7 @@ def test_a_table_without_a_column_that_is_needed(
     ],
     ids=str,
 )
-def test_a_job_that_says_what_is_not_known_or_cannot_be(
+def test_unknown_keys_and_invalid_values_of_a_job_are_refused(
     command: tuple[str, ...], changes: dict[str, Any], parts: list[str], line: Line, folder: Path
 ) -> None:
     write_job(folder, **changes)
@@ -95,7 +95,7 @@ def test_a_job_that_is_not_toml_or_not_there(command: tuple[str, ...], line: Lin
     ],
     ids=str,
 )
-def test_a_feasible_set_that_cannot_be(
+def test_an_invalid_feasible_set_is_refused(
     command: tuple[str, ...], section: dict[str, Any], code: int, part: str, line: Line, folder: Path
 ) -> None:
     write_job(folder, feasible=section)

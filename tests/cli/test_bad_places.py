@@ -29,11 +29,15 @@ from tests.cli.refusals import (
 )
 from tests.jobs.worlds import write_table
 
+pytestmark = pytest.mark.slow
+
 # Places to write to
 
 
 @pytest.mark.parametrize("command", [DECIDE, FIT, REPORT], ids=["decide", "fit", "report"])
-def test_a_place_that_is_none(command: tuple[str, ...], line: Line, folder: Path) -> None:
+def test_an_output_that_is_a_folder_or_in_a_missing_one_is_refused(
+    command: tuple[str, ...], line: Line, folder: Path
+) -> None:
     (folder / "a.csv").mkdir()
     for place, part in (("a.csv", "is a folder"), ("nowhere/out.csv", "does not exist")):
         refused(line, folder, (*command[:-1], place), WRONG_USE, place, part, "Give -o")
@@ -43,7 +47,7 @@ def test_a_place_that_is_none(command: tuple[str, ...], line: Line, folder: Path
 def test_a_folder_that_cannot_be_written_to(command: tuple[str, ...], line: Line, folder: Path) -> None:
     closed = folder / "closed"
     closed.mkdir(mode=0o555)
-    if os.access(closed, os.W_OK):  # nothing is closed to root, but nobody makes files there
+    if os.access(closed, os.W_OK):  # nothing is closed to root, but no file can be made in /proc
         closed = Path("/proc")
     before = contents(folder)
     said = line(*command[:-1], str(closed / "out.csv"))

@@ -109,11 +109,13 @@ def test_an_audit_with_other_labels_than_coordinates(line: Line, folder: Path) -
     ],
     ids=str,
 )
-def test_a_row_to_explain_that_is_none(options: list[str], parts: list[str], line: Line, folder: Path) -> None:
+def test_a_row_to_explain_that_does_not_exist_is_refused(
+    options: list[str], parts: list[str], line: Line, folder: Path
+) -> None:
     refused(line, folder, ("explain", "e.oe", "new.csv", *options), WRONG_USE, *parts)
 
 
-# Beginning
+# init
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_a_row_to_explain_that_is_none(options: list[str], parts: list[str], lin
     ],
     ids=str,
 )
-def test_a_beginning_that_names_what_is_not_there(
+def test_init_refuses_columns_and_sets_that_do_not_exist(
     options: list[str], parts: list[str], line: Line, folder: Path
 ) -> None:
     refused(line, folder, ("init", "history.csv", "-o", "out.toml", "--force", *options), WRONG_USE, *parts)
@@ -165,7 +167,9 @@ def test_a_table_in_which_nothing_is_recognised(line: Line, folder: Path) -> Non
     ],
     ids=str,
 )
-def test_wrong_use(command: tuple[str, ...], parts: list[str], line: Line, folder: Path) -> None:
+def test_wrong_options_and_commands_are_refused_with_exit_code_2(
+    command: tuple[str, ...], parts: list[str], line: Line, folder: Path
+) -> None:
     before = contents(folder)
     require_line(line(*command), WRONG_USE, *parts)
     assert contents(folder) == before
@@ -186,7 +190,7 @@ def test_wrong_use(command: tuple[str, ...], parts: list[str], line: Line, folde
     ],
     ids=str,
 )
-def test_for_machines_an_error_is_json(command: tuple[str, ...], code: int, line: Line, folder: Path) -> None:
+def test_with_json_an_error_is_json(command: tuple[str, ...], code: int, line: Line, folder: Path) -> None:
     said = line(*command, "--json")
     assert said.code == code
     found = json.loads(said.out)

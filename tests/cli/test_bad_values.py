@@ -54,7 +54,7 @@ from tests.jobs.worlds import write_job, write_table
         ("inf", "infinite value (inf) in line 9"),
     ],
 )
-def test_a_number_of_a_csv_file_that_is_none(
+def test_a_csv_cell_that_is_not_a_number_is_refused(
     command: tuple[str, ...],
     rows: pd.DataFrame,
     name: str,
@@ -72,7 +72,9 @@ def test_a_number_of_a_csv_file_that_is_none(
 @pytest.mark.parametrize(
     ("value", "part"), [(None, "no value"), (np.nan, "no value"), (np.inf, "infinite"), (-np.inf, "infinite")], ids=str
 )
-def test_a_number_of_a_parquet_file_that_is_none(column: str, value: Any, part: str, line: Line, folder: Path) -> None:
+def test_a_parquet_value_that_is_not_a_finite_number_is_refused(
+    column: str, value: Any, part: str, line: Line, folder: Path
+) -> None:
     write_table(with_value(value, 7, column), folder / "history.parquet")
     write_job(folder, data={"fit": "history.parquet"})
     refused(line, folder, FIT, WRONG_USE, "history.parquet", repr(column), part, "row 7")
@@ -160,7 +162,7 @@ def test_an_id_column_called_as_a_column_of_the_decisions(line: Line, folder: Pa
 @pytest.mark.parametrize("value", ["yesterday", "31.12.2025", "2025-02-30", "2025-01-01T00:00+01:00"])
 @TABLES
 @BOTH
-def test_times_that_are_none_or_of_mixed_zones(
+def test_invalid_times_and_mixed_time_zones_are_refused(
     command: tuple[str, ...], end: str, value: str, line: Line, folder: Path
 ) -> None:
     write_table(with_value(value, 7, "date"), folder / f"history.{end}")
@@ -168,6 +170,6 @@ def test_times_that_are_none_or_of_mixed_zones(
     refused(line, folder, command, WRONG_USE, f"history.{end}", "'date'", "must hold times")
 
 
-def test_times_of_later_rows_that_are_none(line: Line, folder: Path) -> None:
+def test_invalid_times_of_later_rows_are_refused(line: Line, folder: Path) -> None:
     command = (*AUDIT, "--time", "region")
     refused(line, folder, command, WRONG_USE, "later.csv", "'region'", "must hold times")

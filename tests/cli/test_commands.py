@@ -25,6 +25,8 @@ from optensemble import cli
 from tests.cli.calling import FORCED, PLAIN, Line, Said, finish, start
 from tests.jobs.worlds import LABELS, STARS, labels_of, make_rows, python_ensemble, read_table, write_job, write_table
 
+pytestmark = pytest.mark.slow
+
 ROWS, NEW, LATER = make_rows(), make_rows(80, seed=1), make_rows(90, seed=2)
 COMMANDS = ["init", "check", "fit", "decide", "audit", "explain", "report", "reproduce"]
 INIT = ["init", "history.csv", "--id", "day", "--time", "date", "--groups", "region", "--feasible", "simplex"]
@@ -65,7 +67,7 @@ def same(found: list[dict[str, Any]], frame: pd.DataFrame) -> bool:
 # From a table to a report
 
 
-def test_the_whole_way_is_that_of_python(line: Line, folder: Path) -> None:
+def test_commands_from_table_to_report_agree_with_python(line: Line, folder: Path) -> None:
     job = told(line(*INIT, "--json"))
     assert (job["labels"], job["models"], job["policies"]) == ("y_*", {"a": "a_*", "b": "b_*"}, {"plan": "plan_*"})
     assert tomllib.loads((folder / "job.toml").read_text(encoding="utf-8"))["data"]["time"] == "date"
@@ -116,7 +118,7 @@ def test_the_whole_way_is_that_of_python(line: Line, folder: Path) -> None:
     assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_the_same_way_in_words(line: Line, folder: Path) -> None:
+def test_the_commands_print_their_results_in_words(line: Line, folder: Path) -> None:
     said = line(*INIT)
     assert (said.code, said.err) == (0, "")
     assert "optensemble check job.toml" in said.out
@@ -142,7 +144,7 @@ def test_the_same_way_in_words(line: Line, folder: Path) -> None:
     assert "page.html" in said.out
 
 
-def test_asked_to_be_quiet_it_prints_nothing(line: Line, folder: Path) -> None:
+def test_quiet_prints_nothing(line: Line, folder: Path) -> None:
     for command in (
         INIT,
         ["check", "job.toml"],
@@ -187,7 +189,7 @@ def test_groups_that_no_row_fitted_on_was_of_are_warned_of(line: Line, folder: P
     assert re.fullmatch(r"optensemble: warning: 5 of 80 rows are of a group that no row [^\n]*\n", said.err)
 
 
-def test_the_paper_s_algorithms_go_the_same_way(line: Line, folder: Path) -> None:
+def test_the_papers_ensembles_run_from_table_to_report(line: Line, folder: Path) -> None:
     write_job(folder, policies=None, ensemble={"kind": "white_box"})
     fitted = told(line("fit", "job.toml", "--json"))
     assert fitted["kind"] == "WhiteBoxEnsemble"
@@ -265,7 +267,7 @@ def at_a_terminal(line: Line, *arguments: str, answers: tuple[str, ...] = ()) ->
 
 
 class Reader(threading.Thread):
-    """Reads what appears on a terminal, so that nobody has to wait until there is room on it."""
+    """Reads what appears on a terminal, so that the writer never waits for room on it."""
 
     def __init__(self, terminal: int) -> None:
         super().__init__(daemon=True)
@@ -303,7 +305,7 @@ def on_a_terminal(folder: Path, *arguments: str, answers: tuple[str, ...] = ()) 
             continue
         try:
             seen += os.read(ours, 1 << 16).decode(errors="replace")
-        except OSError:  # nobody holds the other end
+        except OSError:  # the other end is closed
             break
         if left and re.search(r"\]: ?$", seen.rstrip("\r\n")):
             os.write(ours, f"{left.pop(0)}\n".encode())
@@ -314,7 +316,7 @@ def on_a_terminal(folder: Path, *arguments: str, answers: tuple[str, ...] = ()) 
     return Said(process.returncode, out.decode(), seen)
 
 
-def test_bars_are_for_those_who_look(line: Line, folder: Path) -> None:
+def test_progress_bars_are_shown_on_a_terminal_alone(line: Line, folder: Path) -> None:
     write_job(folder)
     seen = at_a_terminal(line, "fit", "job.toml")
     assert seen.code == 0
@@ -382,7 +384,7 @@ def test_what_is_guessed_is_taken_by_return_and_what_flags_say_is_not_asked(fold
     assert (found["models"], found["policies"]) == ({"a": "a_*", "b": "b_*"}, {"plan": "plan_*"})
 
 
-def test_where_nobody_can_be_asked_guesses_do(line: Line, folder: Path) -> None:
+def test_without_a_terminal_guesses_are_used(line: Line, folder: Path) -> None:
     renamed = ROWS.rename(columns={"day": "row_id", "customer": "note"})
     write_table(renamed, folder / "history.csv")
     assert line("init", "history.csv", "--feasible", "simplex", "-q") == (0, "", "")
@@ -391,7 +393,7 @@ def test_where_nobody_can_be_asked_guesses_do(line: Line, folder: Path) -> None:
     assert told(line("check", "job.toml", "--json"))["enough"] is True
 
 
-def test_a_reader_that_has_seen_enough_is_no_trouble(line: Line, folder: Path) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(line: Line, folder: Path) -> None:
     write_job(folder)
     line("fit", "job.toml", "-q")
     process = start(folder, "audit", "ensemble.oe", "later.csv")

@@ -16,6 +16,8 @@ from tests.cli.calling import Said, finish, start
 from tests.cli.refusals import INTERRUPTED, NEW, OLD
 from tests.jobs.worlds import write_table
 
+pytestmark = pytest.mark.slow
+
 MANY = 300_000
 
 

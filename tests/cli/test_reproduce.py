@@ -22,6 +22,8 @@ from optensemble.experiments import store
 from optensemble.experiments.outcome import Settings
 from tests.experiments.outcomes import made_up
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--rows", "100", "--rounds", "50", "--fresh-rows", "300"]
 FORCED = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "GITHUB_ACTIONS", "COLUMNS"}
 PLAIN = {name: value for name, value in os.environ.items() if name not in FORCED}
@@ -71,7 +73,7 @@ def test_the_package_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     out = tmp_path / "out"
     code, said, err = finish(start("reproduce", "--experiments", "a", *QUICK, "--out", str(out)))
-    assert (code, err) == (0, "")  # nobody looks: no bars
+    assert (code, err) == (0, "")  # not a terminal: no bars
     assert not CONTROL.search(said)
     assert (out / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))

@@ -38,7 +38,7 @@ OLD, NEW = slice(0, N), slice(N, 2 * N)
 
 @cache
 def fitted(access: str = "models", omega: str = "simplex", sense: str = "max", time_ordered: bool = False) -> Ensemble:
-    """Fitted on the first rows. It is shared: whoever changes it makes a copy."""
+    """Fitted on the first rows. Shared: copy it before changing it."""
     given = problem(omega)
     ensemble = make(access, given, sense=sense)
     return ensemble.fit(given.X[OLD], given.Y[OLD], time_ordered=time_ordered)

@@ -28,6 +28,8 @@ from tests.ensembles.cross_validated import (
 )
 from tests.problems import Floats, Problem, random_problem
 
+pytestmark = pytest.mark.slow
+
 GRID = (10.0, 100.0, 1000.0)
 
 
@@ -107,13 +109,13 @@ def test_self_assessment_is_corrected_by_regressing_the_record(kind: Any, sense:
     assert ensemble.record_.curse >= 0
 
 
-def test_the_curse_is_what_picking_flatters_by() -> None:
+def test_the_selection_bias_is_that_of_the_candidate_picked() -> None:
     def best(payoffs: Floats) -> int:
         return pick(payoffs - payoffs[0], Sampling())
 
     flattered, curses = [], []
     for seed in range(150):
-        noise = np.random.default_rng(seed).normal(size=(12, 150))  # nobody is better than anybody
+        noise = np.random.default_rng(seed).normal(size=(12, 150))  # all candidates are equally good
         flattered.append(noise[best(noise)].mean())
         curses.append(winners_curse(noise, best, Sampling(), seed))
     assert 0.05 < 0.6 * np.mean(flattered) < np.mean(curses) < 1.1 * np.mean(flattered)
@@ -121,7 +123,7 @@ def test_the_curse_is_what_picking_flatters_by() -> None:
 
 
 @pytest.mark.parametrize("n", [800, 2000])
-def test_many_rows_are_flattered_as_much_less_as_they_are_more(n: int) -> None:
+def test_the_selection_bias_falls_with_the_number_of_rows(n: int) -> None:
     def best(payoffs: Floats) -> int:
         return pick(payoffs - payoffs[0], Sampling())
 
@@ -137,7 +139,7 @@ def test_many_rows_are_flattered_as_much_less_as_they_are_more(n: int) -> None:
 @NOT_CONVERGED
 @BOTH
 @pytest.mark.parametrize("schedule", ["frozen", "round-robin"])
-def test_of_many_rounds_those_that_double_are_candidates(kind: Any, schedule: str) -> None:
+def test_candidates_among_many_rounds_are_powers_of_two(kind: Any, schedule: str) -> None:
     ensemble = make(kind, schedule=schedule, max_rounds=37, alpha=0.001).fit(PROBLEM.X, PROBLEM.Y)
     looks = ensemble.validation_["rounds"].tolist()
     doubling = [0, *(r for r in (1, 2, 4, 8, 16, 32) if r < looks[-1]), looks[-1]]
@@ -221,7 +223,7 @@ def test_members_are_asked_once(kind: Any) -> None:
 
 
 @BOTH
-def test_stopping_early_is_no_failure(kind: Any) -> None:
+def test_a_fit_stopped_by_cross_validation_does_not_warn(kind: Any) -> None:
     ensemble = make(kind, max_rounds=1, alpha=1e-4).fit(PROBLEM.X, PROBLEM.Y)  # a warning would be an error here
     assert not ensemble.converged_
     assert "out of fold" in ensemble.stopped_

@@ -67,7 +67,7 @@ def test_a_joint_round_is_least_squares_on_the_cells_that_are_kept(
 
 @NOT_CONVERGED
 @BOTH
-def test_where_every_cell_is_thin_nothing_can_be_corrected(kind: Any) -> None:
+def test_with_every_cell_below_min_cell_nothing_is_corrected(kind: Any) -> None:
     ensemble = make(kind, min_cell=N + 1).fit(PROBLEM.X, PROBLEM.Y)
     assert (ensemble.n_rounds_, ensemble.worst_violation_) == (0, 0.0)
     assert f"{ensemble.n_thin_} of {ensemble.n_thin_} cells have fewer than 121 rows" in ensemble.stopped_

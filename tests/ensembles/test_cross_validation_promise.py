@@ -26,7 +26,9 @@ from tests.ensembles.cross_validated import (
 )
 from tests.problems import Floats, Problem, level_set_masks, random_problem
 
-# What is promised
+pytestmark = pytest.mark.slow
+
+# Promise
 
 
 @NOT_CONVERGED
@@ -146,7 +148,7 @@ def test_rows_that_changed_since_the_fit_make_no_record(kind: Any) -> None:
     assert np.isfinite(ensemble.promise(PROBLEM.X).high)
 
 
-# Judged on other rows
+# Audit
 
 
 @NOT_CONVERGED

@@ -16,6 +16,8 @@ from optensemble.members.columns import Columns
 from tests.ensembles.cross_validated import BOTH, NOT_CONVERGED, PAPER, PROBLEM, QUICK, load, make
 from tests.problems import Floats, random_problem
 
+pytestmark = pytest.mark.slow
+
 
 @NOT_CONVERGED
 @BOTH

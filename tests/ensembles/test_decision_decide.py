@@ -26,7 +26,7 @@ from tests.ensembles.decision import (
 from tests.problems import random_problem
 from tests.sample_sets import covariance, top_one
 
-# Whom it follows
+# Candidates followed
 
 
 @ACCESS
@@ -43,7 +43,7 @@ def test_names_are_members_and_then_forecasts(access: str) -> None:
 @ACCESS
 @SENSES
 @pytest.mark.parametrize("omega", ["simplex", "polytope"])
-def test_the_action_taken_is_that_of_whom_it_follows(access: str, sense: str, omega: str) -> None:
+def test_the_action_is_that_of_the_candidate_followed(access: str, sense: str, omega: str) -> None:
     ensemble, given = fitted(access, omega, sense), problem(omega)
     X, sign = given.X[NEW], 1.0 if sense == "max" else -1.0
     said = forecasts(ensemble, X)
@@ -57,7 +57,7 @@ def test_the_action_taken_is_that_of_whom_it_follows(access: str, sense: str, om
 
 
 @ACCESS
-def test_a_single_row_is_decided_as_in_company(access: str) -> None:
+def test_a_row_is_decided_alone_as_in_a_batch(access: str) -> None:
     ensemble, X = fitted(access, "polytope"), problem("polytope").X[NEW][:40]
     actions, promised, chosen, predictions = answers(ensemble, X)
     for i in range(40):
@@ -76,7 +76,7 @@ def test_no_rows_give_no_decisions() -> None:
         ensemble.promise(none)
 
 
-def test_answers_are_the_callers_to_change() -> None:
+def test_arrays_returned_can_be_changed_without_effect() -> None:
     ensemble, X = fitted("policies"), problem().X[NEW]
     before = answers(ensemble, X)
     table = problem().actions.copy()

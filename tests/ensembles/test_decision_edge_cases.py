@@ -55,7 +55,7 @@ def test_one_member(access: str) -> None:
     assert earned.mean() > own.mean() - 2 * max(stats.sem(earned - own), 1e-12)
 
 
-def test_identical_members_are_one() -> None:
+def test_identical_members_count_as_one() -> None:
     given = problem()
     twins = [(f"twin {i}", given.models[0][1]) for i in range(3)]
     ensemble = quiet(twins, given.X[OLD], given.Y[OLD], given.omega)
@@ -105,7 +105,7 @@ def halves(scale: float) -> Ensemble:
 
 
 @pytest.mark.parametrize("scale", [1e-58, 1e58])
-def test_what_comes_in_does_not_depend_on_units(scale: float) -> None:
+def test_which_refinements_are_used_does_not_depend_on_units(scale: float) -> None:
     plain, scaled = halves(1.0), halves(scale)
     assert scaled.names_ == plain.names_
     assert scaled.notes_ == plain.notes_
@@ -163,7 +163,7 @@ def test_a_copy_is_a_whole_ensemble() -> None:
     assert same(answers(copied, problem().X), answers(fitted("both"), problem().X))
 
 
-def test_a_set_that_one_action_makes_up() -> None:
+def test_a_set_of_a_single_action_works() -> None:
     omega = feasible.Vertices([[0.2, 0.3, 0.4]])
     ensemble = Ensemble(problem().models, feasible=omega).fit(problem().X[OLD], problem().Y[OLD])
     assert (ensemble.decide(problem().X[NEW]) == [0.2, 0.3, 0.4]).all()

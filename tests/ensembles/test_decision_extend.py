@@ -26,7 +26,7 @@ from tests.ensembles.decision import (
 from tests.problems import lookup
 
 
-def test_further_members_are_as_if_they_had_been_there() -> None:
+def test_extending_by_members_equals_fitting_with_them() -> None:
     given = problem()
     X, Y = given.X[OLD], given.Y[OLD]
     ensemble = Ensemble(given.models[:1], given.policies[1:2], given.omega).fit(X, Y)
@@ -39,7 +39,7 @@ def test_further_members_are_as_if_they_had_been_there() -> None:
     assert [name for name, _ in ensemble.get_params()["models"]] == ["m0", "m2"]
 
 
-def test_further_rows_are_as_if_they_had_been_there() -> None:
+def test_extending_by_rows_equals_fitting_on_all_rows() -> None:
     X, Y = problem().X, problem().Y
     ensemble = make("both").fit(X[:150], Y[:150]).extend(X=X[150:250], Y=Y[150:250]).extend(X=X[250:N], Y=Y[250:N])
     assert same(state(ensemble), state(fitted("both")))
@@ -62,7 +62,7 @@ def test_further_rows_of_known_groups_join_them() -> None:
 @SENSES
 @pytest.mark.parametrize("time_ordered", [True, False])
 @pytest.mark.filterwarnings("ignore::optensemble.exceptions.RefitWarning")
-def test_rows_of_updates_are_fitted_on_by_an_extension_without_more(sense: str, time_ordered: bool) -> None:
+def test_extend_without_arguments_fits_on_the_rows_of_updates(sense: str, time_ordered: bool) -> None:
     X, Y = problem().X, problem().Y
     ensemble = make("both", sense=sense).fit(X[:200], Y[:200], time_ordered=time_ordered)
     ensemble.update(X[200:280], Y[200:280]).update(X[280:300], Y[280:300])
@@ -80,7 +80,7 @@ def test_an_extension_goes_on_with_the_seed_of_the_fit() -> None:
     assert same(state(other), state(make().fit(X[OLD], Y[OLD], random_state=6)))
 
 
-def test_rows_that_are_no_longer_what_they_were_are_not_fitted_on_again() -> None:
+def test_rows_changed_since_the_fit_are_not_fitted_on_again() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(2, 200, 3))
     ensemble = Ensemble([("all", lambda X: X)], feasible=feasible.Simplex(3)).fit(X, X + Y)

@@ -119,7 +119,7 @@ def test_arrays_and_frames_of_either_kind_give_the_same() -> None:
     assert same(answers(as_dict, X), expected)
 
 
-# The same bits
+# Reproducibility
 
 
 @ACCESS
@@ -161,7 +161,7 @@ def test_labels_may_be_changed_after_fitting() -> None:
     assert same(answers(ensemble, X), answers(again, X))
 
 
-# How far it has come
+# Progress
 
 
 STAGES = ["asking members", "cross-fitting", "patching", "choosing", "verifying"]

@@ -31,7 +31,7 @@ from tests.ensembles.decision import (
 )
 from tests.problems import Floats
 
-# Rows that belong together
+# Groups
 
 
 def test_groups_may_be_given_as_labels_a_column_or_a_function() -> None:
@@ -71,7 +71,7 @@ def test_rows_given_several_times_promise_no_more(copies: int, told: bool) -> No
     assert widths[2] < 0.85 * widths[0]
 
 
-def test_rows_that_are_there_twice_do_not_judge_each_other() -> None:
+def test_repeated_rows_are_in_the_same_fold() -> None:
     rng = np.random.default_rng(0)
     distinct, labels = rng.normal(size=(60, 30)), rng.normal(size=(60, 3))
     rows = np.concatenate([np.arange(60), rng.integers(60, size=140)])
@@ -87,7 +87,7 @@ def test_rows_that_are_there_twice_do_not_judge_each_other() -> None:
 
 
 @hypothesis.given(copies=st.lists(st.integers(1, 25), min_size=1, max_size=30), seed=st.integers(0, 20))
-def test_rows_are_numbered_by_what_they_are_copies_of_unless_there_are_very_many(copies: list[int], seed: int) -> None:
+def test_repeated_rows_share_a_number_unless_repeated_very_often(copies: list[int], seed: int) -> None:
     which = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(copies)), copies))
     found = number_repeats(fingerprints(which.astype(float)))
     together = (which[:, None] == which) & (np.array(copies)[which] <= 20) | np.eye(len(which), dtype=bool)
@@ -99,7 +99,7 @@ def test_rows_are_numbered_by_what_they_are_copies_of_unless_there_are_very_many
         assert sorted(set(found.tolist())) == list(range(found.max() + 1))
 
 
-def test_of_no_rows_none_are_there_twice() -> None:
+def test_no_rows_have_no_repeats() -> None:
     assert number_repeats(np.empty(0, dtype=np.uint64)) is None
 
 
@@ -115,7 +115,7 @@ def nights(n: int, seed: int, blurred: bool) -> tuple[Floats, Floats]:
     return X + 1e-9 * rng.normal(size=X.shape) * blurred, (yields + rng.normal(size=(n, 3))) * day
 
 
-def test_rows_that_are_alike_by_nature_are_not_taken_for_repeated_ones() -> None:
+def test_rows_of_few_distinct_values_are_not_taken_for_repeats() -> None:
     models = [("first", oe.Columns([0, 1, 2])), ("second", oe.Columns([3, 4, 5]))]
     plain, blurred = (
         Ensemble(models, feasible=feasible.Simplex(3)).fit(*nights(500, 0, blur)) for blur in (False, True)
@@ -126,7 +126,7 @@ def test_rows_that_are_alike_by_nature_are_not_taken_for_repeated_ones() -> None
     assert plain.finding_.startswith("nothing") == blurred.finding_.startswith("nothing")
 
 
-def test_out_of_fold_means_out_of_group() -> None:
+def test_folds_keep_groups_together() -> None:
     """A memory of the rows fitted on would shine if copies of a row were on both sides of a fold."""
     rng = np.random.default_rng(0)
     distinct = rng.normal(size=(40, 30))
@@ -165,7 +165,7 @@ def test_five_groups_will_do(groups: Any, time_ordered: bool) -> None:
         (lambda X: np.zeros(3), "must return one label for each of the 400 rows"),
     ],
 )
-def test_groups_that_cannot_be_used(groups: Any, words: str) -> None:
+def test_invalid_groups_are_refused(groups: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make().fit(problem().X[OLD], problem().Y[OLD], groups=groups)
 
@@ -186,7 +186,7 @@ def test_rows_in_time_order_are_treated_as_such() -> None:
 
 
 @pytest.mark.parametrize("flag", [np.True_, np.False_])
-def test_numpys_truth_is_as_good_as_pythons(flag: Any) -> None:
+def test_numpy_booleans_are_accepted(flag: Any) -> None:
     ensemble = make().fit(problem().X[OLD], problem().Y[OLD], time_ordered=flag)
     assert ensemble.time_ordered_ is bool(flag)
     assert same(state(ensemble), state(fitted(time_ordered=bool(flag))))

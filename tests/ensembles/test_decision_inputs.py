@@ -36,7 +36,7 @@ def test_labels_and_predictions_must_be_finite(value: float) -> None:
     refused(policy, X, problem().Y, "actions of policy 'vendor' must be finite")
 
 
-def test_shapes_must_fit() -> None:
+def test_arrays_of_mismatching_shapes_are_refused() -> None:
     X, Y = problem().X, problem().Y
     refused(make(), X, Y[:, :2], r"labels Y must have shape \(800, 3\).*got shape \(800, 2\)")
     refused(make(), X, Y[:-1], r"labels Y must have shape \(800, 3\).*got shape \(799, 3\)")
@@ -111,7 +111,7 @@ def test_a_policy_must_stay_in_the_set() -> None:
         ),
     ],
 )
-def test_options_of_fit_that_cannot_be(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_of_fit_are_refused(options: dict[str, Any], words: str) -> None:
     refused(make(), problem().X, problem().Y, words, **options)
 
 

@@ -51,7 +51,7 @@ def test_the_leaderboard_tells_what_members_earned(access: str, sense: str) -> N
 
 
 @ACCESS
-def test_shares_of_rows_on_which_each_is_followed_add_up(access: str) -> None:
+def test_the_shares_of_rows_followed_sum_to_one(access: str) -> None:
     ensemble = fitted(access)
     board = ensemble.leaderboard_.set_index("candidate")["followed"]
     assert board[ensemble.names_].sum() == pytest.approx(1.0)
@@ -102,8 +102,8 @@ def test_no_two_lines_of_the_leaderboard_have_the_same_name(names: tuple[str, st
     ]
 
 
-def test_a_simple_thing_that_is_better_plays_instead() -> None:
-    """Labels are the first member's words and nothing else: nobody can do better."""
+def test_a_better_single_member_is_selected_instead_of_the_ensemble() -> None:
+    """Labels are the first member's predictions: no candidate can do better."""
     given = problem()
     exact = Problem(given.X, given.P[0], given.P, given.omega)
     ensemble = make("policies", exact).fit(exact.X[OLD], exact.Y[OLD])
@@ -128,7 +128,7 @@ def test_where_a_member_wins_it_decides_everywhere() -> None:
 
 @ACCESS
 @SENSES
-def test_guarantees_are_observed_out_of_fold_and_promised_to_nobody(access: str, sense: str) -> None:
+def test_observed_guarantees_are_out_of_fold_and_none_is_guaranteed(access: str, sense: str) -> None:
     ensemble, Y = fitted(access, sense=sense), problem().Y[OLD]
     table = ensemble.guarantees_
     assert not table["guaranteed"].any()

@@ -9,7 +9,7 @@ from optensemble.evaluation.payoff_record import Record
 from tests.ensembles.decision import ACCESS, NEW, OLD, SENSES, N, fitted, make, member_actions, payoff, problem
 from tests.problems import Floats
 
-# What it says of itself
+# Self-assessment and promise
 
 
 def believed(record: Record, assessed: Floats) -> Floats:
@@ -74,11 +74,11 @@ def test_the_score_is_better_when_greater(sense: str) -> None:
     assert ensemble.score(X, Y) == pytest.approx(earned if sense == "max" else -earned, rel=1e-12)
 
 
-# A level that moves
+# Trends
 
 
 @pytest.mark.parametrize("m", [1, 100, N])
-def test_self_assessments_are_at_the_last_level_and_a_promise_half_a_trend_beyond(m: int) -> None:
+def test_self_assessments_use_the_last_level_and_a_promise_adds_half_the_trend(m: int) -> None:
     X, Y = problem().X, problem().Y + np.linspace(0, 6, 2 * N)[:, None]
     ensemble, new = make().fit(X[OLD], Y[OLD], time_ordered=True), X[N : N + m]
     promise, assessed = ensemble.promise(new), ensemble.self_assess(new).mean()

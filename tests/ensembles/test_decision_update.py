@@ -46,7 +46,7 @@ def test_an_update_redoes_the_promise_and_leaves_decisions(access: str, sense: s
         np.concatenate([old.assessed, assessed]),
         np.concatenate([old.realised, realised]),
         old.sign,
-        curse=old.curse * N / (N + 100),  # the new rows picked nobody
+        curse=old.curse * N / (N + 100),  # the new rows took no part in the selection
         folds=np.concatenate([old.folds, np.full(100, 10)]),  # and were judged by what all folds taught
     )
     expected, promise = whole.promise(payoff(ensemble.decide(later), ensemble.predict(later))), ensemble.promise(later)
@@ -96,7 +96,7 @@ def test_honest_promises_are_seldom_called_broken() -> None:
     assert called <= 2
 
 
-def test_in_time_order_a_fit_grows_old() -> None:
+def test_in_time_order_a_refit_is_due_after_many_rows() -> None:
     ensemble = half_updated(time_ordered=True)
     for start in range(N, N + 160, 40):
         rows = slice(start, start + 40)

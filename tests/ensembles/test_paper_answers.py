@@ -26,6 +26,8 @@ from tests.ensembles.paper import (
 )
 from tests.problems import Problem, black_box_masks, lookup, random_problem, violation, white_box_masks
 
+pytestmark = pytest.mark.slow
+
 
 @NOT_CONVERGED
 @BOTH
@@ -56,7 +58,7 @@ def test_answers_agree_with_each_other(kind: Any, options: dict[str, Any], sense
 @BOTH
 @SCHEDULES
 @pytest.mark.parametrize("omega", ["polytope", "simplex", "vertices", "box", "risk"])
-def test_answers_do_not_depend_on_company(kind: Any, options: dict[str, Any], omega: str) -> None:
+def test_answers_do_not_depend_on_the_other_rows(kind: Any, options: dict[str, Any], omega: str) -> None:
     problem = random_problem(14, n=50, omega=omega)
     ensemble = fitted(kind, problem, groups=lambda X: X % 2, max_rounds=8, **options)
     whole = answers(ensemble, problem.X)

@@ -98,7 +98,7 @@ def test_clone_keeps_fitted_models_fitted() -> None:
 
 
 @BOTH
-def test_repr(kind: Any) -> None:
+def test_repr_shows_the_parameters(kind: Any) -> None:
     for ensemble in (make(kind), fitted(kind)):
         text = repr(ensemble)
         assert text.startswith(f"{kind.__name__}(alpha=0.02")
@@ -187,7 +187,7 @@ def linear_problem() -> tuple[Floats, Floats, list[tuple[str, Any]]]:
     return X[100:], Y[100:], models
 
 
-def test_pipeline() -> None:
+def test_an_ensemble_works_as_the_last_step_of_a_pipeline() -> None:
     X, Y, models = linear_problem()
     ensemble = oe.WhiteBoxEnsemble(models, feasible.Simplex(3), alpha=0.05, validation=None)
     pipeline = Pipeline([("scale", StandardScaler()), ("ensemble", ensemble)]).fit(X, Y)

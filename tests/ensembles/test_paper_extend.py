@@ -15,7 +15,7 @@ from tests.problems import black_box_masks, bucket, level_set_masks, random_prob
 @NOT_CONVERGED
 @SCHEDULES
 @pytest.mark.parametrize("what", ["policies", "rows", "both"])
-def test_extend(what: str, options: dict[str, Any]) -> None:
+def test_an_extension_continues_the_fit_with_all_policies_and_rows(what: str, options: dict[str, Any]) -> None:
     problem = random_problem(16, n=90, k=3)
     old = slice(None) if what == "policies" else slice(0, 60)
     known = problem.policies if what == "rows" else problem.policies[:2]

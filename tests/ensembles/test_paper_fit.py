@@ -21,7 +21,9 @@ from tests.problems import random_problem
 @BOTH
 @SCHEDULES
 @SENSES
-def test_history(kind: Any, options: dict[str, Any], sense: str) -> None:
+def test_the_history_holds_promise_payoff_and_violation_of_every_round(
+    kind: Any, options: dict[str, Any], sense: str
+) -> None:
     ensemble = fitted(kind, sense=sense, **options)
     history, X, Y = ensemble.history_, PROBLEM.X, PROBLEM.Y
     white = kind is oe.WhiteBoxEnsemble

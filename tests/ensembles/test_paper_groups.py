@@ -30,18 +30,12 @@ from tests.ensembles.paper_inputs import (
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
 
-# X
-
-
 def test_dates_are_the_same_group_in_any_unit() -> None:
     days = np.datetime64("2024-01-01") + PROBLEM.X % 3
     frames = [pd.DataFrame({"row": PROBLEM.X, "day": days.astype(f"datetime64[{unit}]")}) for unit in ("ns", "s")]
     members = on_rows(oe.WhiteBoxEnsemble, column)
     ensemble = make(oe.WhiteBoxEnsemble, members=members, groups="day").fit(frames[0], PROBLEM.Y)
     np.testing.assert_array_equal(ensemble.predict(frames[1]), ensemble.predict(frames[0]))
-
-
-# Groups
 
 
 @BOTH

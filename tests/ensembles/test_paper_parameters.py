@@ -19,7 +19,7 @@ from tests.problems import Problem
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
 
-# X
+# Alpha, init, and the terms of an extension
 
 
 @pytest.mark.parametrize("schedule", ["frozen", "joint", "round-robin"])
@@ -71,7 +71,7 @@ def test_extend_keeps_to_the_terms_of_the_fit(name: str, value: Any) -> None:
 
 @BOTH
 @pytest.mark.parametrize("alpha", [0, -0.1, np.nan, np.inf, "0.1", None, True, [0.1]])
-def test_alpha(kind: Any, alpha: Any) -> None:
+def test_alpha_must_be_a_positive_finite_number(kind: Any, alpha: Any) -> None:
     words = "alpha must be a finite number greater than 0; got " + repr(alpha).replace("[", r"\[")
     refused(make(kind, alpha=alpha), PROBLEM.X, PROBLEM.Y, words)
 
@@ -119,7 +119,7 @@ def test_bucket_width_must_divide_one_and_the_hint_does(width: float, count: int
         ("max_rounds", "many", "max_rounds must be a whole number at least 0; got 'many'"),
     ],
 )
-def test_parameters(kind: Any, parameter: str, value: Any, words: str) -> None:
+def test_an_invalid_parameter_is_refused(kind: Any, parameter: str, value: Any, words: str) -> None:
     refused(make(kind, **{parameter: value}), PROBLEM.X, PROBLEM.Y, words)
 
 
@@ -141,7 +141,7 @@ def test_shrinkage_belongs_to_joint(schedule: str) -> None:
         (lambda X: with_value(np.zeros((len(X), D)), [6], np.nan), "model 'init' must be finite.*row 6 of"),
     ],
 )
-def test_init(init: Any, words: str) -> None:
+def test_an_invalid_init_is_refused(init: Any, words: str) -> None:
     refused(make(oe.BlackBoxEnsemble, init=init), PROBLEM.X, PROBLEM.Y, words)
 
 
@@ -162,7 +162,9 @@ PUBLIC = {
 
 
 @BOTH
-def test_use_before_fit(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_called_before_fit_raises_not_fitted(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     more = {"predict_members": (PROBLEM.X,)} if kind is oe.WhiteBoxEnsemble else {"extend": ()}
     for method, arguments in {**PUBLIC, **more}.items():

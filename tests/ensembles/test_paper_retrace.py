@@ -26,6 +26,8 @@ from tests.ensembles.paper import (
 )
 from tests.problems import random_problem
 
+pytestmark = pytest.mark.slow
+
 
 def assert_shows(situation: Any, ensemble: Any, X: Any) -> None:
     """The situation is what the ensemble answers on the rows of X, to the last bit."""

@@ -31,7 +31,7 @@ def same(ours: Audit, theirs: Audit) -> bool:
 # Promised and realised
 
 
-def test_the_summary_of_independent_rows_is_that_of_student() -> None:
+def test_the_summary_of_independent_rows_is_a_t_interval() -> None:
     observed = observe()
     row = audit(observed).summary.iloc[0]
     assert (row["rows"], row["seen"]) == (N, 0)
@@ -76,7 +76,7 @@ def test_the_summary_in_time_order_is_that_of_block_means() -> None:
     assert (row["gap_low"], row["gap_high"]) == pytest.approx(student(gap.mean(axis=1)))
 
 
-def test_persistent_rows_in_time_order_leave_more_doubt() -> None:
+def test_autocorrelated_rows_in_time_order_widen_the_interval() -> None:
     slow = np.repeat(np.random.default_rng(0).normal(size=100), 10)
     observed = observe(n=1000, realised=slow)
     plain, ordered = audit(observed), audit(replace(observed, time_ordered=True))
@@ -85,7 +85,7 @@ def test_persistent_rows_in_time_order_leave_more_doubt() -> None:
     assert ordered.summary["half_width"].iloc[0] > 2 * plain.summary["half_width"].iloc[0]
 
 
-def test_one_cluster_says_nothing_of_others() -> None:
+def test_a_choice_made_in_one_cluster_has_no_interval() -> None:
     """Wherever the second was followed, that was on one day."""
     observed = observe()
     found = audit(replace(observed, clusters=np.where(observed.chosen == 1, 0, 1 + np.arange(N) // 10)))
@@ -114,7 +114,7 @@ def test_by_choice_is_the_summary_where_each_was_followed() -> None:
     assert (table["rows"] < 30).any()  # so that both kinds were seen
 
 
-def test_whoever_was_never_followed_has_no_row() -> None:
+def test_a_candidate_never_followed_has_no_row_by_choice() -> None:
     observed = observe(chosen=np.zeros(N, dtype=np.int64))
     found = audit(observed)
     assert found.by_choice["chosen"].tolist() == ["a"]
@@ -152,12 +152,12 @@ def test_an_audit_of_costs_mirrors_that_of_payoffs(seed: int, kind: str) -> None
     assert theirs.verdict.startswith("promised a cost of ")
 
 
-# Few rows, bad rows
+# Few rows and bad input
 
 
 @pytest.mark.parametrize("n", [2, 5, 20])
 @pytest.mark.parametrize("kind", ["rows", "clusters", "time"])
-def test_few_rows_one_arm_and_no_rival_will_do(n: int, kind: str) -> None:
+def test_an_audit_works_with_few_rows_one_candidate_and_no_baseline(n: int, kind: str) -> None:
     observed = observe(n=n, time_ordered=kind == "time", clusters=np.arange(n) % 2 if kind == "clusters" else None)
     alone = replace(observed, names=["a"], chosen=np.zeros(n, dtype=np.int64), arms=observed.realised[None], rivals={})
     for one in (alone, replace(alone, partitions=[]), observed):
@@ -192,7 +192,7 @@ def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], words: s
         observe(**changes)
 
 
-# The same bits
+# Reproducibility
 
 
 def test_the_same_rows_and_seed_give_the_same_bits_on_one_thread_or_many() -> None:
@@ -206,9 +206,6 @@ def test_the_same_rows_and_seed_give_the_same_bits_on_one_thread_or_many() -> No
     assert not same(one, other)
     pd.testing.assert_frame_equal(one.lift, other.lift)
     pd.testing.assert_frame_equal(one.summary, other.summary)
-
-
-# Rows known again
 
 
 def test_an_honest_audit_warns_of_nothing() -> None:

@@ -24,7 +24,7 @@ def test_cells_are_mean_residuals_with_simultaneous_intervals() -> None:
     observed = observe()
     found = audit(observed)
     cells = found.cells
-    assert found.tested == len(cells) == 5 * D  # nobody is nowhere
+    assert found.tested == len(cells) == 5 * D  # no cell is empty
     assert found.thin == 0
     wanted = brute_force_critical(observed)
     for row in cells.to_dict("records"):
@@ -70,7 +70,7 @@ def test_a_planted_bias_is_found_where_it_is() -> None:
     assert "biased, the worst: middle, coordinate 0, by −" in str(found)
 
 
-def test_thin_cells_are_left_out_and_counted() -> None:
+def test_cells_below_min_cell_are_left_out_and_counted() -> None:
     part = np.repeat([0, 1, 2, 3], [9, 10, 380, 1])
     found = audit(observe(partitions=[(["nine", "ten", "most", "one", "none"], part)]))
     assert set(found.cells["cell"]) == set(found.conditional["cell"]) == {"ten", "most"}
@@ -87,7 +87,7 @@ def test_only_the_worst_fifty_cells_are_kept_but_all_count() -> None:
     assert len(found.conditional) == 60
 
 
-def test_a_coordinate_without_noise_is_biased_or_not_beyond_doubt() -> None:
+def test_a_coordinate_without_noise_is_biased_or_not_with_certainty() -> None:
     residuals = np.column_stack(
         [np.full(N, 0.3), np.zeros(N), np.full(N, 1e-17), np.random.default_rng(0).normal(size=N)]
     )
@@ -100,10 +100,10 @@ def test_a_coordinate_without_noise_is_biased_or_not_beyond_doubt() -> None:
     assert (nothing[["bias", "low", "high", "t"]] == 0).all(axis=None)
 
 
-# Rivals and swaps
+# Baselines and swaps
 
 
-def test_lift_is_the_paired_comparison_with_each_rival() -> None:
+def test_lift_is_the_paired_comparison_with_each_baseline() -> None:
     observed = observe()
     table = audit(observed).lift.set_index("rival")
     assert table.index.tolist() == ["average", "ridge"]
@@ -141,7 +141,7 @@ def test_a_swap_that_gains_is_seen() -> None:
     assert 0 < row["low"] <= 0.5 * (observed.chosen == 0).mean() <= row["high"]
 
 
-def test_conditional_utility_is_against_the_best_rival_of_each_cell() -> None:
+def test_conditional_utility_is_against_the_best_baseline_of_each_cell() -> None:
     observed = observe(rivals={"even": np.arange(N) % 2 * 1.0, "odd": 1.5 - np.arange(N) % 2})
     observed = replace(observed, partitions=[(["even", "odd"], np.arange(N) % 2)])
     table = audit(observed).conditional

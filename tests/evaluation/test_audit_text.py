@@ -14,7 +14,7 @@ from tests.evaluation.observations import Floats, K, N, observe, promise
 
 
 def exact(mean: float, half: float = 0.07, n: int = 3000) -> Floats:
-    """Rows of this mean, the interval of which has this half-width."""
+    """Rows of this mean, with an interval of this half-width."""
     values = np.random.default_rng(0).normal(size=n)
     values = (values - values.mean()) / values.std(ddof=1)
     return np.asarray(mean + values * half * np.sqrt(n) / stats.t.ppf(0.975, n - 1))
@@ -95,7 +95,9 @@ def exact(mean: float, half: float = 0.07, n: int = 3000) -> Floats:
         ),
     ],
 )
-def test_the_verdict(interval: tuple[float, float, float], mean: float, half: float, sign: float, words: str) -> None:
+def test_the_verdict_says_promised_earned_and_kept_or_broken(
+    interval: tuple[float, float, float], mean: float, half: float, sign: float, words: str
+) -> None:
     observed = observe(
         n=3000,
         realised=exact(mean, half),
@@ -110,7 +112,7 @@ def test_the_verdict(interval: tuple[float, float, float], mean: float, half: fl
     assert str(found).splitlines()[0] == words
 
 
-def test_the_verdict_tells_of_rows_that_boast_more_than_the_promise() -> None:
+def test_the_verdict_says_when_row_assessments_exceed_the_promise() -> None:
     verdict = audit(
         observe(n=3000, realised=exact(0.1), promised=np.full(3000, 2.5), interval=promise(0.0, -1, 1))
     ).verdict
@@ -152,7 +154,7 @@ def test_the_page_leaves_out_tables_that_have_no_rows() -> None:
 def test_the_page_lists_only_swaps_that_would_have_gained_the_largest_first() -> None:
     observed = observe()
     arms = observed.arms.copy()
-    # instead of b, a would have been better and c better still; instead of a and c, nobody
+    # instead of b, a would have been better and c better still; instead of a and c, none
     followed = observed.chosen
     for number, (a, b, c) in enumerate([(0.0, -1.0, -2.0), (1.0, 0.0, 2.0), (-1.0, -1.0, 0.0)]):
         arms[:, followed == number] = observed.realised[followed == number] + np.array([[a], [b], [c]])

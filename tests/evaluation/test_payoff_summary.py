@@ -45,7 +45,7 @@ def test_parts_may_be_added_in_any_order_and_in_pairs(values: Floats, cuts: list
 
 
 @given(values=NUMBERS)
-def test_nothing_adds_nothing(values: Floats) -> None:
+def test_an_empty_summary_is_the_neutral_element_of_addition(values: Floats) -> None:
     whole = Assessments.of(values)
     assert whole + Assessments() == whole == Assessments() + whole
     assert Assessments() + Assessments.of(np.empty(0)) == Assessments()

@@ -122,7 +122,7 @@ def test_what_is_harder_needs_no_fewer_rows(
         assert (plan(**(given | harder)).parts["needed"] >= now).all()
 
 
-# What it says is so
+# Plans checked by simulation
 
 
 def test_the_promise_is_as_wide_as_planned() -> None:
@@ -145,6 +145,7 @@ def test_a_detectable_difference_between_arms_is_detected_in_four_of_five() -> N
     assert 0.77 <= found.mean() <= 0.83
 
 
+@pytest.mark.slow
 def test_a_detectable_bias_is_detected_by_an_audit_in_about_four_of_five() -> None:
     n, d, parts = 800, 2, 4
     bias = part(plan(1, d, 1 / parts, noise=0.8, rows=n, access="black"), BLACK)["detects"]
@@ -172,7 +173,7 @@ def test_a_detectable_bias_is_detected_by_an_audit_in_about_four_of_five() -> No
     assert 0.7 <= found / 150 <= 0.9
 
 
-# In words
+# Text
 
 
 def test_a_plan_says_what_there_are_too_few_rows_for() -> None:

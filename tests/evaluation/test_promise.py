@@ -84,9 +84,7 @@ def test_a_row_is_corrected_by_least_squares(seed: int, n: int, slope: float) ->
 
 
 @given(seed=st.integers(0, 50), n=st.integers(10, 60), count=st.integers(2, 5), ordered=st.booleans())
-def test_what_assessments_of_independent_rows_are_worth_shows_within_folds(
-    seed: int, n: int, count: int, ordered: bool
-) -> None:
+def test_the_slope_of_independent_rows_is_estimated_within_folds(seed: int, n: int, count: int, ordered: bool) -> None:
     assessed, realised = pairs(n, seed)
     folds = in_a_row(n, count) if ordered else np.arange(n) % count
     record = Record(assessed + 3 * folds, realised, folds=folds)
@@ -126,7 +124,7 @@ def test_on_the_recorded_rows_the_promise_is_what_was_realised() -> None:
     assert record.promise(record.assessed).mean == pytest.approx(record.realised.mean(), rel=1e-12)
 
 
-def test_assessments_that_do_not_vary_say_nothing() -> None:
+def test_constant_assessments_have_slope_zero() -> None:
     realised = pairs(50)[1]
     for level in (0.0, 0.1, 1e6 / 3):
         record = Record(np.full(50, level), realised)
@@ -184,7 +182,7 @@ def half_in_time(record: Record, new: Floats, blocks: float) -> float:
     return float(stats.t.ppf(0.975, 9) * np.sqrt(max(first, second) * wider))
 
 
-def test_new_rows_without_end_do_not_narrow_the_interval_of_a_wandering_level() -> None:
+def test_more_new_rows_do_not_narrow_the_interval_below_the_drift_between_blocks() -> None:
     record = wandering(400, 0, 1.0)
     widths = [record.half_width(np.tile(NEW, times)) for times in (1, 10, 1000)]
     assert widths[2] > 0.9 * widths[0]
@@ -227,7 +225,7 @@ def test_the_interval_of_clustered_rows(sizes: list[int], new: Floats) -> None:
 
 
 @SIZES
-def test_of_time_and_clusters_what_leaves_more_doubt_counts(sizes: list[int]) -> None:
+def test_the_larger_design_effect_of_time_order_and_clusters_is_used(sizes: list[int]) -> None:
     both = clustered(sizes, time_ordered=True)
     in_time, grouped = replace(both, clusters=None), replace(both, time_ordered=False)
     assert both.design_effect == max(in_time.design_effect, grouped.design_effect)
@@ -290,7 +288,7 @@ def test_rows_that_are_assessed_elsewhere_are_called_unlike(
 
 @EITHER_ORDER
 @pytest.mark.parametrize(("times", "unlike"), [(2.9, False), (3.6, True), (40.0, True)])
-def test_a_row_far_beyond_all_that_was_seen_makes_rows_unlike(times: float, unlike: bool, time_ordered: bool) -> None:
+def test_a_row_far_outside_the_recorded_range_makes_rows_unlike(times: float, unlike: bool, time_ordered: bool) -> None:
     record = plain(200, time_ordered=time_ordered)
     centre = record.assessed.mean()
     farthest = np.abs(record.assessed - centre).max()
@@ -311,7 +309,7 @@ def test_rows_like_the_fitted_ones_are_seldom_called_unlike() -> None:
     assert called <= 8
 
 
-def test_where_nothing_was_told_apart_nothing_is_unlike() -> None:
+def test_with_constant_assessments_no_rows_are_called_unlike() -> None:
     assert not Record(np.full(50, 2.0), pairs(50)[1]).promise(100 * NEW).unlike
 
 
@@ -396,7 +394,7 @@ def test_a_steady_trend_is_followed_to_the_last_row_and_may_go_on_or_stop(slope:
 
 
 @pytest.mark.parametrize("folds", [0, 10])
-def test_what_a_trend_explains_is_not_taken_for_a_level_that_wanders(folds: int) -> None:
+def test_what_a_trend_explains_is_not_taken_for_a_random_walk(folds: int) -> None:
     record = trending(6.0, folds=folds)
     when, level = block_levels(record)
     fit = stats.linregress(when, level)
@@ -413,7 +411,7 @@ def is_steady(record: Record) -> tuple[bool, bool]:
     return abs(fit.slope) > 3 * fit.stderr, bool(np.square(np.diff(left)).sum() >= WHITE * np.square(left).sum())
 
 
-def test_a_level_that_wanders_off_is_no_trend() -> None:
+def test_a_random_walk_is_not_taken_for_a_trend() -> None:
     followed: dict[str, list[bool]] = {"wandering": [], "steady": []}
     tempting = 0
     for seed in range(200):
@@ -458,7 +456,7 @@ def test_a_steady_trend_is_covered_whether_it_goes_on_or_stops(m: int, then: flo
     assert covered(blindly, 60) < 0.1
 
 
-def test_what_may_be_chance_is_no_trend() -> None:
+def test_an_insignificant_slope_is_not_a_trend() -> None:
     record = trending(0.0)
     promise = record.promise(NEW)
     assert promise.mean == pytest.approx(record.correct(NEW).mean(), rel=1e-12)
@@ -489,7 +487,7 @@ def test_costs_are_the_mirror_of_payoffs(seed: int, time_ordered: bool, curse: f
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_what_flatters_is_taken_off_the_promise_for_the_worse(sign: float) -> None:
+def test_the_selection_bias_lowers_the_promise(sign: float) -> None:
     fair, flattered = plain(sign=sign), plain(sign=sign, curse=0.3)
     assert flattered.promise(NEW).mean == pytest.approx(fair.promise(NEW).mean - sign * 0.3, rel=1e-12)
     np.testing.assert_allclose(flattered.correct(NEW), fair.correct(NEW) - sign * 0.3)
@@ -540,7 +538,7 @@ def test_extending_leaves_the_old_record_as_it_was() -> None:
     assert record.promise(NEW) == before
 
 
-def test_only_the_rows_that_the_policy_was_picked_by_flatter() -> None:
+def test_the_selection_bias_belongs_to_the_rows_of_the_selection_alone() -> None:
     record = plain(curse=0.4)
     further = pairs(600, seed=1)
     fair = replace(record, curse=0.0).extend(*further)
@@ -548,7 +546,7 @@ def test_only_the_rows_that_the_policy_was_picked_by_flatter() -> None:
     assert longer.level == pytest.approx(fair.level - 0.4 * 200 / 800, rel=1e-9)
 
 
-# In words
+# Text
 
 
 def test_a_record_is_told_from_others_by_identity_and_shown_in_short() -> None:

@@ -1,4 +1,4 @@
-"""One small run for everybody, and its experiments made again with public parts."""
+"""One small run shared by all tests, and its experiments made again with public parts."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ from tests.experiments.outcomes import Pair, made_up
 from tests.experiments.test_run import earn, expected, fit, rows_of
 from tests.experiments.test_words import read_aloud
 
+pytestmark = pytest.mark.slow
+
 EACH = pytest.mark.parametrize("name", NAMES)
 
 
@@ -76,7 +78,7 @@ def test_the_audit_and_the_leaderboard_are_quoted(
     assert outcome.judgement.gain(BEST).gain_error == pytest.approx((lift["high"] - lift["low"]) / 2, rel=0.01)
 
 
-def test_the_interval_of_the_way_holds_it_as_often_as_it_says() -> None:
+def test_the_interval_of_the_share_of_foresight_covers_it_at_its_level() -> None:
     rng, held, times = np.random.default_rng(0), 0, 400
     for _ in range(times):
         best = rng.normal(2, 1, size=200)
@@ -139,7 +141,7 @@ def test_it_is_said_where_the_promise_was_kept(pairs: list[Pair], where: str) ->
     said(outcomes)
 
 
-def test_what_a_promise_was_off_by_stands_beside_what_it_allowed_for() -> None:
+def test_the_error_of_a_promise_is_shown_beside_its_half_width() -> None:
     outcomes = [
         made_up("A", fresh={HONEST: (5.5, 5.25)}, allowed=0.5),
         made_up("B", fresh={HONEST: (5.0, 5.75)}, allowed=1.25),
@@ -149,7 +151,7 @@ def test_what_a_promise_was_off_by_stands_beside_what_it_allowed_for() -> None:
     assert "allowed for 0.50 to 1.25. " in text
 
 
-def test_whom_it_is_ahead_of_is_said_once_for_all_of_whom_it_is_true() -> None:
+def test_policies_it_is_ahead_of_in_the_same_experiments_are_named_together() -> None:
     ahead = made_up("A", fresh={HONEST: (6.5, 6.5)})
     assert answer.compared([ahead]).startswith(
         "It earns more than the best initial policy, white box and black box in A. "
@@ -171,7 +173,7 @@ def test_whom_it_is_ahead_of_is_said_once_for_all_of_whom_it_is_true() -> None:
         ([4.5, 5.5, 4.9], "ahead in B, behind in A and level within the noise in C"),
     ],
 )
-def test_beside_ridge_stacking_noise_decides_nothing(earned: list[float], side: str) -> None:
+def test_a_difference_to_ridge_stacking_within_noise_is_called_equal(earned: list[float], side: str) -> None:
     pairs = zip("ABCD", earned, strict=False)
     outcomes = [made_up(name, fresh={HONEST: (5.0, payoff), RIDGE: (5.0, 5.0)}) for name, payoff in pairs]
     assert f"it is {side}: the difference is " in answer.compared(outcomes)
@@ -184,7 +186,7 @@ def test_the_difference_to_ridge_stacking_is_said_with_its_sign() -> None:
 
 
 @pytest.mark.parametrize("debias_on", ["held-out", "train"])
-def test_of_rows_that_members_were_trained_on_the_page_says_so(debias_on: str) -> None:
+def test_the_page_says_when_rows_are_training_rows_of_the_members(debias_on: str) -> None:
     text = "".join(answer.section([made_up()], Settings(debias_on=debias_on)))
     assert (escape(answer.TRAINED) in text) == (debias_on == "train")
 

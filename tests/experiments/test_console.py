@@ -59,7 +59,7 @@ def test_work_that_is_on_disk_already_is_not_waited_for() -> None:
         wait_for(screen, f"{phases[-1][1]} {full}")
 
 
-def test_where_nobody_looks_nothing_is_shown() -> None:
+def test_without_a_terminal_no_progress_is_shown() -> None:
     screen = io.StringIO()
     with progress(Console(file=screen), Settings(), ["A"]) as tell:
         tell(None, "compiling kernels", 1)

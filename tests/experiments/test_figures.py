@@ -18,6 +18,8 @@ from optensemble.report.drawing import style
 from tests.experiments.conftest import Finished
 from tests.experiments.outcomes import made_up
 
+pytestmark = pytest.mark.slow
+
 WHERE = {"payoffs": IN_SAMPLE, "payoffs_fresh": FRESH, "members": IN_SAMPLE, "members_fresh": FRESH}
 OF_LINES = pytest.mark.parametrize("name", WHERE)
 

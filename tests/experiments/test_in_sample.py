@@ -14,6 +14,8 @@ from optensemble.experiments import Experiment, make_experiment
 from optensemble.experiments.outcome import BLACK, WHITE, Settings
 from optensemble.experiments.run import make_ensembles
 
+pytestmark = pytest.mark.slow
+
 LEAST_WAY = {"A": 95, "B": 85, "C": 95, "D": 85}
 LARGEST_GAP = {"A": 15, "B": 30, "C": 10, "D": 10}
 SEEDS = (42, 1, 2)

@@ -17,6 +17,8 @@ from tests.experiments.conftest import NAMES, SMALL, Finished
 from tests.experiments.outcomes import made_up
 from tests.report.reading import Node, read
 
+pytestmark = pytest.mark.slow
+
 EACH = pytest.mark.parametrize("name", NAMES)
 DOCUMENT = {"versions": {"python": "3", "optensemble": "1"}}
 

@@ -17,6 +17,8 @@ from optensemble.experiments.reproduce import expected_seconds, find_finished, r
 from tests.experiments.conftest import NAMES, SMALL, Finished
 from tests.experiments.test_settings import assert_same
 
+pytestmark = pytest.mark.slow
+
 FIGURES = ("payoffs", "payoffs_fresh", "members", "members_fresh", "choices", "disagreement")
 PICTURES = {f"{figure}.{kind}" for figure in FIGURES for kind in ("png", "svg")}
 
@@ -47,7 +49,7 @@ def test_a_run_leaves_numbers_figures_and_page_and_nothing_else(finished: Finish
     assert [outcome.name for outcome in finished.result.outcomes] == list(NAMES)
 
 
-def test_the_work_is_told_of_as_it_goes_on(finished: Finished) -> None:
+def test_progress_is_reported_during_the_run(finished: Finished) -> None:
     told: dict[tuple[str | None, str], list[float]] = {}
     for name, phase, share in finished.told:
         told.setdefault((name, phase), []).append(share)
@@ -60,7 +62,7 @@ def test_the_work_is_told_of_as_it_goes_on(finished: Finished) -> None:
     assert [name for name, phase, _ in finished.told if phase == "done"] == list(NAMES)
 
 
-def test_what_takes_long_is_expected_to() -> None:
+def test_expected_seconds_grow_with_the_work() -> None:
     def total(settings: Settings, names: str = "ABCD") -> float:
         return sum(expected_seconds(settings, names).values())
 

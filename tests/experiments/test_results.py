@@ -18,6 +18,8 @@ from optensemble.experiments import store
 from optensemble.experiments.outcome import BLACK, WHITE
 from tests.experiments.conftest import NAMES, SMALL, Finished
 
+pytestmark = pytest.mark.slow
+
 
 def read_strictly(path: Path) -> Any:
     def refuse(constant: str) -> None:

@@ -29,6 +29,8 @@ from optensemble.experiments.outcome import (
 from optensemble.experiments.run import looks
 from tests.experiments.conftest import NAMES, SMALL, Finished
 
+pytestmark = pytest.mark.slow
+
 Floats = npt.NDArray[np.float64]
 EACH = pytest.mark.parametrize("name", NAMES)
 KINDS = pytest.mark.parametrize("where", [IN_SAMPLE, FRESH])
@@ -159,7 +161,7 @@ def test_the_table_has_every_policy_on_both_kinds_of_rows_once(name: str, finish
 
 @EACH
 @KINDS
-def test_nobody_earns_more_than_foresight(name: str, where: str, finished: Finished) -> None:
+def test_no_policy_earns_more_than_foresight(name: str, where: str, finished: Finished) -> None:
     payoffs = finished.outcome(name).payoffs
     assert (payoffs[payoffs["where"] == where]["way"] <= 100).all()
 
@@ -242,7 +244,9 @@ def test_looks_are_even_and_reach_from_none_to_all_rounds(rounds: int) -> None:
 
 
 @EACH
-def test_costs_are_those_of_the_fits(name: str, finished: Finished, fitted: dict[str, dict[str, Any]]) -> None:
+def test_rounds_and_solves_reported_are_those_of_the_fits(
+    name: str, finished: Finished, fitted: dict[str, dict[str, Any]]
+) -> None:
     outcome = finished.outcome(name)
     for ensemble, fit in fitted[name].items():
         cost, models = outcome.cost(ensemble), len(outcome.members) if ensemble == WHITE else 1

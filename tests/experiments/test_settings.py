@@ -16,6 +16,8 @@ from optensemble.experiments.run import DEBIASING, JUDGING, LOOKING_AHEAD, LOOKI
 from tests.experiments.conftest import NAMES, SMALL, Finished
 from tests.experiments.test_run import Floats, earn, fit
 
+pytestmark = pytest.mark.slow
+
 
 def assert_same(ours: Outcome, theirs: Outcome) -> None:
     """To the last bit, seconds apart."""
@@ -86,7 +88,7 @@ def test_of_many_rows_a_heatmap_shows_two_hundred_from_the_least_to_the_most(
 
 
 @pytest.mark.parametrize("rows", [100, 10_000])
-def test_the_work_is_told_of_phase_by_phase(rows: int, experiments: dict[str, Experiment]) -> None:
+def test_progress_is_reported_phase_by_phase(rows: int, experiments: dict[str, Experiment]) -> None:
     told: dict[str, list[float]] = {}
     settings = dataclasses.replace(SMALL, rows=rows, rounds=10)
     run_experiment(experiments["A"], settings, lambda phase, share: told.setdefault(phase, []).append(share))
@@ -121,7 +123,7 @@ def test_rounds_are_the_papers_if_not_given() -> None:
         ({"debias_on": "train", "rows": 10_001}, "10,000 training rows to debias on; got rows=10,001. Take fewer, or"),
     ],
 )
-def test_settings_that_cannot_be_run(wrong: dict[str, Any], words: str) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         dataclasses.replace(Settings(), **wrong).check()
 

@@ -11,6 +11,8 @@ from optensemble.exceptions import InputError
 from optensemble.experiments import make_experiment, setup
 from optensemble.feasible import RiskBudget
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_distribution_is_as_described() -> None:
     experiment = make_experiment("D", 3, training_rows=1000)
@@ -50,7 +52,7 @@ def test_labels_have_the_noise_that_is_asked_for(noise: float) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), ["AC", "BD"])
-def test_members_that_were_trained_before_serve_again(first: str, second: str) -> None:
+def test_members_trained_before_are_reused(first: str, second: str) -> None:
     told: list[float] = []
     trained = make_experiment(first, 3, training_rows=300, tell=told.append)
     assert told == sorted(told)
@@ -78,7 +80,7 @@ def test_the_rows_trained_on_are_kept() -> None:
     assert min(fits) > 0.99 > max(others)
 
 
-def test_exact_trees_know_their_label_too_and_are_not_the_quick_ones() -> None:
+def test_exact_trees_predict_their_label_and_differ_from_histogram_trees() -> None:
     quick, exact = (make_experiment("C", 3, training_rows=500, trees=trees) for trees in ("histogram", "exact"))
     X, Y = exact.draw(500, 9)
     for j, ((_, ours), (_, theirs)) in enumerate(zip(exact.models, quick.models, strict=True)):
@@ -90,7 +92,7 @@ def test_exact_trees_know_their_label_too_and_are_not_the_quick_ones() -> None:
     ("wrong", "words"),
     [({"trees": "oak"}, "'histogram', 'exact'; got 'oak'"), ({"noise": -1}, "noise must be .*got -1")],
 )
-def test_arguments_that_cannot_be_used(wrong: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         make_experiment("A", **wrong)
 

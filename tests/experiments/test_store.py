@@ -41,6 +41,7 @@ def write(folder: Path, document: Any) -> None:
     store.path_of(folder, "A").write_text(json.dumps(document), encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_finished_experiment_comes_back_as_it_was(name: str, finished: Finished, tmp_path: Path) -> None:
     loaded, outcome = store.load(finished.folder, name, SMALL), finished.outcome(name)
@@ -68,6 +69,7 @@ def test_a_finished_experiment_comes_back_as_it_was(name: str, finished: Finishe
     assert store.path_of(tmp_path, name).read_bytes() == store.path_of(finished.folder, name).read_bytes()
 
 
+@pytest.mark.slow
 def test_rounds_are_a_column_of_curves_and_not_its_index_too(finished: Finished) -> None:
     for curves in finished.outcome("A").curves.values():
         curves.sort_values("round")
@@ -96,7 +98,7 @@ OTHER: dict[str, Any] = {
 }
 
 
-def test_every_setting_is_tried_below() -> None:
+def test_every_setting_has_a_changed_value_in_these_tests() -> None:
     assert OTHER.keys() == {field.name for field in dataclasses.fields(Settings)}
 
 
@@ -251,7 +253,7 @@ def test_costs_that_are_missing_are_noticed(policy: str, tmp_path: Path, saved: 
         ({"gains": [{"policy": "best initial policy", "gain": None, "gain_error": 0.1}]}, "no gain over best initial"),
     ],
 )
-def test_a_judgement_that_says_nothing_is_noticed(
+def test_a_saved_judgement_without_valid_values_is_refused(
     change: dict[str, Any], words: str, tmp_path: Path, saved: dict[str, Any]
 ) -> None:
     write(tmp_path, {**saved, "judgement": {**saved["judgement"], **change}})

@@ -50,7 +50,7 @@ def unpatched(access: str, sense: str = "max") -> tuple[oe.DecisionEnsemble, Any
 
 @cache
 def winning(winner: str, first: int) -> tuple[oe.DecisionEnsemble, Any]:
-    """An ensemble whose league somebody else has won: by chance, so that a world is looked for where it happens."""
+    """An ensemble whose leaderboard another candidate has won; by chance, so seeds are tried until it happens."""
     n, omega = 150, feasible.Simplex(3)
     for seed in [first, *range(200)]:
         rng = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ def test_without_a_patch_nothing_is_said_to_be_patched(access: str, sense: str) 
 
 @SENSES
 @pytest.mark.parametrize("row", ROWS)
-def test_steps_lead_from_the_models_words_to_the_prediction(sense: str, row: int) -> None:
+def test_steps_lead_from_the_models_predictions_to_the_final_prediction(sense: str, row: int) -> None:
     ensemble, X = patched(sense)
     explanation = ensemble.explain(X, row)
     stages = explanation.steps["stage"].tolist()
@@ -106,7 +106,7 @@ def test_steps_lead_from_the_models_words_to_the_prediction(sense: str, row: int
 
 @SENSES
 @pytest.mark.parametrize("row", ROWS)
-def test_everyone_does_what_is_best_by_its_own_prediction(sense: str, row: int) -> None:
+def test_every_alternative_takes_the_best_action_by_its_own_prediction(sense: str, row: int) -> None:
     ensemble, X = patched(sense)
     explanation, sign = ensemble.explain(X, row), sign_of(ensemble)
     table = explanation.alternatives.set_index("name")
@@ -118,7 +118,7 @@ def test_everyone_does_what_is_best_by_its_own_prediction(sense: str, row: int) 
 
 @SENSES
 @pytest.mark.parametrize("row", ROWS)
-def test_values_are_what_the_calibrated_choice_among_arms_expects(sense: str, row: int) -> None:
+def test_values_are_calibrated_expectations_of_the_candidates(sense: str, row: int) -> None:
     """R_a − R̄ = c_a + Σ b_e (Z_ae − Z̄_e), as found from the tables alone."""
     ensemble, X = patched(sense)
     explanation, sign, choice = ensemble.explain(X, row), sign_of(ensemble), ensemble.decider_.choice
@@ -187,7 +187,7 @@ def test_a_bias_shows_as_the_patch_on_the_cell_where_it_is() -> None:
     assert largest["y_0"] < 0
 
 
-def test_where_only_one_member_predicts_nobody_promises_most() -> None:
+def test_with_one_model_there_is_no_winner_cell() -> None:
     X, Y, models, policies = biased(N, "max")
     ensemble = oe.DecisionEnsemble(models[1:], policies, feasible.Simplex(3)).fit(X, Y)
     assert "patched" in ensemble.names_
@@ -216,7 +216,7 @@ def test_a_subgroup_is_named_by_its_column_and_value() -> None:
 
 
 @pytest.mark.parametrize(("winner", "seed"), [("planner", 0), ("m0", 6), ("ridge", 0)])
-def test_whoever_wins_the_league_is_followed_for_the_reason_that_the_leaderboard_gives(winner: str, seed: int) -> None:
+def test_the_reason_of_a_decision_is_that_of_the_leaderboard(winner: str, seed: int) -> None:
     ensemble, X = winning(winner, seed)
     why = ensemble.leaderboard_.set_index("candidate").loc[winner, "why"]
     margins = []

@@ -28,7 +28,7 @@ from tests.problems import level_set_masks, random_problem
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
 
-# How many rows stand behind a patch
+# Learned
 
 
 @SCHEDULES
@@ -115,9 +115,6 @@ def test_a_file_without_numbers_of_rows_loads_and_says_that_it_does_not_know_the
     pd.testing.assert_frame_equal(ours.patches.drop(columns="rows"), theirs.patches.drop(columns="rows"))
     assert (ours.patches["rows"] == -1).all()
     np.testing.assert_array_equal(old.predict(X), ensemble.predict(X))
-
-
-# What is asked, and how it is said
 
 
 def test_files_hold_the_numbers_of_rows_beside_the_patches(tmp_path: Path) -> None:

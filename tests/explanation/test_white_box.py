@@ -97,6 +97,7 @@ def test_a_models_value_is_its_corrected_self_assessment(sense: str) -> None:
             assert table.loc[f"m{model}", "value"] == pytest.approx(float(action @ h), abs=1e-12)
 
 
+@pytest.mark.slow
 @SENSES
 def test_with_cross_validation_a_value_is_what_the_record_makes_of_it(sense: str) -> None:
     problem = random_problem(1, n=200)

@@ -93,7 +93,7 @@ def test_all_ties_give_the_diagonal() -> None:
             np.testing.assert_array_equal(Assignment(rows, columns).argmax(np.full_like(diagonal, value)), diagonal)
 
 
-def test_a_war_of_small_bids_ends() -> None:
+def test_nearly_equal_values_do_not_keep_the_auction_from_ending() -> None:
     # Two columns are worth as good as the same to three rows, and far more than the third column.
     matrix = np.array([[1.0, 1.0, 0.0], [1.0, 1.0 - 2e-15, 0.0], [1.0 - 2e-15, 1.0, -1.0]])
     np.testing.assert_array_equal(Assignment(3).argmax(matrix.reshape(1, -1)).reshape(3, 3), np.eye(3)[[0, 2, 1]])
@@ -116,7 +116,7 @@ def test_a_forbidden_pair_is_not_bought_by_a_large_one() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_any_numbers(data: st.DataObject) -> None:
+def test_any_finite_coefficients_are_solved_to_optimality(data: st.DataObject) -> None:
     rows, columns = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7))
     omega = Assignment(rows, columns)
     numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(allow_nan=False, allow_infinity=False))
@@ -137,7 +137,7 @@ def test_transposing_transposes_the_answer() -> None:
     np.testing.assert_array_equal(down.transpose(0, 2, 1), across)
 
 
-def test_violation() -> None:
+def test_violation_is_the_distance_from_the_set() -> None:
     square, wide, tall = Assignment(2), Assignment(1, 2), Assignment(2, 1)
     matrices = np.array([np.eye(2), np.full((2, 2), 0.5), [[1, 0], [1, 0]], [[1, 0], [0, 0.75]], [[2, -1], [-1, 2]]])
     np.testing.assert_array_equal(square.violation(matrices.reshape(-1, 4)), [0.0, 0.5, 1.0, 0.25, 1.0])

@@ -13,6 +13,8 @@ from optensemble.exceptions import EmptySetError, InputError, SolverError, Unbou
 from optensemble.feasible import FeasibleSet, Knapsack, MixedInteger, Polytope
 from tests.sample_sets import Floats
 
+pytestmark = pytest.mark.slow
+
 OUTSIDE = 1e-8
 """How far actions may miss a row, of a size near 1 beside ranges of 1; and how far rows may move to explain them."""
 
@@ -158,7 +160,7 @@ def test_sets_that_are_empty_are_still_called_empty() -> None:
             Polytope(**contradicted(*badly_scaled(seed), seed, gap=0.01))
 
 
-def test_doubt_is_called_doubt() -> None:
+def test_a_set_that_may_be_empty_by_rounding_raises_an_error_that_says_so() -> None:
     message = r"in doubt whether any action.*badly scaled.*misses one by 1.0e-08.*Choose units"
     with pytest.raises(SolverError, match=message):
         Polytope([[1, 1], [-1, -1]], [1, -1 - 2e-8])
@@ -249,7 +251,7 @@ def test_equalities_that_leave_one_action_have_its_size_for_extent() -> None:
 
 
 @pytest.mark.parametrize("tableau", [0, 150_000])
-def test_a_row_has_one_answer_whatever_its_company(tableau: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_does_not_depend_on_the_other_rows(tableau: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("optensemble.feasible.polytope._MOST_TABLEAU", tableau)
     for seed in range(0, 60, 3):
         arguments, _ = badly_scaled(seed)

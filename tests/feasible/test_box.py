@@ -18,7 +18,7 @@ def test_it_is_the_best_corner(d: int) -> None:
     np.testing.assert_array_equal((omega.argmax(C) * C).sum(axis=1), (corners[:, None] * C).sum(axis=2).max(axis=0))
 
 
-def test_ties_go_down() -> None:
+def test_ties_go_to_the_lower_bound() -> None:
     np.testing.assert_array_equal(Box(dimension=2).argmax([[0.0, -0.0]]), [[0.0, 0.0]])
 
 

@@ -165,6 +165,7 @@ def failed(report: Report) -> list[str]:
     return [finding.rule for finding in report.findings if finding.passed is False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SETS))
 def test_good_sets_pass(name: str) -> None:
     report = check(SETS[name], rows=60)
@@ -172,6 +173,7 @@ def test_good_sets_pass(name: str) -> None:
     assert str(report).count("\n") + 1 == len(report.findings) == 17
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_broken_sets_are_found_by_the_rule_they_break(kind: type[Corners]) -> None:
     report = check(kind(), rows=40)
@@ -181,7 +183,7 @@ def test_broken_sets_are_found_by_the_rule_they_break(kind: type[Corners]) -> No
 
 
 @pytest.mark.parametrize("kind", [NotOptimal, Infeasible, Scribbles, RefusesZeros, NotFinite, NeedsRows, BelievesHints])
-def test_nothing_else_is_blamed(kind: type[Corners]) -> None:
+def test_a_broken_set_fails_no_other_rule(kind: type[Corners]) -> None:
     allowed = {BROKEN[kind]} | ({"scale does not matter"} if kind is NotOptimal else set())
     assert set(failed(check(kind(), rows=40))) <= allowed
 
@@ -219,7 +221,7 @@ def test_a_set_that_answers_nothing_is_reported() -> None:
     assert "no licence" in str(report)
 
 
-def test_notes_are_no_failures() -> None:
+def test_a_report_with_notes_alone_passes() -> None:
     wide = Oracle(lambda C: (C > 0) * 0.1, dimension=2)
     report = check(wide, rows=40)
     assert report.ok
@@ -258,7 +260,7 @@ def test_an_interrupt_is_not_a_finding() -> None:
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 300])
-def test_any_dimension(dimension: int) -> None:
+def test_sets_of_any_dimension_pass_the_check(dimension: int) -> None:
     assert check(Corners(dimension), rows=16).ok
     assert check(Vertices(np.eye(dimension)), rows=16).ok
 

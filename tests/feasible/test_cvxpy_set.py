@@ -18,6 +18,8 @@ from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.registry import to_spec
 from tests.sample_sets import Floats, covariance, grid_path, hard_rows
 
+pytestmark = pytest.mark.slow
+
 cp = pytest.importorskip("cvxpy")
 
 
@@ -249,7 +251,7 @@ def test_one_coordinate() -> None:
     np.testing.assert_allclose(make(1, lambda a: [cp.norm(a) <= 3]).argmax([[1.0], [-1.0]]), [[3], [-3]], atol=1e-8)
 
 
-def test_sets_that_cannot_be_say_why() -> None:
+def test_invalid_sets_say_why() -> None:
     with pytest.raises(EmptySetError, match="no action satisfies"):
         make(2, lambda a: [cp.norm(a) <= 1, a[0] >= 2])
     with pytest.raises(EmptySetError):

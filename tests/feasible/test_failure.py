@@ -105,7 +105,9 @@ def test_what_to_do_on_failure_can_be_saved() -> None:
         (("fallback", [0.0, 1.5]), InfeasibleActionError, "must lie inside the set; it is outside by 0.5"),
     ],
 )
-def test_what_cannot_be_done_on_failure(arguments: tuple[Any, Any], error: type[Exception], message: str) -> None:
+def test_an_invalid_on_failure_or_fallback_is_refused(
+    arguments: tuple[Any, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         Picky(*arguments)
 
@@ -132,6 +134,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_stops_a_long_batch(threads: int) -> None:
     command = [sys.executable, "-c", LONG, str(threads)]

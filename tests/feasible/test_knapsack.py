@@ -51,6 +51,7 @@ def best_value(omega: Knapsack, c: Floats) -> float:
 # Fractions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_fractions_agree_with_scipy(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -111,7 +112,7 @@ def test_tied_densities_are_taken_by_index_whatever_the_noise() -> None:
     np.testing.assert_array_equal(Knapsack(np.full(10, 0.1), 0.3).argmax(np.ones((1, 10))), [[1] * 3 + [0] * 7])
 
 
-def test_special_weights_and_capacities() -> None:
+def test_weights_and_capacities_of_zero_and_extreme_size_are_solved() -> None:
     C = [[1.0, 2.0, 3.0, 0.0, -1.0]]
     for integer in (False, True):
         np.testing.assert_array_equal(Knapsack(np.ones(5), 99, integer).argmax(C), [[1, 1, 1, 0, 0]])
@@ -168,6 +169,7 @@ def test_generic_whole_items_agree_with_brute_force(resources: int, seed: int) -
     np.testing.assert_array_equal(omega.argmax(C), best_choices(omega, C, tie=1e-14))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "resources"), [(32, 1), (48, 1), (32, 2), (24, 3)])
 def test_many_items_agree_with_scipy(d: int, resources: int) -> None:
     rng = np.random.default_rng(d + resources)
@@ -224,7 +226,7 @@ def test_mixed_sizes_lose_nothing(resources: int) -> None:
     np.testing.assert_allclose((scaled * omega.argmax(C)).sum(axis=1), values.max(axis=1), rtol=1e-12, atol=1e-12)
 
 
-# Rows that are given up
+# Rows left to HiGHS
 
 
 def gives_up(C: Floats, hinted: bool, actions: Floats, status: Any, floats: Floats, ints: Any) -> None:

@@ -21,6 +21,8 @@ from optensemble.feasible import mixed_integer
 from optensemble.feasible.mixed_integer import MixedInteger
 from tests.sample_sets import Floats, hard_rows
 
+pytestmark = pytest.mark.slow
+
 A_PACK = np.array([[3, 7, 2, 9, 4, 6, 1], [5, 1, 8, 2, 6, 3, 7]])
 B_PACK = np.array([15, 16])
 PACK = MixedInteger(A_ub=A_PACK, b_ub=B_PACK)
@@ -52,7 +54,7 @@ def scaled(C: Floats) -> Floats:
 
 
 @pytest.mark.parametrize("name", ["pack", "grid"])
-def test_every_point_is_tried_by_hand(name: str) -> None:
+def test_actions_are_optimal_among_all_listed_points(name: str) -> None:
     omega = SETS[name]
     C = np.concatenate([hard_rows(omega.dimension, n=40, seed=seed) for seed in (1, 2)])
     best = (scaled(C) @ points(omega).T).max(axis=1)
@@ -134,7 +136,7 @@ def test_noise_does_not_break_ties(name: str) -> None:
     np.testing.assert_array_equal(omega.argmax(C * 1e300), actions)
 
 
-def test_which_coordinates_are_whole() -> None:
+def test_integer_says_which_coordinates_are_whole() -> None:
     C = [[1.0, 1.0], [2.0, 1.0]]
     rows: dict[str, Any] = {"A_ub": [[1, 1]], "b_ub": [1.5]}
     np.testing.assert_array_equal(MixedInteger(**rows).argmax(C).sum(axis=1), [1, 1])
@@ -160,7 +162,7 @@ def test_bounds_are_found_and_made_whole() -> None:
     np.testing.assert_array_equal(MixedInteger(upper=2.5, dimension=1).argmax([[1.0], [-1.0], [0.0]])[:2], [[2], [0]])
 
 
-def test_sets_that_cannot_be_say_why() -> None:
+def test_invalid_sets_say_why() -> None:
     with pytest.raises(EmptySetError, match="and the whole numbers"):
         MixedInteger(A_eq=[[2, 2]], b_eq=[1])
     with pytest.raises(EmptySetError, match="and the whole numbers"):

@@ -19,7 +19,7 @@ from tests.sample_sets import Floats, hard_rows
 
 
 def tenths(matrix: Any) -> Floats:
-    """Decimals, few of which a float can hold: 0.1 + 0.2 is not 0.3."""
+    """Decimals; a float can hold few of them: 0.1 + 0.2 is not 0.3."""
     return np.asarray(matrix) / 10
 
 

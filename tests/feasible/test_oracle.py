@@ -16,7 +16,7 @@ def sums_to_one(actions: Floats) -> npt.NDArray[np.bool_]:
     return inside
 
 
-def test_the_function_decides() -> None:
+def test_an_oracle_returns_the_actions_of_its_function() -> None:
     omega = Oracle(top_one, dimension=2, contains=sums_to_one)
     np.testing.assert_array_equal(omega.argmax([[1, 2], [3, 0]]), [[0, 1], [1, 0]])
 

@@ -28,6 +28,8 @@ from optensemble.feasible._solvers.standard_form import standard_form
 from optensemble.feasible.polytope import Polytope
 from tests.sample_sets import Floats, grid_path, hard_rows
 
+pytestmark = pytest.mark.slow
+
 PAPER: dict[str, Any] = {"A_ub": [[1, 1, 0, 0], [0, 1, 1, 0]], "b_ub": [0.5, 0.6]}
 
 
@@ -164,7 +166,7 @@ def test_the_simplex_method_agrees_with_scipy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LARGE))
-def test_a_row_has_one_answer_whatever_its_company(name: str) -> None:
+def test_an_action_does_not_depend_on_the_other_rows(name: str) -> None:
     omega = SETS[name]
     rng = np.random.default_rng(5)
     whole = rng.integers(-3, 4, size=(300, omega.dimension)).astype(np.float64)

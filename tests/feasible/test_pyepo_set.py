@@ -72,7 +72,7 @@ def test_a_model_decides_as_its_routes_do(sense: Any, form: Any) -> None:
     assert not np.signbit(actions).any()
 
 
-def test_it_keeps_the_contract() -> None:
+def test_the_set_passes_the_contract_check() -> None:
     report = check(PyEPOSet(Routes()))
     assert report.ok, str(report)
     assert to_spec(PyEPOSet(Routes())) is None
@@ -143,7 +143,7 @@ def test_an_interrupt_stops_the_batch() -> None:
             omega.argmax(np.ones((2, 4)))
 
 
-def test_what_is_no_model_is_refused() -> None:
+def test_an_object_that_is_not_a_pyepo_model_is_refused() -> None:
     with pytest.raises(InputError, match="got int, which has no setObj"):
         PyEPOSet(3)
     with pytest.raises(InputError, match="got the class Routes"):

@@ -21,6 +21,8 @@ from optensemble.feasible.risk_budget import RiskBudget
 from tests.feasible.risk_budgets import CONSTRAINED, EVERY, PLAIN, factor_model, sectors, tight, wishart
 from tests.sample_sets import Floats, covariance, hard_rows
 
+pytestmark = pytest.mark.slow
+
 general_solver: Any = minimize
 
 

@@ -21,7 +21,7 @@ def test_ties_go_to_the_lowest_index_whatever_the_noise() -> None:
     np.testing.assert_array_equal(Simplex(3).argmax([[0.0, 0.0, 0.0]]), [[1.0, 0.0, 0.0]])
 
 
-def test_violation() -> None:
+def test_violation_is_the_distance_from_the_set() -> None:
     np.testing.assert_allclose(Simplex(2).violation(np.array([[0.5, 0.5], [0.5, 0.2], [1.1, -0.1]])), [0.0, 0.3, 0.1])
 
 

@@ -51,7 +51,7 @@ def test_it_is_the_best_by_brute_force(at_most: bool) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_any_numbers(data: st.DataObject) -> None:
+def test_any_finite_coefficients_are_solved_to_optimality(data: st.DataObject) -> None:
     d = data.draw(st.integers(1, 40))
     k, at_most = data.draw(st.integers(1, d)), data.draw(st.booleans())
     numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(allow_nan=False, allow_infinity=False))
@@ -81,12 +81,12 @@ def test_a_forbidding_coefficient_does_not_blur_the_others() -> None:
     np.testing.assert_array_equal(TopK(4, k=2).argmax([[1.0, 1.0 + 1e-6, -1e12, 1.0 + 2e-6]]), [[0, 1, 0, 1]])
 
 
-def test_zero_is_not_taken_where_fewer_will_do() -> None:
+def test_coordinates_of_zero_are_left_out_where_fewer_are_allowed() -> None:
     omega = TopK(3, k=2, at_most=True)
     np.testing.assert_array_equal(omega.argmax([[0.0, -1.0, 0.0], [0.0, 1.0, -1.0]]), [[0, 0, 0], [0, 1, 0]])
 
 
-def test_violation() -> None:
+def test_violation_is_the_distance_from_the_set() -> None:
     actions = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 1.0], [1.0, 1.0, 1.0], [2.0, 0.0, 0.0]])
     np.testing.assert_array_equal(TopK(3, k=2).violation(actions), [0.0, 1.0, 0.5, 1.0, 1.0])
     np.testing.assert_array_equal(TopK(3, k=2, at_most=True).violation(actions), [0.0, 0.0, 0.5, 1.0, 1.0])

@@ -37,7 +37,7 @@ def test_actions_of_the_sets_own_are_inside(omega: FeasibleSet) -> None:
 
 @of_every_set
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_what_is_no_number_is_infinitely_far_outside(omega: FeasibleSet, wrong: float) -> None:
+def test_the_violation_of_nan_is_infinite(omega: FeasibleSet, wrong: float) -> None:
     actions = omega.argmax(hard_rows(omega.dimension, n=3))[:3].copy()
     before = omega.violation(actions)
     actions[1, -1] = wrong
@@ -59,7 +59,7 @@ def test_no_rows_have_no_violation(omega: FeasibleSet) -> None:
 
 
 @of_every_set
-def test_it_takes_what_argmax_takes(omega: FeasibleSet) -> None:
+def test_violation_accepts_the_same_input_as_argmax(omega: FeasibleSet) -> None:
     action = omega.argmax(np.ones((1, omega.dimension)))
     np.testing.assert_array_equal(omega.violation(action.tolist()), omega.violation(action))
     wrong: list[Any] = [action[0], action[:, :-1], np.hstack([action, action]), "a", None, [["x"] * omega.dimension]]

@@ -253,7 +253,7 @@ def test_labels_may_be_given_one_by_one(plain: Path, later: Tables) -> None:
     assert str(judged(plain, later, labels="y_0, y_1,y_2").audit) == str(expected)
 
 
-def test_what_is_no_ensemble_is_refused(tmp_path: Path, later: Tables) -> None:
+def test_a_file_that_is_not_an_ensemble_is_refused(tmp_path: Path, later: Tables) -> None:
     with pytest.raises(FileError, match=r"there is no file .*no\.oe"):
         open_saved(tmp_path / "no.oe", later)
     with pytest.raises(FileError, match="is not a whole optensemble file"):

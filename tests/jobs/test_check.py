@@ -96,7 +96,7 @@ def test_the_plan_is_made_of_the_noise_that_was_seen(
     pd.testing.assert_frame_equal(understood(tmp_path, **changes).plan.parts, wanted.parts)
 
 
-# Words
+# Text
 
 
 def test_sentences_say_what_was_understood(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_row_or_two_are_understood(rows: int, tmp_path: Path) -> None:
     assert next(iter(found.sentences())).startswith(f"{rows} row")
 
 
-# Doubts
+# Warnings about the data
 
 
 def test_there_are_no_doubts_about_a_table_in_order(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(folder, write_table(NEW, folder / "new.parquet"))
 
 
-# What is written
+# Decisions written
 
 
 @pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.arrow"])
@@ -90,6 +90,7 @@ def test_decisions_are_those_of_python(name: str, world: World, tmp_path: Path) 
     assert sum(decisions.followed.values()) == len(NEW)
 
 
+@pytest.mark.slow
 def test_the_promise_is_that_of_all_rows_together(world: World, tmp_path: Path) -> None:
     expected = world.open().ensemble.promise(NEW)
     for batch in (1, 7, 1000):
@@ -99,6 +100,7 @@ def test_the_promise_is_that_of_all_rows_together(world: World, tmp_path: Path) 
         assert (promise.rows, promise.unlike, promise.note) == (90, expected.unlike, expected.note)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 7, 89, 90])
 def test_the_size_of_batches_does_not_matter(batch: int, world: World, tmp_path: Path) -> None:
     world.decide(tmp_path / "whole.parquet")
@@ -127,6 +129,7 @@ def test_how_rows_are_spread_over_files_does_not_matter(
     pd.testing.assert_frame_equal(read_table(folder / "d.parquet"), read_table(folder / "whole.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 5])
 @pytest.mark.parametrize("values", [[1.0, 2.0, 2.5], ["2025-01-01T00:00", "2025-01-01T06:00"]], ids=["number", "time"])
 def test_what_a_group_is_called_does_not_depend_on_the_rows_beside_it(
@@ -186,7 +189,7 @@ def test_limits_that_are_not_known_are_left_empty(tmp_path: Path) -> None:
     assert found["promised"].notna().all()
 
 
-# What is refused leaves nothing behind
+# Errors leave nothing behind
 
 
 def refused(world: World, path: Path, out: Path, error: type[Exception] = InputError, **columns: Any) -> str:

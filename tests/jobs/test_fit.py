@@ -51,7 +51,7 @@ def require_same(job: Any, python: Any, X: pd.DataFrame = NEW) -> None:
     assert job.names_ == python.names_
 
 
-# The same as in Python
+# Agreement with Python
 
 
 @pytest.mark.parametrize("table", ["history.csv", "history.parquet"])
@@ -175,7 +175,7 @@ def test_a_box_takes_groups_and_time(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["white_box", "black_box"])
-def test_a_box_from_a_file_still_promises(kind: str, tmp_path: Path) -> None:
+def test_a_paper_ensemble_saved_from_a_job_answers_as_before(kind: str, tmp_path: Path) -> None:
     members: dict[str, Any] = {"models": None} if kind == "black_box" else {"policies": None}
     job = fitted(tmp_path, ensemble={"kind": kind, "validation": "none"}, **members)
     job.save(tmp_path / "e.oe")
@@ -212,7 +212,7 @@ def test_members_that_a_kind_has_no_use_for_are_refused(changes: dict[str, Any],
         ("validation", 3),
     ],
 )
-def test_an_option_that_cannot_be_is_told_with_the_job_file(option: str, value: Any, tmp_path: Path) -> None:
+def test_an_invalid_option_is_named_with_the_job_file(option: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         fitted(tmp_path, policies=None, ensemble={"kind": "white_box", option: value})
     assert option in str(caught.value)

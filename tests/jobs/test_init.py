@@ -153,7 +153,7 @@ def test_arguments_to_fill_in_are_of_the_right_size(kind: str, d: int, tmp_path:
         assert found["rows"] * found["columns"] == d
 
 
-# Where it is
+# Place of the file
 
 
 def test_a_table_is_named_as_seen_from_the_job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

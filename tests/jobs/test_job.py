@@ -23,7 +23,7 @@ def refused(path: Path, error: type[Exception] = InputError) -> str:
     return message
 
 
-# What is read
+# Keys
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_every_option_of_a_kind_is_known(kind: str, option: str, tmp_path: Path)
     assert read_job(write_job(tmp_path, ensemble={"kind": kind, option: value})).ensemble[option] == value
 
 
-def test_names_need_not_be_english(tmp_path: Path) -> None:
+def test_names_in_any_script_are_accepted(tmp_path: Path) -> None:
     job = read_job(write_job(tmp_path, models={"Händler 1": "Preis_é_*"}))
     assert job.models["Händler 1"] == "Preis_é_*"
 
@@ -104,7 +104,7 @@ def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
     assert read_job(path).labels == "y_*"
 
 
-# What is refused
+# Errors
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_folder_is_no_job_file(tmp_path: Path) -> None:
     assert "Is a directory" in refused(tmp_path, FileError)
 
 
-def test_what_is_not_text(tmp_path: Path) -> None:
+def test_a_job_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     path.write_bytes(b"\xff\xfe\x00PAR1")
     assert "not text in UTF-8" in refused(path)

@@ -40,7 +40,7 @@ def test_columns_go_with_labels_of_the_same_star_in_whatever_order_the_table_has
 
 
 @given(numbers=st.lists(st.integers(0, 10**9), min_size=1, max_size=12, unique=True), seed=st.integers(0, 99))
-def test_numbers_come_in_their_own_order(numbers: list[int], seed: int) -> None:
+def test_numbered_labels_are_ordered_by_number(numbers: list[int], seed: int) -> None:
     columns = shuffled([f"y_{number}" for number in numbers], seed)
     assert stars("y_*", columns, "here") == [str(number) for number in sorted(numbers)]
 
@@ -96,7 +96,7 @@ def test_a_column_that_is_missing_for_a_label_is_named() -> None:
         align("a_*", ["0", "2"], ["a_0", "a_1", "a_x"], "here")
 
 
-# What tells labels apart
+# Names of coordinates
 
 
 @given(names=st.lists(st.text("ab1_ ", min_size=1, max_size=6), min_size=2, max_size=6, unique=True))

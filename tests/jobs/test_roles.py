@@ -56,7 +56,7 @@ def test_members_follow_the_labels(tmp_path: Path) -> None:
     assert members_of(other)["policies"] == {"plan": Columns(["plan_2", "plan_0"])}
 
 
-def test_labels_do_not_take_what_a_longer_pattern_says_more_of(tmp_path: Path) -> None:
+def test_a_column_that_matches_two_patterns_belongs_to_the_longer_one(tmp_path: Path) -> None:
     columns = ["y_1", "y_0", "y_hat_0", "y_hat_1", "y_hat_plan_0", "y_hat_plan_1"]
     members: dict[str, Any] = {"models": {"a": "y_hat_*", "b": None}, "policies": {"plan": "y_hat_plan_*"}}
     job = job_of(tmp_path, **members)

@@ -114,7 +114,7 @@ def test_numbers_for_a_frame_and_names_for_an_array_are_refused() -> None:
 
 
 @pytest.mark.parametrize("X", [np.zeros(3), np.zeros((2, 2, 2)), pl.DataFrame({"a": [1.0]}).lazy()])
-def test_what_is_no_table_is_refused(X: Any) -> None:
+def test_an_object_that_is_not_a_table_is_refused(X: Any) -> None:
     with pytest.raises(InputError, match="X must be a frame or an array of two dimensions"):
         Columns([0])(X)
 
@@ -143,7 +143,7 @@ def test_a_frame_with_two_columns_of_one_name_is_refused() -> None:
         ([3, 3, 3], "3 3 times"),
     ],
 )
-def test_names_that_cannot_be(names: Any, words: str) -> None:
+def test_invalid_names_of_columns_are_refused(names: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         Columns(names)
 

@@ -40,9 +40,10 @@ def test_fingerprints_of_many_rows_do_not_collide() -> None:
     assert len(np.unique(fingerprints(rows))) == 200_000
 
 
+@pytest.mark.slow
 def test_fingerprints_are_the_same_in_another_process() -> None:
     code = (
-        "import numpy as np; from optensemble.evaluation.audit import fingerprints; "
+        "import numpy as np; from optensemble.members.fingerprints import fingerprints; "
         "print(fingerprints(np.arange(6.0).reshape(3, 2)).tolist())"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -57,7 +58,7 @@ def test_fingerprints_of_arrays_that_do_not_match_are_refused() -> None:
     assert len(fingerprints(np.zeros((0, 2)))) == 0
 
 
-# Rows known again
+# Rows recognised
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.integers(0, 60))

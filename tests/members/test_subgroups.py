@@ -32,6 +32,8 @@ from optensemble.stats.folds import folds
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats, level_set_masks, violation
 
+pytestmark = pytest.mark.slow
+
 Mask = npt.NDArray[np.bool_]
 REGIONS = np.array(["east", "north", "south", "west"])
 
@@ -249,7 +251,7 @@ def test_subgroups_are_kept_before_level_sets_where_there_are_too_many_cells(mon
     assert found.cut == (counts >= 50).sum() - 8
 
 
-# What it is for
+# Effect
 
 
 def bias(ensemble: oe.DecisionEnsemble, table: pd.DataFrame, Y: Floats, region: str = "north") -> Floats:
@@ -332,7 +334,7 @@ def test_rows_may_belong_together_by_one_column_and_be_corrected_by_another() ->
     assert np.abs(bias(ensemble, with_customers[800:], Y[800:]).mean()) < 0.2
 
 
-# What is said of them
+# Guarantees and audit
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0])
@@ -455,7 +457,7 @@ def test_a_file_of_the_time_before_subgroups_is_read(tmp_path: Path) -> None:
     assert same(state(oe.load(tmp_path / "old.oe"), table), state(fitted(None), table))
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -473,7 +475,7 @@ def test_a_file_of_the_time_before_subgroups_is_read(tmp_path: Path) -> None:
         (lambda X: [None] * len(X), "group labels must not be missing; they are in rows 0, 1, 2, 3, 4 and 795 more"),
     ],
 )
-def test_subgroups_that_cannot_be_used(rule: Any, words: str) -> None:
+def test_invalid_subgroups_are_refused(rule: Any, words: str) -> None:
     table, Y = prices()
     ensemble = make(rule)
     with pytest.raises(InputError, match=words):

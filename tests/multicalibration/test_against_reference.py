@@ -10,7 +10,7 @@ import pytest
 from tests import reference
 from tests.problems import Problem, random_problem
 
-pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")]
 
 SCHEDULES: list[dict[str, Any]] = [
     {"schedule": "frozen"},
@@ -31,7 +31,7 @@ def reference_actions(problem: Problem) -> Any:
 @pytest.mark.parametrize("sense", ["max", "min"])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("grouped", [False, True])
-def test_white_box(seed: int, sense: str, options: dict[str, Any], grouped: bool) -> None:
+def test_the_white_box_agrees_with_the_reference(seed: int, sense: str, options: dict[str, Any], grouped: bool) -> None:
     problem = random_problem(seed)
     groups = problem.X % 3 if grouped else None
     ours = problem.white_box(
@@ -51,7 +51,7 @@ def test_white_box(seed: int, sense: str, options: dict[str, Any], grouped: bool
 @pytest.mark.parametrize("sense", ["max", "min"])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("grouped", [False, True])
-def test_black_box(seed: int, sense: str, options: dict[str, Any], grouped: bool) -> None:
+def test_the_black_box_agrees_with_the_reference(seed: int, sense: str, options: dict[str, Any], grouped: bool) -> None:
     # many rows per policy cell, so that even the joint schedule needs a second round and ten corrections
     problem = random_problem(seed, n=80, k=2)
     groups = problem.X % 3 if grouped else None
@@ -85,7 +85,7 @@ def assert_enough_patches(ours: Any, theirs: reference.Result, options: dict[str
 
 
 @pytest.mark.parametrize("schedule", ["frozen", "round-robin", "joint"])
-def test_a_finite_list_of_actions(schedule: str) -> None:
+def test_a_set_of_finitely_many_actions_agrees_with_the_reference(schedule: str) -> None:
     """Ω need not be convex."""
     problem = random_problem(7, omega="vertices")
     omega: Any = problem.omega

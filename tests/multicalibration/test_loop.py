@@ -93,7 +93,7 @@ def give_up_half(C, hinted, actions, status, floats, ints):  # type: ignore[no-u
 
 @pytest.mark.parametrize("black", [False, True])
 @pytest.mark.parametrize("sense", ["max", "min"])
-def test_rounds_are_the_same_whoever_solves_the_rows(black: bool, sense: str) -> None:
+def test_rounds_are_the_same_for_every_solver_of_the_rows(black: bool, sense: str) -> None:
     """By the set's kernel inside compiled code, by the set when the kernel gives up, or by a set that has none."""
     problem, omega = random_problem(15, n=120), feasible.Simplex(3)
     sets = [omega, Stubborn(omega), Stubborn(omega, rows_at_once=5), feasible.Oracle(omega.argmax, 3)]
@@ -128,6 +128,7 @@ print(sum(run_rounds.stats.cache_hits.values()), sum(run_rounds.stats.cache_miss
 """
 
 
+@pytest.mark.slow
 def test_the_compiled_loop_is_compiled_once_for_all_sets_and_processes(tmp_path: Path) -> None:
     """A kernel handed over as a function pointer, unlike one typed by its identity, leaves the cache usable."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

@@ -203,7 +203,7 @@ def test_white_box_round_robin_order_is_model_then_bucket_then_coordinate() -> N
 
 
 def test_white_box_round_robin_visits_groups_last() -> None:
-    # Nobody acts: the level sets are all rows (bucket 0) and none (bucket 1). Groups: rows {0, 2}, {1, 3}.
+    # No action is taken: the level sets are all rows (bucket 0) and none (bucket 1). Groups: rows {0, 2}, {1, 3}.
     def after(visits: int) -> list[list[float]]:
         result = white_box(
             [column(-9, -9, -9, -9), column(-8, -8, -8, -8)],

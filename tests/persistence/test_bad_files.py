@@ -30,7 +30,7 @@ def test_a_file_holds_exactly_three_parts_and_no_pickle(white: tuple[oe.WhiteBox
         assert all(arrays[name].dtype != object for name in arrays.files)
 
 
-def test_truncated_files(white: tuple[oe.WhiteBoxEnsemble, Path], tmp_path: Path) -> None:
+def test_a_truncated_file_is_refused(white: tuple[oe.WhiteBoxEnsemble, Path], tmp_path: Path) -> None:
     whole = white[1].read_bytes()
     cut = tmp_path / "cut.oe"
     for length in [*range(0, len(whole), 97), *range(len(whole) - 30, len(whole))]:
@@ -61,11 +61,13 @@ def directory_start(white: tuple[oe.WhiteBoxEnsemble, Path]) -> int:
     return white[1].read_bytes().index(b"PK\x01\x02")
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_noticed(white: tuple[oe.WhiteBoxEnsemble, Path], directory_start: int) -> None:
     positions = [*range(60), *range(60, directory_start, 23)]
     assert_flips_are_noticed(white[1], white[0], [(p, 1 << (p % 8)) for p in positions] + [(p, 255) for p in positions])
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_in_the_table_of_contents_is_noticed(
     white: tuple[oe.WhiteBoxEnsemble, Path], directory_start: int
 ) -> None:
@@ -87,7 +89,7 @@ def test_altered_content_is_refused(white: tuple[oe.WhiteBoxEnsemble, Path]) -> 
 
 
 @pytest.mark.parametrize("missing", PARTS)
-def test_a_missing_part(missing: str, white: tuple[oe.WhiteBoxEnsemble, Path]) -> None:
+def test_a_file_without_one_of_its_parts_is_refused(missing: str, white: tuple[oe.WhiteBoxEnsemble, Path]) -> None:
     path, content = white[1], parts(white[1])
     del content[missing]
     write(path, content, signed=False)
@@ -104,7 +106,7 @@ def test_a_missing_part(missing: str, white: tuple[oe.WhiteBoxEnsemble, Path]) -
         ({"format": "something"}, r"is not an optensemble file\. Check the path"),
     ],
 )
-def test_another_version_or_format(change: dict[str, Any], words: str, white: tuple[Any, Path]) -> None:
+def test_another_version_or_format_is_refused(change: dict[str, Any], words: str, white: tuple[Any, Path]) -> None:
     path, content = white[1], parts(white[1])
     manifest = {**json.loads(content["manifest.json"]), **change}
     write(path, {**content, "manifest.json": json.dumps(manifest).encode()})
@@ -122,7 +124,7 @@ def test_the_version_is_looked_at_before_the_content(white: tuple[Any, Path]) ->
 
 
 @pytest.mark.parametrize("manifest", [b"[]", b"7", b"{}", b"{", b"\xff", b'{"format": "optensemble"}'])
-def test_a_manifest_that_is_none(manifest: bytes, white: tuple[Any, Path]) -> None:
+def test_a_malformed_manifest_is_refused(manifest: bytes, white: tuple[Any, Path]) -> None:
     path, content = white[1], parts(white[1])
     write(path, {**content, "manifest.json": manifest}, signed=False)
     with pytest.raises(FileError, match="not a whole optensemble file"):
@@ -142,7 +144,9 @@ def test_a_manifest_that_is_none(manifest: bytes, white: tuple[Any, Path]) -> No
         ),
     ],
 )
-def test_a_signed_document_that_makes_no_sense(change: Callable[[Any], Any], white: tuple[Any, Path]) -> None:
+def test_an_inconsistent_document_with_valid_checksums_is_refused(
+    change: Callable[[Any], Any], white: tuple[Any, Path]
+) -> None:
     path, content = white[1], parts(white[1])
     document = json.dumps(change(json.loads(content["ensemble.json"]))).encode()
     write(path, {**content, "ensemble.json": document})
@@ -151,7 +155,7 @@ def test_a_signed_document_that_makes_no_sense(change: Callable[[Any], Any], whi
 
 
 @pytest.mark.parametrize("nonsense", [b"", b"hello", b"{}", b"PK\x03\x04 and so on", b"\x80\x04N."])
-def test_not_a_zip(nonsense: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_zip_is_refused(nonsense: bytes, tmp_path: Path) -> None:
     (tmp_path / "note.oe").write_bytes(nonsense)
     with pytest.raises(
         FileError, match=r"note.oe is not a whole optensemble file: truncated, altered, or something else"
@@ -159,13 +163,13 @@ def test_not_a_zip(nonsense: bytes, tmp_path: Path) -> None:
         oe.load(tmp_path / "note.oe")
 
 
-def test_another_zip(tmp_path: Path) -> None:
+def test_a_zip_that_is_not_an_ensemble_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "arrays.npz", a=np.zeros(3))
     with pytest.raises(FileError, match="not a whole optensemble file"):
         oe.load(tmp_path / "arrays.npz")
 
 
-def test_no_file_and_a_folder(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"there is no file .*nothing.oe. Check the path"):
         oe.load(tmp_path / "nothing.oe")
     with pytest.raises(FileError, match=r"cannot read .*: Is a directory. Give a file that save"):
@@ -202,7 +206,7 @@ def test_a_pickle_inside_is_not_run(white: tuple[Any, Path]) -> None:
 
 
 @pytest.mark.parametrize("what", ["pickle", "garbage"])
-def test_signed_arrays_that_make_no_sense(what: str, white: tuple[Any, Path]) -> None:
+def test_inconsistent_arrays_with_valid_checksums_are_refused(what: str, white: tuple[Any, Path]) -> None:
     path = white[1]
     if what == "pickle":
         trapped(white)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConve
 POLICIES: dict[str, Any] = {"policies": dict(PROBLEM.policies)}
 
 
-# There and back
+# Round trips
 
 
 @pytest.mark.parametrize("sense", ["max", "min"])
@@ -215,7 +215,7 @@ def test_an_ensemble_as_a_member_of_another(tmp_path: Path) -> None:
     round_trip(outer, PROBLEM.X, tmp_path, policies={"inner": inner})
 
 
-# Members given again
+# Members given on load
 
 
 def test_members_that_do_not_match(white: tuple[oe.WhiteBoxEnsemble, Path], tmp_path: Path) -> None:

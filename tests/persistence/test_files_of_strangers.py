@@ -137,7 +137,7 @@ def test_a_wrong_value_is_told_by_the_name_of_its_part(
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex128, "M8[s]", np.float16])
-def test_numbers_of_a_kind_that_is_never_written(dtype: Any, tmp_path: Path) -> None:
+def test_array_types_that_are_never_written_are_refused(dtype: Any, tmp_path: Path) -> None:
     content = Content.of(SAVED / "decision.oe")
     content.arrays["mean"] = np.zeros(3).astype(dtype)
     content.write(tmp_path / "wrong.oe")
@@ -280,7 +280,7 @@ def test_an_array_that_claims_more_than_there_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"(", b"'''", b"{'descr': '<f8', 'shape': (3,), ", b"{'descr': ()}"])
-def test_headers_that_are_none(text: bytes, tmp_path: Path) -> None:
+def test_array_headers_that_are_malformed_are_refused(text: bytes, tmp_path: Path) -> None:
     path, packed = copied(tmp_path), io.BytesIO()
     header = text + b" " * (117 - len(text)) + b"\n"
     with zipfile.ZipFile(packed, "w") as archive:
@@ -353,7 +353,7 @@ def test_text_and_tables_of_contents_are_bounded_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"[" * 100_000, b"[" * 1000 + b"]" * 1000, b"9" * 10_000, b"\xff\xfe[\x00]\x00"])
-def test_text_that_python_would_choke_on(text: bytes, tmp_path: Path) -> None:
+def test_text_of_extreme_nesting_or_length_is_refused(text: bytes, tmp_path: Path) -> None:
     path = copied(tmp_path)
     replaced(path, "ensemble.json", text)
     with pytest.raises(FileError):
@@ -369,7 +369,7 @@ def test_names_that_cannot_be_printed_are_not_in_the_message(tmp_path: Path) -> 
     assert str(caught.value).encode()
 
 
-def test_archives_that_are_none_of_ours(tmp_path: Path) -> None:
+def test_archives_not_written_by_optensemble_are_refused(tmp_path: Path) -> None:
     path = copied(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-2] + b"\x05\x00hello")  # a comment at the end
@@ -387,7 +387,7 @@ def test_archives_that_are_none_of_ours(tmp_path: Path) -> None:
         oe.load(path)
 
 
-def test_the_limit_is_the_readers(tmp_path: Path) -> None:
+def test_the_size_limit_is_set_by_the_reader_of_the_file(tmp_path: Path) -> None:
     path = SAVED / "decision.oe"
     with pytest.raises(FileError, match=r"is itself 29,544 bytes long; 1,000 are allowed. If you trust it, .* limit="):
         oe.load(path, limit=1000)
@@ -397,7 +397,7 @@ def test_the_limit_is_the_readers(tmp_path: Path) -> None:
     assert oe.load(path, limit=1 << 20).names_ == oe.load(path).names_
 
 
-def test_a_long_record_passes_the_door(tmp_path: Path) -> None:
+def test_a_record_of_many_rows_loads(tmp_path: Path) -> None:
     content, n = Content.of(SAVED / "decision.oe"), 100_000
     for name in ("assessed", "realised", "advantage_assessed", "advantage_realised"):
         content.arrays[name] = np.random.default_rng(0).normal(size=n)
@@ -427,6 +427,7 @@ def test_labels_of_several_columns_go_on_after_loading(tmp_path: Path) -> None:
 # Many wrong values: a short budget here, a long one by tests/fuzz_files.py
 
 
+@pytest.mark.slow
 def test_mutated_files_neither_crash_nor_raise_what_is_not_ours() -> None:
     fates, wrong = fuzz_files.run(files=150, seed=1_000_000, processes=1)
     assert not wrong, "\n".join(wrong)

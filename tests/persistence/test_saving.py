@@ -62,7 +62,7 @@ def test_a_failure_while_writing_leaves_the_old_file(
 def test_saving_replaces_the_old_file(white: tuple[oe.WhiteBoxEnsemble, Path]) -> None:
     path = white[1]
     other = PROBLEM.white_box(**{**QUICK, "alpha": 0.2})
-    with path.open("rb") as reader:  # whoever is reading reads on
+    with path.open("rb") as reader:  # a reader that is open reads on
         start = reader.read(10)
         other.save(path)
         rest = reader.read()

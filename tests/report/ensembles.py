@@ -102,7 +102,7 @@ def journey() -> Case:
 
 
 def boxes(kind: str, sense: str = "max", n: int = 400, m: int = 300, **parameters: Any) -> Case:
-    """The paper's algorithms, on four labels of which each of three members knows some."""
+    """The paper's algorithms, on four labels; each of three members knows some of them."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(n + m, 4))
     Y = X + rng.normal(scale=0.6, size=X.shape)
@@ -157,7 +157,7 @@ def simplex(
     when: pd.Series | None = None,
     **audited: Any,
 ) -> Case:
-    """One unit to share out among ``d`` coordinates, of which each of ``k`` models knows some."""
+    """One unit to share out among ``d`` coordinates; each of ``k`` models knows some of them."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(n + m, d))
     Y = np.ones_like(X) if constant else X + rng.normal(scale=0.5, size=X.shape)

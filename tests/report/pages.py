@@ -53,6 +53,6 @@ def read_number(text: str) -> float:
 
 
 def rounds_to(text: str, value: float) -> bool:
-    """Whether a text is a number as it is written with so many decimals."""
+    """Whether a text is a number, rounded to the decimals shown."""
     places = len(text.partition(".")[2])
     return abs(read_number(text) - value) <= 0.5 * 10.0**-places * (1 + 1e-9)

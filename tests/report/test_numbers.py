@@ -11,7 +11,7 @@ from tests.report.pages import read_number
 
 
 @given(st.floats(-1e12, 1e12), st.integers(0, 9))
-def test_a_number_comes_back_within_half_of_its_last_digit(value: float, digits: int) -> None:
+def test_a_shown_number_is_within_half_a_unit_of_its_last_digit(value: float, digits: int) -> None:
     shown = number(value, digits, "+")
     assert abs(read_number(shown) - value) <= 0.5 * 10.0**-digits + 1e-9 * abs(value)
     assert "-" not in shown
@@ -19,7 +19,7 @@ def test_a_number_comes_back_within_half_of_its_last_digit(value: float, digits:
 
 
 @given(st.floats(1e-8, 1e8))
-def test_a_doubt_is_shown_with_two_figures(doubt: float) -> None:
+def test_an_uncertainty_is_shown_with_two_significant_digits(doubt: float) -> None:
     digits = decimals([0.0], [doubt, doubt, doubt])
     assert abs(round(doubt, digits) - doubt) <= 0.05 * doubt + 1e-12 or digits == 0
     assert digits == 0 or doubt < 10

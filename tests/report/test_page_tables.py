@@ -99,7 +99,7 @@ def test_guarantees_are_those_of_the_ensemble(name: str) -> None:
     assert [row[place].text == "yes" for row in table.rows()] == frame["holds"].tolist()
 
 
-# What was decided
+# Decisions
 
 
 @EACH

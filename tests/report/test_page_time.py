@@ -16,9 +16,11 @@ from tests.report.ensembles import CASES, journey, portfolio, simplex
 from tests.report.pages import EACH, column, numbers, root_of, same, the_table
 from tests.report.reading import read
 
+pytestmark = pytest.mark.slow
+
 
 @EACH
-def test_who_was_followed_is_counted_and_averaged_from_the_rows(name: str) -> None:
+def test_the_table_of_candidates_followed_is_recomputed_from_the_rows(name: str) -> None:
     judged, table = CASES[name]().judged, the_table(root_of(name), "followed", "rows", "share")
     who = np.array(judged.ensemble.names_, dtype=object)[judged.answer.chosen]
     followed = column(table, "followed")
@@ -56,7 +58,7 @@ def test_blocks_are_rows_in_order_and_their_promises_those_of_the_ensemble(name:
     assert f"{sum(outside) or 'none'} of them" in said
 
 
-def test_intervals_of_blocks_of_independent_rows_are_the_audit_s_for_so_many_rows() -> None:
+def test_intervals_of_blocks_of_independent_rows_are_the_audits_for_as_many_rows() -> None:
     judged = portfolio().judged
     rows = judged.realised[: judged.rows // 20]
     half = stats.t.ppf(0.975, judged.rows - 1) * judged.realised.std(ddof=1) / np.sqrt(len(rows))
@@ -123,7 +125,7 @@ def test_times_of_any_kind_make_the_axis(when: pd.Series, first: str, last: str)
     ],
     ids=["words", "backwards", "missing", "missing whole number", "flags", "days backwards"],
 )
-def test_what_is_no_time_in_order_leaves_rows_in_their_order(when: pd.Series) -> None:
+def test_values_that_are_not_ordered_times_leave_rows_in_their_order(when: pd.Series) -> None:
     judged = simplex(3, 2, 60, when=when).judged
     assert not judged.blocks.is_time
     assert words.block_name(judged.blocks, 0) == "1 to 5"

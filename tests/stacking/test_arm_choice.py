@@ -29,7 +29,7 @@ def test_a_choice_is_a_ridge_on_payoff_differences(seed: int, count: int, evalua
     np.testing.assert_allclose(choice.slopes, slopes, atol=1e-9)
 
 
-def test_the_arm_of_the_highest_calibrated_value_is_picked() -> None:
+def test_the_candidate_of_the_highest_calibrated_value_is_picked() -> None:
     assessed, _ = arms(0)
     choice = Choice(np.array([0.0, 1.0, -1.0, 0.5]), np.array([0.3, 0.8]))
     picked = choice(assessed)
@@ -50,7 +50,7 @@ def test_with_many_rows_the_truth_is_found_and_with_few_the_prior_stays() -> Non
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_arms_that_are_all_the_same_are_worth_the_same(count: int, scale: float) -> None:
+def test_identical_candidates_have_equal_values(count: int, scale: float) -> None:
     one = scale * np.random.default_rng(0).normal(size=(1, 2, 50))
     choice = fit_choice(np.repeat(one, count, axis=0), np.repeat(one[:, 0], count, axis=0), np.array([0.5, 0.5]))
     np.testing.assert_allclose(choice.constants, 0, atol=1e-12 * scale)
@@ -58,7 +58,7 @@ def test_arms_that_are_all_the_same_are_worth_the_same(count: int, scale: float)
 
 
 @given(seed=st.integers(0, 20), shift=st.floats(-1e3, 1e3))
-def test_what_all_arms_share_does_not_matter(seed: int, shift: float) -> None:
+def test_a_payoff_common_to_all_candidates_does_not_matter(seed: int, shift: float) -> None:
     assessed, realised = arms(seed, n=30)
     plain = fit_choice(assessed, realised, np.ones(2))
     common = shift + np.random.default_rng(seed).normal(size=30)

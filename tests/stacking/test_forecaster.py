@@ -88,7 +88,7 @@ def test_the_refinement_comes_in_where_members_are_specialised_and_stays_out_whe
     assert REFINED not in learned.out_of_fold
 
 
-def test_what_is_fitted_on_all_rows_is_the_textbooks_too() -> None:
+def test_the_fit_on_all_rows_equals_the_textbook_version() -> None:
     world, parts = make_world(2, n=200, specialised=True), folds(200, random_state=0)
     learned, view = learn(world, parts, Sampling())
     omega = feasible.Simplex(4)
@@ -137,7 +137,7 @@ def test_threads_share_the_folds_and_change_nothing() -> None:
         np.testing.assert_array_equal(one.out_of_fold[name], two.out_of_fold[name])
 
 
-def test_policies_speak_through_scaled_actions_and_have_no_average() -> None:
+def test_features_of_policies_are_scaled_actions_without_an_average() -> None:
     world, parts = make_world(0, n=200), folds(200, random_state=0)
     omega = feasible.Simplex(4)
     actions = np.stack([omega.argmax(np.ascontiguousarray(f)) for f in world.features])
@@ -160,7 +160,7 @@ def test_mixed_members_are_averaged_over_the_models_alone() -> None:
     np.testing.assert_array_equal(view.prior, [0.5, 0.5, 0, 0, 0])
 
 
-def test_the_winner_of_a_view_is_the_model_that_assesses_itself_highest() -> None:
+def test_the_winner_is_the_model_with_the_highest_self_assessment() -> None:
     rng = np.random.default_rng(0)
     predictions, actions = rng.normal(size=(3, 50, 2)), rng.uniform(size=(4, 50, 2))
     assessed = [[float(actions[m, i] @ predictions[m, i]) for m in range(3)] for i in range(50)]

@@ -100,7 +100,7 @@ def textbook_ridge(masks: list[Mask], residual: Floats, strength: float) -> Floa
 
 
 @pytest.mark.parametrize("models", [0, 1, 2])
-def test_the_cells_are_the_papers(models: int) -> None:
+def test_the_cells_are_those_of_the_paper(models: int) -> None:
     world = make_world(0, 300, models=models)
     layout = make_layout(world.view, world.buckets)
     cells = situate(world.view, world.forecast, world.omega, world.buckets).cells(0, layout)
@@ -263,7 +263,7 @@ def test_strengths_are_tried_from_the_strongest_on_until_the_loss_no_longer_fall
 
 
 @pytest.mark.parametrize(("bias", "rounds"), [(-2.0, 2), (-1.0, 1), (0.0, 0)])
-def test_what_is_learned_is_the_textbooks(bias: float, rounds: int) -> None:
+def test_the_learned_patch_equals_the_textbook_version(bias: float, rounds: int) -> None:
     world, parts = make_world(4, 600, bias=bias), folds(600, random_state=0)
     state = world.learn(parts)
     expected, forecast = textbook_patch(world, parts)
@@ -276,7 +276,7 @@ def test_what_is_learned_is_the_textbooks(bias: float, rounds: int) -> None:
     np.testing.assert_allclose(state.predictions, forecast, atol=1e-8)
 
 
-def test_in_time_order_more_is_asked_of_a_patch() -> None:
+def test_in_time_order_a_patch_must_exceed_two_standard_errors() -> None:
     world, parts = make_world(4, 600, bias=-1.5), folds(600, time_ordered=True)
     state = world.learn(parts, Sampling(time_ordered=True))
     assert {gate.needed for gate in state.gates} == {2.0}
@@ -320,7 +320,7 @@ def test_learning_and_applying_leave_what_they_are_given_as_it_was() -> None:
         np.testing.assert_array_equal(left, right)
 
 
-# Where it must come in, and where it must not
+# Used where it pays, and only there
 
 
 def biased_members(seed: int, n: int, bias: float) -> tuple[Floats, Floats, list[tuple[str, oe.Columns]]]:
@@ -369,7 +369,7 @@ def test_where_there_is_no_bias_there_is_no_patch(n: int) -> None:
     assert sum(opened) <= 1
 
 
-def test_thin_cells_are_noted() -> None:
+def test_cells_below_min_cell_are_noted() -> None:
     X, Y, _ = biased_members(0, 400, bias=0.0)
     omega = feasible.RiskBudget(np.diag([1.0, 2.0, 3.0]), 1.0)
     models = [("first", oe.Columns([0, 1, 2])), ("second", oe.Columns([3, 4, 5]))]

@@ -53,7 +53,7 @@ def test_a_stack_is_non_negative_least_squares_with_pseudo_rows(seed: int, k: in
     np.testing.assert_allclose(stack(world.features), predicted, atol=1e-8)
 
 
-def test_a_member_that_says_the_contrary_has_no_weight() -> None:
+def test_a_negatively_correlated_member_has_weight_zero() -> None:
     world = make_world(0, k=2)
     world.features[1] = -world.labels
     assert fit_stack(world.features, world.labels, world.prior).weights[1] == 0
@@ -111,7 +111,9 @@ SHAPES = pytest.mark.parametrize(("k", "n", "d"), [(3, 150, 4), (2, 60, 1), (5, 
 
 @SHAPES
 @pytest.mark.parametrize("strength", STRENGTHS)
-def test_a_ridge_is_the_textbooks_also_with_more_columns_than_rows(k: int, n: int, d: int, strength: float) -> None:
+def test_a_ridge_equals_the_textbook_version_even_with_more_columns_than_rows(
+    k: int, n: int, d: int, strength: float
+) -> None:
     world, rows = make_world(1, k=k, n=n, d=d), np.arange(0, n, 2)
     columns = standardised(world.features)
     theirs = SklearnRidge(alpha=strength).fit(columns[rows], world.labels[rows])
@@ -140,7 +142,7 @@ def test_a_column_that_never_varies_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("n", [20, 400])
-def test_members_that_never_vary_leave_a_ridge_its_level(n: int) -> None:
+def test_with_constant_members_a_ridge_is_its_intercept(n: int) -> None:
     world = World(np.ones((3, n, 20)), make_world(0, n=n, d=20).labels, np.full(3, 1 / 3))
     rows = np.arange(0, n, 2)
     ridge, refined = fit_ridge(world, rows, 1.0)
@@ -194,10 +196,10 @@ def test_forecasts_that_agree_share_the_weight() -> None:
     np.testing.assert_allclose(blend_weights(np.stack([same, same, same]), same + 1), 1 / 3)
 
 
-# Gates
+# One-standard-error test
 
 
-def test_a_gate_compares_losses_row_by_row() -> None:
+def test_the_one_standard_error_test_compares_losses_row_by_row() -> None:
     rng = np.random.default_rng(0)
     before, after = rng.uniform(size=(2, 120))
     gate = judge(before, after, Sampling())
@@ -209,7 +211,7 @@ def test_a_gate_compares_losses_row_by_row() -> None:
 @pytest.mark.parametrize(
     ("ratio", "time_ordered", "opens"), [(0.9, False, 0), (1.1, False, 1), (1.9, True, 0), (2.1, True, 1)]
 )
-def test_a_gate_opens_beyond_one_standard_error_and_in_time_order_two(
+def test_a_gain_must_exceed_one_standard_error_or_two_in_time_order(
     ratio: float, time_ordered: bool, opens: int
 ) -> None:
     noise = np.random.default_rng(0).normal(size=200)
@@ -219,14 +221,14 @@ def test_a_gate_opens_beyond_one_standard_error_and_in_time_order_two(
     assert judge(gain, np.zeros(200), sampling).open == bool(opens)
 
 
-def test_what_changes_nothing_does_not_come_in() -> None:
+def test_a_refinement_without_effect_is_not_used() -> None:
     loss = np.random.default_rng(0).uniform(size=50)
     gate = judge(loss, loss, Sampling())
     assert not gate.open
     assert str(gate) == "the out-of-fold loss did not fall"
 
 
-def test_a_gate_in_words() -> None:
+def test_the_one_standard_error_test_in_words() -> None:
     assert str(Gate(0.3, 0.2, 2.0)) == "the out-of-fold loss fell by 1.5 standard errors; more than 2 are needed"
     assert str(Gate(-0.3, 0.2, 1.0)) == "the out-of-fold loss did not fall"
 
@@ -237,10 +239,10 @@ def test_the_loss_of_a_row_is_its_squared_distance() -> None:
     np.testing.assert_allclose(squared_loss(labels, predictions), by_hand)
 
 
-# Out of fold
+# Prior strength and centring
 
 
-def test_the_pull_of_a_stack_is_in_the_features_units() -> None:
+def test_the_prior_strength_of_a_stack_is_in_the_features_units() -> None:
     features = np.random.default_rng(0).normal(size=(2, 30, 3)) + np.arange(3)
     assert stack_pull(features) == pytest.approx(textbook_pull(features))
     assert stack_pull(7 * features + 20) == pytest.approx(49 * textbook_pull(features))
@@ -248,14 +250,14 @@ def test_the_pull_of_a_stack_is_in_the_features_units() -> None:
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6])
-def test_the_pull_has_a_floor_so_far_above_rounding_that_rounding_is_no_signal(size: float) -> None:
+def test_the_prior_strength_has_a_floor_above_rounding(size: float) -> None:
     rounding = size * (1 + 1e-15 * np.random.default_rng(0).normal(size=(2, 30, 3)))
     assert stack_pull(rounding) == pytest.approx(0.1 * (1e-9 * size) ** 2, rel=1e-6)
     assert stack_pull(rounding) > 1e6 * textbook_pull(rounding)
 
 
 @given(seed=st.integers(0, 30), moved=st.floats(-5, 5), level=st.floats(-5, 5))
-def test_a_stack_of_rows_about_some_middle_is_the_stack_of_the_rows(seed: int, moved: float, level: float) -> None:
+def test_a_stack_of_centred_rows_is_the_stack_of_the_rows(seed: int, moved: float, level: float) -> None:
     world = make_world(seed, n=40)
     rng = np.random.default_rng(seed)
     centre, middle = moved + rng.normal(size=(3, 4)), level + rng.normal(size=4)
@@ -267,7 +269,7 @@ def test_a_stack_of_rows_about_some_middle_is_the_stack_of_the_rows(seed: int, m
 
 
 @pytest.mark.parametrize("strength", [1.0, 100.0])
-def test_a_ridge_of_labels_about_some_middle_is_the_ridge_of_the_labels(strength: float) -> None:
+def test_a_ridge_of_centred_labels_is_the_ridge_of_the_labels(strength: float) -> None:
     world, middle = make_world(0), np.array([5.0, -2.0, 0.0, 1e3])
     design = Design(world.features)
 
@@ -278,6 +280,6 @@ def test_a_ridge_of_labels_about_some_middle_is_the_ridge_of_the_labels(strength
     np.testing.assert_allclose(ridge(world.labels - middle, middle), ridge(world.labels, 0.0), atol=1e-9)
 
 
-def test_a_stack_is_a_level_and_weighted_departures() -> None:
+def test_a_stack_is_an_intercept_and_weighted_deviations() -> None:
     stack = Stack(np.array([0.5, 2.0]), np.array([[1.0], [3.0]]), np.array([10.0]))
     np.testing.assert_allclose(stack(np.array([[[2.0]], [[3.5]]])), [[10 + 0.5 * 1 + 2 * 0.5]])

@@ -102,13 +102,13 @@ def test_uneven_clusters_count_for_as_many_as_even_ones_would() -> None:
 
 @pytest.mark.parametrize("family", [1, 2, 9])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(True), Sampling(clusters=np.arange(60) // 3)])
-def test_of_a_family_each_must_hold_more_often(sampling: Sampling, family: int) -> None:
+def test_quantiles_of_a_family_are_bonferroni_corrected(sampling: Sampling, family: int) -> None:
     freedom = 9 if sampling.time_ordered else 59 if sampling.clusters is None else 19
     assert sampling.quantile(60, family) == pytest.approx(stats.t.ppf(1 - 0.025 / family, freedom), rel=1e-9)
 
 
 @pytest.mark.parametrize("per_cluster", [2, 40])
-def test_of_time_and_clusters_what_leaves_more_doubt_counts(per_cluster: int) -> None:
+def test_the_larger_design_effect_of_time_order_and_clusters_is_used(per_cluster: int) -> None:
     clusters = np.arange(400) // per_cluster
     drawn = values(400) + 3 * values(400, 1)[clusters] + np.linspace(-4, 4, 400)
     in_time, grouped = Sampling(True), Sampling(clusters=clusters)
@@ -141,7 +141,7 @@ def test_few_independent_rows_are_units_as_they_are() -> None:
     ],
     ids=["many rows", "in time order", "clustered"],
 )
-def test_rows_that_hang_together_are_added_up_to_units_of_the_same_mean(sampling: Sampling, units: Clusters) -> None:
+def test_dependent_rows_are_summed_to_units_of_the_same_mean(sampling: Sampling, units: Clusters) -> None:
     found = sampling.independent(PAYOFFS)
     count = units.max() + 1
     by_hand = [[payoff[units == unit].sum() * count / 730 for unit in range(count)] for payoff in PAYOFFS]

@@ -54,7 +54,7 @@ def test_a_table_is_refused_if_and_only_if_some_id_is_there_twice(words: list[li
     assert message.endswith("Remove the copies, or name another column as id.")
 
 
-def test_many_parts_are_compared(at_once: int) -> None:
+def test_an_id_repeated_in_another_of_many_parts_is_found(at_once: int) -> None:
     numbers = np.random.default_rng(0).permutation(211)
     parts = [pd.Series(part) for part in np.array_split(numbers, 7)]
     require(parts)

@@ -183,7 +183,7 @@ def test_a_column_may_play_several_parts(tmp_path: Path) -> None:
     assert list(found) == ["a_0", "day", "region"]
 
 
-# What is wrong
+# Errors
 
 
 def with_value(value: Any, path: Path, row: int = 7, column: str = "a_0") -> Path:
@@ -251,7 +251,7 @@ def test_a_value_that_is_missing_or_infinite_is_named_with_its_row(
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_texts_must_be_there(name: str, tmp_path: Path) -> None:
+def test_missing_text_is_refused(name: str, tmp_path: Path) -> None:
     for column in ("day", "region"):
         for value in ["", None] if name.endswith("parquet") else [""]:
             assert f"column {column!r} has no value in " in refused(with_value(value, tmp_path / name, column=column))
@@ -287,7 +287,7 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x,y,x\n1,2,3\n")
     assert "has the column 'x' 2 times. Rename all but one." in refused(path, Wanted(("x",)))
-    assert read(path, Wanted(("y",)))["y"].tolist() == [2.0]  # which nobody needs may be there twice
+    assert read(path, Wanted(("y",)))["y"].tolist() == [2.0]  # a column that is not needed may be there twice
 
 
 def test_a_row_of_too_few_cells_is_refused(tmp_path: Path) -> None:

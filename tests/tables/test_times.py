@@ -70,7 +70,7 @@ def test_offsets_from_utc_may_change_with_the_season() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_time_is_named(values: list[Any], shown: str) -> None:
+def test_a_value_that_is_not_a_time_is_named(values: list[Any], shown: str) -> None:
     with pytest.raises(InputError) as caught:
         order(values, object)
     message = str(caught.value)

@@ -111,7 +111,7 @@ def test_while_it_is_written_the_old_table_is_there(tmp_path: Path) -> None:
     assert path.read_text().startswith('"day"')
 
 
-def test_a_table_is_readable_for_whom_the_umask_lets(tmp_path: Path) -> None:
+def test_a_new_table_has_the_mode_that_the_umask_allows(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
         write(tmp_path / "t.csv", COLUMNS)
@@ -173,7 +173,7 @@ def test_what_is_read_is_not_written_over_by_whatever_name(tmp_path: Path) -> No
             require_place(tmp_path / out, [tmp_path / "other.csv", tmp_path / "in.csv"])
 
 
-# Files that are written at once
+# Errors of the operating system
 
 
 def test_trouble_of_the_system_is_told_as_a_file_that_could_not_be_written(tmp_path: Path) -> None:

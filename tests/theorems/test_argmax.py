@@ -49,6 +49,7 @@ def test_a_row_does_not_depend_on_its_batch(omega: feasible.FeasibleSet) -> None
     np.testing.assert_array_equal(omega.argmax(np.asfortranarray(C)), together)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SETS))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
@@ -64,6 +65,7 @@ def test_order_and_batch_do_not_matter_for_any_numbers(name: str, data: st.DataO
         np.testing.assert_array_equal(omega.argmax(C, hint=hint), actions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in sorted(SETS) if SETS[name].kernel is not None])
 def test_threads_do_not_matter(name: str) -> None:
     omega = SETS[name]
@@ -126,7 +128,7 @@ def test_hints_of_the_wrong_shape_are_refused(omega: feasible.FeasibleSet) -> No
         omega.argmax(np.zeros((2, omega.dimension)), hint=np.zeros((3, omega.dimension)))
 
 
-def test_no_rows_are_fine(omega: feasible.FeasibleSet) -> None:
+def test_argmax_of_no_rows_has_no_rows(omega: feasible.FeasibleSet) -> None:
     assert omega.argmax(np.empty((0, omega.dimension))).shape == (0, omega.dimension)
 
 

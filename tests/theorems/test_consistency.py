@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.problems import black_box_masks, level_set_masks, random_problem, violation, white_box_masks
 
-pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")]
 
 seeds = st.integers(0, 2**32 - 1)
 sets = st.sampled_from(["polytope", "simplex", "vertices", "box", "risk"])
@@ -22,7 +22,7 @@ ROUNDING = 1e-9
 
 
 @given(seed=seeds, omega=sets, sense=senses, schedule=schedules, count=buckets)
-def test_white_box(seed: int, omega: str, sense: str, schedule: str, count: int) -> None:
+def test_the_white_box_is_consistent_on_its_cells(seed: int, omega: str, sense: str, schedule: str, count: int) -> None:
     problem = random_problem(seed, omega=omega)
     ensemble = problem.white_box(alpha=0.03, bucket_width=1 / count, sense=sense, schedule=schedule)
     worst = max(
@@ -36,7 +36,7 @@ def test_white_box(seed: int, omega: str, sense: str, schedule: str, count: int)
 
 
 @given(seed=seeds, omega=sets, sense=senses, schedule=schedules, count=buckets)
-def test_black_box(seed: int, omega: str, sense: str, schedule: str, count: int) -> None:
+def test_the_black_box_is_consistent_on_its_cells(seed: int, omega: str, sense: str, schedule: str, count: int) -> None:
     problem = random_problem(seed, omega=omega)
     ensemble = problem.black_box(alpha=0.03, bucket_width=1 / count, sense=sense, schedule=schedule)
     residual = problem.Y - ensemble.predict(problem.X)

@@ -34,7 +34,9 @@ def half_bound(problem: Problem, alpha: float, width: float, h: Floats) -> float
 
 
 @given(seed=seeds, omega=sets, sense=senses, schedule=schedules, alpha=alphas, width=widths)
-def test_white_box(seed: int, omega: str, sense: str, schedule: str, alpha: float, width: float) -> None:
+def test_lemmas_7_to_9_hold_for_the_white_box(
+    seed: int, omega: str, sense: str, schedule: str, alpha: float, width: float
+) -> None:
     problem = random_problem(seed, omega=omega)
     ensemble = problem.white_box(alpha=alpha, bucket_width=width, sense=sense, schedule=schedule)
     sign = 1.0 if sense == "max" else -1.0
@@ -55,7 +57,9 @@ def test_white_box(seed: int, omega: str, sense: str, schedule: str, alpha: floa
 
 
 @given(seed=seeds, omega=sets, sense=senses, schedule=schedules, alpha=alphas, width=widths)
-def test_black_box(seed: int, omega: str, sense: str, schedule: str, alpha: float, width: float) -> None:
+def test_lemmas_3_and_4_and_corollary_1_hold_for_the_black_box(
+    seed: int, omega: str, sense: str, schedule: str, alpha: float, width: float
+) -> None:
     problem = random_problem(seed, omega=omega)
     ensemble = problem.black_box(alpha=alpha, bucket_width=width, sense=sense, schedule=schedule)
     sign, h = (1.0 if sense == "max" else -1.0), ensemble.predict(problem.X)

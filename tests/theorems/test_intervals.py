@@ -17,6 +17,8 @@ from optensemble.evaluation.audit_inputs import Observed
 from optensemble.evaluation.promise import Promise
 from optensemble.stats.intervals import MOST_UNITS, Family, block_length, dependence, means
 
+pytestmark = pytest.mark.slow
+
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
@@ -152,7 +154,7 @@ def test_a_block_is_never_longer_than_a_tenth(n: int, kind: str) -> None:
     assert (np.diff(units) >= 0).all()
 
 
-def test_rows_in_time_order_and_in_clusters_go_by_what_leaves_more_doubt() -> None:
+def test_the_stronger_dependence_of_time_order_and_clusters_is_used() -> None:
     rng = np.random.default_rng(0)
     clusters = rng.integers(20, size=600)
     in_clusters = (rng.normal(size=20)[clusters] + rng.normal(size=600))[:, None]

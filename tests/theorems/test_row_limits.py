@@ -15,6 +15,8 @@ from optensemble import feasible
 from optensemble.evaluation.payoff_record import Record
 from tests.problems import Floats
 
+pytestmark = pytest.mark.slow
+
 Noise = Callable[[np.random.Generator, int], Floats]
 
 NOISES: dict[str, Noise] = {
@@ -49,7 +51,7 @@ def test_limits_hold_in_95_of_100_and_are_missed_as_often_above_as_below(kind: s
         ],
         axis=0,
     )
-    allowed = int((n + 1) * 0.025) / (n + 1)  # so many are left out on either side
+    allowed = int((n + 1) * 0.025) / (n + 1)  # the share left out on either side
     error = 3 * np.sqrt(allowed / n / SIMULATIONS) + 3 * np.sqrt(allowed / NEW / SIMULATIONS)
     learned = 2 / n  # a line of two numbers was fitted to the record
     assert abs(below - allowed) <= error + learned
@@ -122,11 +124,11 @@ def test_limits_of_a_fitted_ensemble_hold_the_payoff_of_fresh_rows(kind: str, se
     assert 0.93 <= np.mean(held) <= 0.97
 
 
-# What they are made of
+# Construction
 
 
 @given(n=st.integers(2, 200), seed=st.integers(0, 50))
-def test_limits_leave_out_so_many_of_the_record_on_either_side(n: int, seed: int) -> None:
+def test_limits_leave_out_the_same_number_of_recorded_rows_on_either_side(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     assessed, realised = payoffs(rng, NOISES["skewed"], n)
     low, high = Record(assessed, realised).limits(assessed)

@@ -42,7 +42,7 @@ Quantities = dict[str, Columns]
 Found = dict[tuple[str, str], Columns]
 
 TOUCHED: tuple[tuple[str, str], ...] = (("decision/*/subgroups/*", "*"),)
-"""Patterns of (case, quantity) that may move by ``SLACK``: where the patch is kept, its sums became order-independent."""
+"""Patterns of (case, quantity) that may move by ``SLACK``: the patch's sums became order-independent."""
 
 SLACK = 1e-9
 ROWS, LATER, FURTHER = 240, 80, 60

@@ -1,4 +1,4 @@
-"""The file behind a saved ensemble: a zip of JSON and npz with checksums, written whole or not at all.
+"""The archive of a saved ensemble: a zip of JSON and npz with checksums, written whole or not at all.
 
 ::
 
@@ -25,6 +25,8 @@ from optensemble._core.atomic_files import replace
 from optensemble.exceptions import FileError
 
 SCHEMA_VERSION = 1
+"""Counted up whenever earlier releases would misread a file."""
+
 _FORMAT = "optensemble"
 _MANIFEST, _DOCUMENT, _ARRAYS = "manifest.json", "ensemble.json", "arrays.npz"
 
@@ -32,25 +34,31 @@ LIMIT = 2 << 30
 """Bytes that a file may take up unless more are allowed: enough for the record of some thirty million rows."""
 
 _LARGEST_MANIFEST = 1 << 16
+"""Bytes of the manifest, which is read before any limit of the user's applies; ours has some three hundred."""
+
 _LARGEST_DIRECTORY = 1 << 24
-"""Bytes that list the arrays of a hundred thousand blocks; zipfile makes an object of some fifty bytes of it."""
+"""Bytes of a table of contents: it lists the arrays of a hundred thousand blocks; zipfile makes objects of it."""
 
 _EXPANDS = 128
-"""Bytes allowed for one of JSON: an empty list is three there and 64 in Python, and every entry is looked at."""
+"""Bytes of memory for one of JSON: an empty list is three bytes there and 64 in Python, and every entry is visited."""
 
-_CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 20
+"""Bytes that are unpacked at a time, so that an array is never there twice."""
+
 _LARGEST_HEADER = 1 << 17
-_SMALL = 1 << 20
-"""Bytes of an array that may be copied, whatever else there is."""
+"""Bytes in which the header of an array must end; ours have about a hundred."""
+
+_COPIED_FREELY = 1 << 20
+"""Bytes of an array that may be copied even where the limit leaves no room."""
 
 _NUMBER = 8
 """Bytes of a number in an array; all are float64, int64 or uint64."""
 
 _END = struct.Struct("<4s4H2LH")
-"""How a zip archive without a comment ends; the sixth number is the length of its table of contents."""
+"""The end of a zip archive without a comment; the sixth number is the length of its table of contents."""
 
 _LARGE_END = 20
-"""Bytes before that, which a large archive has, and which point to another length."""
+"""Bytes before that in a large archive, which point to another length."""
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -67,7 +75,7 @@ def _bundle(document: dict[str, Any], arrays: Arrays) -> bytes:
 
 
 def _zipped(parts: dict[str, bytes], compression: int) -> bytes:
-    """Return a zip of the parts without the time it was made at: the same content is the same file."""
+    """Return a zip of the parts, without a time stamp: the same content is the same file."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", compression) as archive:
         for name, part in parts.items():
@@ -81,36 +89,36 @@ def _as_npy(array: npt.NDArray[Any]) -> bytes:
     return written.getvalue()
 
 
-def write(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
+def write_archive(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
     """Write the file; a reader finds the old one or the new one, whole."""
     replace(path, _bundle(document, arrays))
 
 
-def read(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays]:
-    """Check format, version, sizes and integrity, in this order, before anything is looked at.
+def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays]:
+    """Return the document and the arrays, after checks of format, version, sizes and integrity, in this order.
 
-    Neither the file nor what it unpacks to may be longer than ``limit`` bytes.
+    Neither the file nor its unpacked contents may be longer than ``limit`` bytes.
     """
     try:
         with path.open("rb") as file:
-            return _read(file, limit)
+            return _read_parts(file, limit)
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}. Check the path.") from error
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}. Give a file that save() wrote.") from error
     except FileError as error:
         raise FileError(f"{path} {error}") from error
-    except Exception as error:  # whatever zipfile, zlib, json and numpy make of bytes that are not theirs
+    except Exception as error:  # zipfile, zlib, json and numpy raise many kinds for bytes that are not theirs
         raise FileError(
             f"{path} is not a whole optensemble file: truncated, altered, or something else ({error}). "
             "Take another copy, or save the ensemble again."
         ) from error
 
 
-def _read(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
+def _read_parts(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
     _require_size(file.seek(0, io.SEEK_END), limit, "is itself")
-    with _open(file) as archive:
-        manifest = json.loads(_part(archive, _MANIFEST, _LARGEST_MANIFEST))
+    with _open_archive(file) as archive:
+        manifest = json.loads(_read_part(archive, _MANIFEST, _LARGEST_MANIFEST))
         version, expected = manifest["schema_version"], dict(manifest["sha256"])
         if manifest["format"] != _FORMAT:
             raise FileError("is not an optensemble file. Check the path.")
@@ -119,7 +127,8 @@ def _read(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
                 f"has schema version {version!r}, and this optensemble reads up to {SCHEMA_VERSION}. "
                 "Update optensemble to read it."
             )
-        parts = {_DOCUMENT: _part(archive, _DOCUMENT, limit // _EXPANDS), _ARRAYS: _part(archive, _ARRAYS, limit)}
+        limits = {_DOCUMENT: limit // _EXPANDS, _ARRAYS: limit}
+        parts = {name: _read_part(archive, name, most) for name, most in limits.items()}
     for name, part in parts.items():
         if hashlib.sha256(part).hexdigest() != expected.get(name):
             raise FileError(
@@ -127,13 +136,13 @@ def _read(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
                 "Take another copy, or save the ensemble again."
             )
     try:
-        return json.loads(parts[_DOCUMENT].decode()), _arrays(parts[_ARRAYS], limit)
+        return json.loads(parts[_DOCUMENT].decode()), _read_arrays(parts[_ARRAYS], limit)
     except Exception as error:
         raise FileError(f"holds what optensemble never writes ({error}). Save the ensemble again.") from error
 
 
-def _open(file: IO[bytes]) -> zipfile.ZipFile:
-    """Open an archive, unless its table of contents, which zipfile reads as a whole, is larger than any of ours."""
+def _open_archive(file: IO[bytes]) -> zipfile.ZipFile:
+    """Open an archive, unless its table of contents, which zipfile reads at once, is larger than any of ours."""
     size = file.seek(0, io.SEEK_END)
     file.seek(max(size - _END.size - _LARGE_END, 0))
     before, end = (tail := file.read())[: -_END.size], tail[-_END.size :]
@@ -147,9 +156,9 @@ def _open(file: IO[bytes]) -> zipfile.ZipFile:
     return archive
 
 
-def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """Read a part of an archive, which says before how long it is."""
-    info = _info(archive, name, limit)
+def _read_part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """Read a part of an archive, whose length is known before."""
+    info = _part_info(archive, name, limit)
     with archive.open(info) as part:
         content = part.read(info.file_size)
     if len(content) != info.file_size:
@@ -157,7 +166,7 @@ def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     return content
 
 
-def _info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipInfo:
+def _part_info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipInfo:
     info = archive.getinfo(name)
     _require_size(info.file_size, limit, f"has a part {name} that is")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others expand without bounds
@@ -165,31 +174,31 @@ def _info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipInfo:
     return info
 
 
-def _arrays(packed: bytes, limit: int) -> Arrays:
-    """Read the arrays, none of which may be larger than what there is of it."""
-    with _open(io.BytesIO(packed)) as archive:
+def _read_arrays(packed: bytes, limit: int) -> Arrays:
+    """Read the arrays, if all of them together keep to the limit."""
+    with _open_archive(io.BytesIO(packed)) as archive:
         left = limit - sum(info.file_size for info in archive.infolist())
         _require_size(limit - left, limit, "has arrays that are")
         return {
-            name.removesuffix(".npy"): _array(_bytes(archive, _info(archive, name, limit)), left)
+            name.removesuffix(".npy"): _read_array(_read_bytes(archive, _part_info(archive, name, limit)), left)
             for name in archive.namelist()
         }
 
 
-def _bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[np.uint8]:
-    """Read a part into memory that an array can stay in."""
-    content, read = np.empty(info.file_size, np.uint8), 0
+def _read_bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[np.uint8]:
+    """Read a part into the memory of an array."""
+    content, done = np.empty(info.file_size, np.uint8), 0
     with archive.open(info) as part:
-        while chunk := part.read(min(_CHUNK, len(content) - read)):
-            content[read : read + len(chunk)] = np.frombuffer(chunk, np.uint8)
-            read += len(chunk)
-    if read != info.file_size:
+        while chunk := part.read(min(_CHUNK_BYTES, len(content) - done)):
+            content[done : done + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            done += len(chunk)
+    if done != info.file_size:
         raise zipfile.BadZipFile(f"{info.filename} is shorter than it says")
     return content
 
 
-def _array(content: npt.NDArray[np.uint8], left: int) -> npt.NDArray[Any]:
-    """Return an array: its header is read first, and must describe the rest to the last byte; not copied if it fits."""
+def _read_array(content: npt.NDArray[np.uint8], left: int) -> npt.NDArray[Any]:
+    """Return an array, without a copy if possible; its header comes first, and must describe the rest to the byte."""
     stream = io.BytesIO(content[:_LARGEST_HEADER].tobytes())
     header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     shape, by_columns, dtype = header[np.lib.format.read_magic(stream)](stream)
@@ -201,7 +210,7 @@ def _array(content: npt.NDArray[np.uint8], left: int) -> npt.NDArray[Any]:
     if dtype.kind == "b" and (flat.view(np.uint8) > 1).any():
         raise ValueError("truth values that are neither true nor false")
     if by_columns or not dtype.isnative or not flat.flags.aligned:
-        _require_size(len(content), max(left, _SMALL), "has an array, which must be turned around, that is")
+        _require_size(len(content), max(left, _COPIED_FREELY), "has an array, which must be turned around, that is")
     flat = np.require(flat.astype(dtype.newbyteorder("="), copy=False), requirements=["A"])
     return flat.reshape(shape, order="F").copy(order="C") if by_columns else flat.reshape(shape)
 

@@ -1,4 +1,4 @@
-"""A DecisionEnsemble as a file, and back."""
+"""A ``DecisionEnsemble`` as the contents of a file, and back."""
 
 from __future__ import annotations
 
@@ -8,42 +8,32 @@ from typing import Any
 from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.evaluation.payoff_record import Record
 from optensemble.feasible import FeasibleSet
-from optensemble.members.columns import Columns
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.persistence.archive import Arrays
+from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED
 from optensemble.persistence.packing import (
     as_plain,
     match,
+    pack_columns,
     pack_fields,
     pack_forecaster,
     pack_frame,
+    pack_rule,
     pack_set,
     unpack_fields,
     unpack_forecaster,
     unpack_frame,
+    unpack_rule,
     unpack_set,
 )
 from optensemble.stacking.arm_choice import Choice
 from optensemble.stacking.final_policy import FinalPolicy
 
-KIND = DecisionEnsemble.__name__
-
-_LEARNED = (
-    "names_",
-    "n_models_",
-    "winner_",
-    "finding_",
-    "notes_",
-    "time_ordered_",
-    "n_rows_",
-    "n_updated_",
-    "refit_due_",
-)
-_FRAMES = ("leaderboard_", "guarantees_")
+_NO_SUBGROUPS = pack_rule(None)
 
 
-def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
-    """Return what goes into the file: text and numbers, and arrays."""
+def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
+    """Return the contents of the file: text and single numbers, and arrays."""
     decider, record = ensemble.decider_, ensemble.record_
     arrays: Arrays = {
         "fingerprints_": ensemble.fingerprints_,
@@ -57,19 +47,19 @@ def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
             arrays[name] = getattr(record, name)
     pack_fields(decider.choice, arrays, "choice")
     document = {
-        "kind": KIND,
+        "kind": DecisionEnsemble.__name__,
         "names": [name for name, _ in ensemble.members_],
-        "columns": {name: list(member.names) for name, member in ensemble.members_ if isinstance(member, Columns)},
+        "columns": pack_columns(ensemble.members_),
         "sense": ensemble._sense,
         "feasible": pack_set(ensemble._set, arrays),
-        "learned": {name: as_plain(getattr(ensemble, name)) for name in _LEARNED},
+        "learned": {name: as_plain(getattr(ensemble, name)) for name in DECISION_LEARNED},
         "decider": {"forecasts": list(decider.forecasts), "winner": decider.winner},
         "forecaster": pack_forecaster(decider.forecaster, arrays),
         "curse": record.curse,
         "groups": ensemble._groups,
         "subgroups": _pack_subgroups(ensemble._subgroups),
         "seed": ensemble._seed,
-        "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in _FRAMES},
+        "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in DECISION_FRAMES},
     }
     return document, arrays
 
@@ -77,34 +67,30 @@ def pack(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
 def _pack_subgroups(subgroups: Subgroups | None) -> dict[str, Any] | None:
     if subgroups is None:
         return None
-    by_function = callable(subgroups.rule)
-    return {
-        "callable": by_function,
-        "columns": None if by_function else as_plain(subgroups.rule),
-        "values": [list(known) for known in subgroups.grouping.values],
-    }
+    return {**pack_rule(subgroups.rule), "values": [list(known) for known in subgroups.grouping.values]}
 
 
-def restore(
+def restore_decision(
     document: dict[str, Any],
     arrays: Arrays,
     given: dict[str, dict[str, Any]],
     feasible: FeasibleSet | None,
-    subgroups: Any = None,
+    subgroups: Any,
 ) -> DecisionEnsemble:
     """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
-    models, policies = _members(document, given)
+    rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, subgroups, "subgroups")
+    models, policies = _match_members(document, given)
     omega = unpack_set(document["feasible"], arrays, feasible)
-    ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], subgroups)
+    ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], rule)
     ensemble._take_terms(omega)
     known = (document.get("subgroups") or {}).get("values")  # older files have none
     grouping = None if known is None else Grouping(tuple(tuple(values) for values in known))
-    ensemble._subgroups = None if grouping is None else Subgroups(subgroups, grouping)
+    ensemble._subgroups = None if grouping is None else Subgroups(rule, grouping)
     ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
-    ensemble._groups, ensemble._seed = _labels(document["groups"]), document["seed"]
-    for name in _LEARNED:
+    ensemble._groups, ensemble._seed = _row_labels(document["groups"]), document["seed"]
+    for name in DECISION_LEARNED:
         setattr(ensemble, name, document["learned"][name])
-    for name in _FRAMES:
+    for name in DECISION_FRAMES:
         setattr(ensemble, name, unpack_frame(document["frames"][name], arrays, name))
     forecaster = unpack_forecaster(document["forecaster"], arrays)
     decider = document["decider"]
@@ -127,12 +113,12 @@ def restore(
     return ensemble
 
 
-def _labels(saved: list[Any] | None) -> list[Any] | None:
-    """Return labels of rows as they were: those of several columns are tuples, which JSON has none of."""
+def _row_labels(saved: list[Any] | None) -> list[Any] | None:
+    """Return the labels of rows as they were: those of several columns are tuples, for which JSON has lists."""
     return None if saved is None else [tuple(label) if isinstance(label, list) else label for label in saved]
 
 
-def _members(
+def _match_members(
     document: dict[str, Any], given: dict[str, dict[str, Any]]
 ) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
     count, names, columns = document["learned"]["n_models_"], document["names"], document["columns"]

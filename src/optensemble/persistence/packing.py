@@ -1,15 +1,15 @@
-"""The parts of a saved ensemble: members, feasible sets, logs, frames, and arrays that belong together."""
+"""The parts of a saved ensemble: members, subgroups, feasible sets, logs, frames, and arrays that belong together."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 
+from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import from_spec, to_spec
@@ -25,6 +25,7 @@ from optensemble.stacking.stack import Stack
 T = TypeVar("T")
 
 _SET = "feasible/"
+"""The prefix of a feasible set's arrays."""
 
 
 def by_name(members: Any, what: str) -> dict[str, Any]:
@@ -33,18 +34,42 @@ def by_name(members: Any, what: str) -> dict[str, Any]:
 
 
 def match(names: list[str], given: dict[str, Any], columns: dict[str, list[Any]], what: str) -> list[tuple[str, Any]]:
-    """Match what was given again with the names in the file; what was not given may be columns, which are there."""
+    """Match the members given again with the names in the file; those that are columns need not be given."""
     unknown = [name for name in given if name not in names]
     missing = [name for name in names if name not in given and name not in columns]
     if unknown:
-        close = get_close_matches(unknown[0], missing or names, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else "Leave it out."
+        hint = did_you_mean(unknown[0], missing or names) or " Leave it out."
         known = f"those saved are {', '.join(map(repr, names))}" if names else f"the file needs no {what}"
-        raise InputError(f"{what} has {unknown[0]!r}, but {known}. {hint}")
+        raise InputError(f"{what} has {unknown[0]!r}, but {known}.{hint}")
     if missing:
         again = ", ".join(f"{name!r}: …" for name in missing)
         raise InputError(f"{what} cannot be saved safely and must be given again: load(path, {what}={{{again}}}).")
     return [(name, given[name] if name in given else Columns(columns[name])) for name in names]
+
+
+def pack_columns(members: list[tuple[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of the members that are columns of a table: they need not be given again."""
+    return {name: list(member.names) for name, member in members if isinstance(member, Columns)}
+
+
+def pack_rule(subgroups: Any) -> dict[str, Any]:
+    """Return the rule of subgroups: the names of columns, or that it was a function, which cannot be saved."""
+    return {"callable": callable(subgroups), "columns": _plain_columns(subgroups)}
+
+
+def unpack_rule(saved: dict[str, Any], given: Any, what: str) -> Any:
+    """Return the rule of subgroups that was packed, or the function that is given again."""
+    if saved["callable"]:
+        if not callable(given):
+            raise InputError(f"the {what} were a callable and must be given again: load(path, groups=…).")
+        return given
+    if given is not None and (callable(given) or _plain_columns(given) != saved["columns"]):
+        raise InputError(f"the ensemble was fitted with {what}={saved['columns']!r}; got {given!r}. Leave groups= out.")
+    return saved["columns"]
+
+
+def _plain_columns(subgroups: Any) -> Any:
+    return None if callable(subgroups) else as_plain(subgroups)
 
 
 def pack_set(omega: FeasibleSet, arrays: Arrays) -> dict[str, Any]:
@@ -56,7 +81,7 @@ def pack_set(omega: FeasibleSet, arrays: Arrays) -> dict[str, Any]:
 
 
 def _pack_spec(spec: dict[str, Any], arrays: Arrays, prefix: str) -> dict[str, Any]:
-    """Put a set's arrays among the others under their names, and return the rest; so for each block of a product."""
+    """Put a set's arrays, and those of a product's blocks, among the others under their names, and return the rest."""
     plain: dict[str, Any] = {}
     for name, value in spec.items():
         if isinstance(value, np.ndarray):
@@ -127,7 +152,7 @@ def pack_log(log: PatchLog, arrays: Arrays, key: str) -> dict[str, Any]:
 
 
 def unpack_log(saved: dict[str, Any], arrays: Arrays, key: str, dimension: int) -> PatchLog:
-    """Return the log that was packed; of a file without the cells' numbers of rows these are -1."""
+    """Return the log that was packed; the cells' numbers of rows are -1 where an older file lacks them."""
     sizes, events, groups = (saved["layout"][name] for name in ("sizes", "events", "groups"))
     partitions = Partitions.of_sizes(sizes, len(groups), dimension)
     layout = Layout(partitions, tuple(Event(turn, tuple(parts)) for turn, parts in events))
@@ -172,7 +197,7 @@ def unpack_fields(kind: type[T], arrays: Arrays, key: str) -> T:
 
 
 def pack_forecaster(forecaster: Forecaster, arrays: Arrays) -> dict[str, Any]:
-    """Put what forecasts among the arrays, and return the rest."""
+    """Put a forecaster's arrays among the others, and return the rest."""
     arrays["mean"], arrays["scale"] = forecaster.mean, forecaster.scale
     pack_fields(forecaster.stack, arrays, "stack")
     pack_fields(forecaster.ridge, arrays, "ridge")

@@ -1,4 +1,4 @@
-"""Values of a saved file by name, each handed out only if it is of the kind, shape and range that was asked for."""
+"""Values of a saved file by name, returned only if they have the kind, shape and range that the caller asks for."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
 
-MOST = 2**62
+MOST_COUNTED = 2**62
 """No count is larger: sums of two still fit into 64 bits."""
 
 LARGEST = 1e150
 """Numbers are no larger, so that their squares are finite; labels and predictions are at most 1e100."""
 
-_KINDS = {"b": "truth values", "i": "whole numbers", "u": "64 bits", "f": "numbers", "U": "text"}
+_ARRAY_KINDS = {"b": "truth values", "i": "whole numbers", "u": "64 bits", "f": "numbers", "U": "text"}
 _DEEPEST = 32
-"""Nothing that is saved is nested deeper than this; code that walks through it may recurse."""
+"""Levels of nesting: ours has fewer, and code that walks through a document recurses."""
 
-_LONGEST = 80
-"""Letters of a value, or of the way to it, that an error shows."""
+_LONGEST_SHOWN = 80
+"""Letters of a value, or of the path to it, that an error shows."""
 
 _SHORT = reprlib.Repr()  # of a large document only the beginning is written out
-_SHORT.maxstring = _SHORT.maxother = _LONGEST
+_SHORT.maxstring = _SHORT.maxother = _LONGEST_SHOWN
 
 
-class Wrong(Exception):  # noqa: N818  (caught at the door, which makes a FileError of it)
-    """A part of a file is not what it must be."""
+class Wrong(Exception):  # noqa: N818  (load makes a FileError of it)
+    """A part of a file that is invalid."""
 
     def __init__(self, part: str, must: str, got: Any) -> None:
         shown = " ".join(_SHORT.repr(got).split())
-        super().__init__(f"{part} must {must}; got {shown if len(shown) <= _LONGEST else f'{shown[:77]}...'}")
+        super().__init__(f"{part} must {must}; got {shown if len(shown) <= _LONGEST_SHOWN else f'{shown[:77]}...'}")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A value of the JSON document, with the way to it as its name."""
+    """A value of the JSON document, with the path to it as its name."""
 
     value: Any
     name: str = "the document"
@@ -60,7 +60,7 @@ class Part:
         return self[key] if present else None
 
     def require(self, condition: bool, must: str) -> None:
-        """Refuse the value unless a condition holds."""
+        """Raise :class:`Wrong` unless a condition holds."""
         if not condition:
             raise Wrong(self.name, must, self.value)
 
@@ -87,7 +87,7 @@ class Part:
         self.require(length is None or len(texts) == length, f"have {length} entries")
         return texts
 
-    def whole(self, low: int = 0, high: int = MOST) -> int:
+    def whole(self, low: int = 0, high: int = MOST_COUNTED) -> int:
         """Return a whole number, from ``low`` to below ``high``."""
         right = isinstance(self.value, int) and not isinstance(self.value, bool) and low <= self.value < high
         self.require(right, f"be a whole number from {low} to {high - 1}")
@@ -100,7 +100,7 @@ class Part:
         return float(self.value)
 
     def labels(self, *, of_several: bool = False) -> list[Any]:
-        """Return a list of texts and numbers, or of lists of these: what parts of a partition, or rows, are called."""
+        """Return a list of texts and numbers, or of lists of these: the labels of subgroups, or of rows."""
 
         def is_label(entry: Any) -> bool:
             entries = entry if of_several and isinstance(entry, list) else (entry,)
@@ -110,23 +110,23 @@ class Part:
         return list(self.value)
 
     def _require_each(self, require: Callable[[Part], object], is_right: Callable[[Any], bool]) -> None:
-        """Check a list, which may be long: names of parts are made only where one is wrong."""
+        """Check a list, which may be long: parts with names are made only where an entry is wrong."""
         if not isinstance(self.value, list) or not all(map(is_right, self.value)):
             for part in self:
                 require(part)
 
 
 def require_plain(document: Any) -> None:
-    """Refuse nesting, whole numbers and text that Python reads, but that nothing can be done with later."""
+    """Raise :class:`Wrong` on nesting, whole numbers and text that json reads and later code cannot handle."""
     try:
         _require_plain(document, _DEEPEST)
     except _Odd as odd:
         name = ".".join(str(key) for key in reversed(odd.way))
-        raise Wrong(name[:_LONGEST] or "the document", odd.must, odd.got) from None
+        raise Wrong(name[:_LONGEST_SHOWN] or "the document", odd.must, odd.got) from None
 
 
 class _Odd(Exception):  # noqa: N818  (becomes a Wrong)
-    """A value that is not plain; the way to it is put together on the way back, because most documents have none."""
+    """A value that is not plain; its path is put together on the way out, because most documents need none."""
 
     def __init__(self, must: str, got: Any) -> None:
         super().__init__(must)
@@ -140,7 +140,7 @@ def _require_plain(value: Any, depth: int) -> None:
             if not _is_unicode(value):
                 raise _Odd("be Unicode text", value)
         elif kind is int:
-            if not -MOST <= value <= MOST:
+            if not -MOST_COUNTED <= value <= MOST_COUNTED:
                 raise _Odd("have at most 62 bits", f"a whole number of {value.bit_length():,} bits")
         elif kind is list or kind is dict:
             if depth == 0:
@@ -160,7 +160,7 @@ def _require_plain(value: Any, depth: int) -> None:
 
 
 def _is_unicode(text: str) -> bool:
-    """Say whether a text has no half of a surrogate pair, which can be neither printed nor written."""
+    """Return whether a text has no half of a surrogate pair, which can be neither printed nor written."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -189,13 +189,13 @@ class Shelf:
         return array
 
     def figures(self, name: str, *shape: int | None) -> Floats:
-        """Return an array of numbers of a size that can be shown, infinite or unknown ones among them."""
+        """Return an array of numbers of a size that can be shown; infinity and NaN are allowed."""
         array = self.take(name, "f", *shape)
         if (np.abs(array[np.isfinite(array)]) > LARGEST).any():
             raise Wrong(name, f"hold numbers of at most {LARGEST:g} in size, or infinity", array)
         return array
 
-    def wholes(self, name: str, *shape: int | None, low: int = 0, high: int = MOST) -> Indices:
+    def wholes(self, name: str, *shape: int | None, low: int = 0, high: int = MOST_COUNTED) -> Indices:
         """Return an array of whole numbers, from ``low`` to below ``high``."""
         array = self.take(name, "i", *shape)
         if array.size and not low <= int(array.min()) <= int(array.max()) < high:
@@ -211,7 +211,7 @@ class Shelf:
         fits = array.ndim == len(shape) and all(wanted in (None, length) for length, wanted in lengths)
         if array.dtype.kind not in kinds or not fits:
             size = " × ".join("any" if wanted is None else str(wanted) for wanted in shape)
-            of = " or ".join(_KINDS[kind] for kind in kinds)
+            of = " or ".join(_ARRAY_KINDS[kind] for kind in kinds)
             raise Wrong(name, f"be an array of {of}, {size} long", f"{array.dtype}, {array.shape}")
         if array.dtype.kind == "U":
             codes = array.ravel().view(np.uint32)

@@ -1,0 +1,159 @@
+"""Validation of the entries that all saved ensembles have: feasible set, members, tables, subgroups, records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from optensemble._core.arrays import Floats
+from optensemble.ensembles.black_box import OWN, BlackBoxEnsemble
+from optensemble.exceptions import InputError
+from optensemble.members.columns import as_column_names
+from optensemble.persistence.contents import ANY_NUMBER
+from optensemble.persistence.parts import Part, Shelf, Wrong
+
+_COPIES_OF_COVARIANCE = 8
+"""Copies of a risk budget's covariance in memory while the set is made; a few factors can describe a huge one."""
+
+_SIZES = ("dimension", "rows", "columns", "k")
+"""Arguments that are sizes: a small file could ask for a huge set by them."""
+
+_BY_COORDINATE = {
+    **dict.fromkeys(["A_ub", "A_eq", "weights", "array"], -1),
+    **dict.fromkeys(["covariance", "factors", "specific", "lower", "upper", "fallback", "integer", "edges"], 0),
+}
+"""The axis of an argument that has an entry for each coordinate."""
+
+
+@dataclass(frozen=True)
+class SavedFile:
+    """The document and the arrays of a file, and the bytes that may be made of them."""
+
+    root: Part
+    shelf: Shelf
+    limit: int
+
+    @cached_property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The bounds of the feasible set."""
+        lower = self.shelf.floats("lower", None)
+        upper = self.shelf.floats("upper", len(lower))
+        if not len(lower) or not (lower <= upper).all():
+            raise Wrong("lower", "be finite and at most upper, in each of at least one coordinate", lower)
+        return lower, upper
+
+    @property
+    def d(self) -> int:
+        """The number of coordinates."""
+        return len(self.bounds[0])
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the members."""
+        names = self.root["names"].texts(distinct=True)
+        taken = OWN if self.root["kind"].value == BlackBoxEnsemble.__name__ else ""
+        self.root["names"].require(bool(names) and not {"", taken} & set(names), "hold the names of the members")
+        return names
+
+
+def check_feasible(file: SavedFile) -> None:
+    """Check the sizes of the feasible set; its constructor checks the rest."""
+    part = file.root["feasible"]
+    _check_set(file, part, "arguments", "feasible/", file.d)
+    part["saved"].flag()
+
+
+def _check_set(file: SavedFile, part: Part, arguments_name: str, prefix: str, most: int) -> int:
+    """Return the number of coordinates that a set, or a block of a product, claims: at most as many as allowed."""
+    kind, arguments = part["kind"].text(), part[arguments_name]
+    arguments.require(isinstance(arguments.value, dict), "be a table of arguments")
+    sizes = {name: arguments.get(name) for name in _SIZES}
+    found = {name: size.whole(1, most + 1) for name, size in sizes.items() if size is not None}
+    rows = found.get("rows", 1)
+    lengths = [found.get("dimension", 1), rows * found.get("columns", rows)]
+    for name in _SIZES:
+        if f"{prefix}{name}" in file.shelf:
+            raise Wrong(f"{prefix}{name}", "be a number of the document", "an array")
+    for name, axis in _BY_COORDINATE.items():
+        if f"{prefix}{name}" in file.shelf and (shape := file.shelf.shape(f"{prefix}{name}")):
+            lengths.append(shape[axis])
+    blocks = list(arguments["blocks"]) if arguments.get("blocks") else []
+    lengths.append(0)
+    for number, block in enumerate(blocks):
+        lengths[-1] += _check_set(file, block, "spec", f"{prefix}{number}/", most - lengths[-1])
+    arguments.require(max(lengths) <= most, f"make a set of at most {most} coordinates")
+    if kind == "RiskBudget":
+        fits = 8 * max(lengths) ** 2 * _COPIES_OF_COVARIANCE <= file.limit
+        arguments.require(fits, f"fit into {file.limit:,} bytes (give load a larger limit=)")
+    return max(lengths)
+
+
+def check_members(file: SavedFile) -> None:
+    """Check the members that are columns of a table, one for each coordinate."""
+    columns = file.root["columns"]
+    columns.require(isinstance(columns.value, dict) and set(columns.value) <= set(file.names), "belong to members")
+    for name in columns.value:
+        check_columns(file, columns[name])
+
+
+def check_columns(file: SavedFile, part: Part) -> None:
+    """Check the columns of one member."""
+    part.require(isinstance(part.value, list) and len(part.value) == file.d, f"name {file.d} columns")
+    try:
+        as_column_names(part.value)
+    except InputError as error:
+        raise Wrong(part.name, f"name columns ({error})", part.value) from error
+
+
+def check_frames(file: SavedFile, frames: dict[str, dict[str, str]], *needed: str) -> None:
+    """Check learned tables: columns of equal length, and among them those that are read after loading."""
+    listed = file.root["frames"]
+    listed.require(isinstance(listed.value, dict) and set(needed) <= set(listed.value) <= set(frames), "be all tables")
+    for name in listed.value:
+        columns, length = listed[name]["columns"].texts(distinct=True), None
+        listed[name]["index"].require(isinstance(listed[name]["index"].value, str | None), "be text or null")
+        listed[name]["columns"].require(set(frames[name]) <= set(columns), f"have {', '.join(frames[name])}")
+        for number, column in enumerate(columns):
+            key = f"{name}/{number}"
+            length = len(array := file.shelf.take(key, frames[name].get(column, ANY_NUMBER), length))
+            if array.dtype.kind == "f":
+                file.shelf.figures(key, length)
+
+
+def check_roles(file: SavedFile, groups: int) -> None:
+    """Check the roles of columns, where the ensemble was fitted by a job file."""
+    table = file.root.get("table")
+    if table is None:
+        return
+    known = {"labels", "coordinates", "id", "time", "clusters", "groups"}
+    table.require(isinstance(table.value, dict) and set(table.value) <= known, f"be among {', '.join(sorted(known))}")
+    table["coordinates"].texts(length=file.d)
+    table["labels"].require(len(table["labels"].texts()) in (0, file.d), f"have {file.d} entries")
+    table["groups"].texts(length=groups)
+    for name in ("id", "time", "clusters"):
+        if (part := table.get(name)) is not None:
+            part.text()
+
+
+def check_subgroups(values: Part | None, rule: Part | None) -> tuple[int, ...]:
+    """Return the number of subgroups in each column, with one for values not seen in the fit; check their rule."""
+    sizes = tuple(len(column.labels()) + 1 for column in values or ())
+    if values is not None:
+        values.require(bool(sizes), "have at least one column")
+    if rule is not None and not rule["callable"].flag():
+        columns = rule["columns"]
+        named = columns.value if isinstance(columns.value, list) else [] if columns.value is None else [columns.value]
+        plain = all((name and isinstance(name, str)) or type(name) is int for name in named)
+        columns.require(plain and len(named) == len(sizes), f"name {len(sizes)} columns")
+    return sizes
+
+
+def check_record(file: SavedFile, *others: str) -> int:
+    """Check the out-of-fold record; return its number of rows."""
+    n = len(file.shelf.floats("assessed", None))
+    if not n:
+        raise Wrong("assessed", "have rows", n)
+    for name in ("realised", *others):
+        file.shelf.floats(name, n)
+    file.root["curse"].number()
+    return n

@@ -1,0 +1,115 @@
+"""Validation of saved corrections: the layout of cells, logs of patches, and forecasters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import comb, prod
+
+import numpy as np
+
+from optensemble._core.arrays import Indices
+from optensemble._core.buckets import Buckets
+from optensemble.ensembles.decision import BUCKETS
+from optensemble.multicalibration import events
+from optensemble.multicalibration.events import Layout
+from optensemble.persistence.check_common import SavedFile
+from optensemble.persistence.parts import Part, Wrong
+
+MOST_ROUNDS = 10_000_000
+"""Rounds are listed, whether they have patches or not; a fit of days has fewer."""
+
+_MOST_IN_PARTITION = 2**31
+"""Parts of a partition: cells, numbered by two of them, still fit into 64 bits."""
+
+_BYTES_PER_CELL = 8
+"""Replay numbers the cells of an event."""
+
+_LEAST_SCALE = 1e-100
+"""Features are divided by their scales, and must not overflow."""
+
+
+def check_layout(
+    file: SavedFile,
+    part: Part,
+    make: Callable[[int, tuple[int, ...]], Layout],
+    most: int,
+    groups: tuple[int, ...],
+    *,
+    policies: bool,
+) -> Layout:
+    """Return the layout of cells, if it is the one that its numbers of policies and of subgroups define.
+
+    An ensemble that was extended has logs of fewer competing policies, and of columns with fewer subgroups, than it
+    has now: ``most`` and ``groups`` are upper limits. With ``policies`` there are level sets of each of them.
+    """
+    sizes = [size.whole(1, _MOST_IN_PARTITION) for size in part["sizes"]]
+    at = file.d
+    part["sizes"].require(len(sizes) > at + len(groups), f"have more than {at + len(groups)} entries")
+    competing, known = sizes[at], tuple(sizes[at + 1 : at + 1 + len(groups)])
+    part["sizes"].require(competing <= most, f"have at most {most} as entry {at}")
+    length = at * (competing if policies else 1) + 1 + len(groups)  # checked before a layout of that size is made
+    part["sizes"].require(len(sizes) == length, f"have {length} entries")
+    part["sizes"].require(all(a <= b for a, b in zip(known, groups, strict=True)), "fit the values of the groups")
+    layout = make(competing, known)
+    plain = {
+        "sizes": list(layout.sizes),
+        "events": [[event.turn, list(event.partitions)] for event in layout.events],
+        "groups": list(layout.partitions.subgroups),
+    }
+    for name, wanted in plain.items():
+        part[name].require(part[name].value == wanted, "be that of the ensemble's cells")
+    cells = sum(prod(sizes[partition] for partition in event.partitions) for event in layout.events)
+    part["sizes"].require(cells * _BYTES_PER_CELL <= file.limit, f"make cells that fit into {file.limit:,} bytes")
+    return layout
+
+
+def black_layout(buckets: Buckets, most_pairs: int, competing: int, groups: tuple[int, ...]) -> Layout:
+    """Return the layout of all competing policies, the model's own among them; with pairs unless there are too many."""
+    conditional = comb(len(buckets.sizes) * competing, 2) <= most_pairs
+    return events.black_box(buckets, competing - 1, groups, conditional=conditional)
+
+
+def check_log(file: SavedFile, log: Part, key: str, layout: Layout, models: int) -> None:
+    """Check patches laid end to end: their rounds, the members they correct, their cells and corrections."""
+    shelf = file.shelf
+    number = shelf.wholes(f"{key}/round", None, high=log["rounds"].whole(0, MOST_ROUNDS))
+    _require_ascending(number, 0, f"{key}/round")
+    shelf.wholes(f"{key}/member", len(number), high=models)
+    cells = shelf.wholes(f"{key}/cells", None, high=layout.count)
+    length = shelf.wholes(f"{key}/length", len(number), low=1, high=len(cells) + 1)
+    if length.sum() != len(cells):
+        raise Wrong(f"{key}/length", f"add up to the {len(cells)} cells", int(length.sum()))
+    shelf.floats(f"{key}/delta", len(cells), file.d if len(number) else None)
+    if f"{key}/rows" in shelf:
+        shelf.wholes(f"{key}/rows", len(cells), low=-1)
+    patch = np.repeat(np.arange(len(length)), length)
+    _require_ascending(cells + layout.count * patch, 1, f"{key}/cells")  # within each patch
+
+
+def _require_ascending(numbers: Indices, least: int, name: str) -> None:
+    if (np.diff(numbers) < least).any():
+        raise Wrong(name, "ascend", numbers)
+
+
+def check_forecaster(file: SavedFile, part: Part, groups: tuple[int, ...] | None) -> None:
+    """Check a forecaster of labels from the members' outputs, and its patch on cells of groups (None: no patch)."""
+    shelf, k, d = file.shelf, len(file.names), file.d
+    for name in ("mean", "scale", "stack/level"):
+        shelf.floats(name, d)
+    shelf.floats("stack/weights", k)
+    shelf.floats("stack/centre", k, d)
+    for name in ("ridge", *(["refinement"] if part["refined"].flag() else [])):
+        shelf.floats(f"{name}/mean", k * d)
+        least = float(np.abs(shelf.floats(f"{name}/scale", k * d)).min())
+        if least < _LEAST_SCALE:
+            raise Wrong(f"{name}/scale", f"be at least {_LEAST_SCALE:g} in size", least)
+        shelf.floats(f"{name}/coefficients", k * d, d)
+        shelf.floats(f"{name}/level", d)
+    patch = part["patch"]
+    if groups is None:
+        patch.require(patch.value is None, "be null")
+    elif patch.value is not None:
+        make = partial(black_layout, Buckets(*file.bounds, BUCKETS), -1)
+        layout = check_layout(file, patch["layout"], make, k + 1, groups, policies=True)
+        check_log(file, patch, "patch", layout, models=1)

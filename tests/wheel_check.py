@@ -8,7 +8,7 @@ import numpy as np
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.report.html import page
+from optensemble.report.html import html_page
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     models = [("same", lambda X: X), ("half", lambda X: X / 2)]
     ensemble = oe.WhiteBoxEnsemble(models, feasible.Simplex(2), validation=None).fit(X, X)
     assert ensemble.converged_, ensemble.stopped_
-    assert "prefers-color-scheme" in page("title"), "the wheel has lost the style of its pages"
+    assert "prefers-color-scheme" in html_page("title"), "the wheel has lost the style of its pages"
     print(f"the wheel works: optensemble {oe.__version__}")
 
 

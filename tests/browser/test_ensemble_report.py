@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
-from optensemble.report.page import make_page
+from optensemble.report.page import make_report_page
 from tests.browser.test_report import _luminance as luminance
 from tests.report.ensembles import (
     LONG,
@@ -34,7 +34,7 @@ DESK, PHONE = 1280, 360
 def nasty() -> Case:
     """Names that are long, or look like HTML."""
     case = simplex(3, 2, 60, n=200, names=[NASTY, LONG], coordinates=[NASTY, LONG, "plain"])
-    return replace(case, judged=replace(case.judged, source=f"{LONG}{LONG}.parquet"))
+    return replace(case, data=replace(case.data, source=f"{LONG}{LONG}.parquet"))
 
 
 MADE: dict[str, Callable[[], Case]] = {
@@ -75,7 +75,7 @@ def visit(browser: Browser, folder: Path) -> Iterator[Open]:
     def open_report(name: str, width: int = DESK, scheme: Any = "light") -> Visit:
         file = folder / f"{name}.html"
         if not file.exists():
-            file.write_text(make_page(MADE[name]().judged), encoding="utf-8")
+            file.write_text(make_report_page(MADE[name]().data), encoding="utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
         contexts.append(context)
         found = Visit(context.new_page(), file.as_uri())
@@ -183,7 +183,7 @@ def test_a_click_on_a_heading_sorts_the_leaderboard(visit: Open) -> None:
 
 def test_what_is_folded_opens(visit: Open) -> None:
     page = visit("electricity").page
-    folded = page.locator("details", has_text="The blocks in numbers")
+    folded = page.locator("details", has_text="Blocks in numbers")
     assert not folded.locator("table").is_visible()
     folded.locator("summary").click()
     assert folded.locator("tbody tr").count() == 20

@@ -97,7 +97,7 @@ def _drawn(panel: Locator) -> int:
 
 def test_a_click_on_a_heading_sorts_the_table(visit: Open) -> None:
     page = visit().page
-    table = page.locator("table", has_text="Experiment A: average payoff")
+    table = page.locator("table", has_text="Experiment A: mean payoff")
     heading = table.locator("thead tr").last.locator("th").nth(6)
     assert heading.inner_text() == "realised"
     before = _column(table, 6)
@@ -170,15 +170,15 @@ def test_the_links_of_the_summary_lead_somewhere(visit: Open) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")])
-def test_the_page_ends_with_the_answer(visit: Open, width: int, scheme: str) -> None:
+def test_the_page_ends_with_decision_ensemble(visit: Open, width: int, scheme: str) -> None:
     found = visit(width, scheme)
     page = found.page
-    page.locator("header a[href='#answer']").first.click()
-    heading = page.locator("h2#answer")
-    assert heading.inner_text() == "The answer"
-    assert page.locator("main > h2").last.get_attribute("id") == "answer"
+    page.locator("header a[href='#decision']").first.click()
+    heading = page.locator("h2#decision")
+    assert heading.inner_text() == "DecisionEnsemble on the same models"
+    assert page.locator("main > h2").last.get_attribute("id") == "decision"
     assert heading.evaluate("(e) => e.getBoundingClientRect().top < innerHeight")  # where the link leads
-    page.screenshot(path=SCREENSHOTS / f"answer-{width}-{scheme}.png")
+    page.screenshot(path=SCREENSHOTS / f"decision-{width}-{scheme}.png")
     table = page.locator(".scroll").last
     assert table.locator("tbody th").all_inner_texts() == ["A", "B", "C", "D"]
     box, last = table.bounding_box(), table.locator("td").last

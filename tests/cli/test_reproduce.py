@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import optensemble
 from optensemble import cli
 from optensemble.experiments import store
-from optensemble.experiments.outcome import Settings
+from optensemble.experiments.settings import Settings
 from tests.experiments.outcomes import made_up
 
 pytestmark = pytest.mark.slow
@@ -111,7 +111,7 @@ def test_an_interrupt_keeps_what_is_finished_and_resume_goes_on_from_there(tmp_p
 def test_going_on_with_other_options_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store.save(tmp_path, made_up(), Settings(seed=1))
+    store.save_outcome(tmp_path, made_up(), Settings(seed=1))
     code, out, err = call(monkeypatch, capsys, "reproduce", "--out", str(tmp_path), "--resume", "--seed", "2")
     assert (code, out) == (1, "")
     assert re.fullmatch(r"optensemble: .*experiment_A.json was run with seed 1, not 2\. .*--resume\.\n", err)
@@ -130,7 +130,7 @@ def test_what_is_given_is_what_is_run_and_the_tables_come_after(
         "fresh_rows": 80,
     }
     for name in "CA":  # finished before, so that nothing is left to run
-        store.save(tmp_path, made_up(name), Settings(**options))
+        store.save_outcome(tmp_path, made_up(name), Settings(**options))
     pairs = [(f"--{key.replace('_', '-')}", str(value)) for key, value in options.items()]
     given = ["--experiments", " c , A,", *(word for pair in pairs for word in pair), "--out", str(tmp_path), "--resume"]
     code, out, err = call(monkeypatch, capsys, "reproduce", *given)

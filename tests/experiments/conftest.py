@@ -9,8 +9,9 @@ import pytest
 
 import optensemble as oe
 from optensemble.experiments import Experiment, make_experiment
-from optensemble.experiments.outcome import Outcome, Settings
-from optensemble.experiments.reproduce import Reproduction, reproduce
+from optensemble.experiments.outcome import Outcome
+from optensemble.experiments.reproduce import Reproduction, reproduce_paper
+from optensemble.experiments.settings import Settings
 
 SMALL = Settings(rows=120, rounds=150, fresh_rows=500, training_rows=1000)
 NAMES = ("A", "D")
@@ -31,7 +32,7 @@ class Finished:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder, told = tmp_path_factory.mktemp("finished") / "a" / "folder", list[tuple[str | None, str, float]]()
-    result = reproduce(folder, SMALL, NAMES, tell=lambda name, phase, share: told.append((name, phase, share)))
+    result = reproduce_paper(folder, SMALL, NAMES, tell=lambda name, phase, share: told.append((name, phase, share)))
     return Finished(folder, result, told)
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from optensemble.experiments import answer
-from optensemble.experiments.console import progress, show
-from optensemble.experiments.outcome import BLACK, FRESH, IN_SAMPLE, POLICIES, WHITE, Outcome, Settings
+from optensemble.experiments.console import print_results, show_progress
+from optensemble.experiments.decision_section import decision_summary
+from optensemble.experiments.outcome import BLACK_BOX_ENSEMBLE, FRESH, IN_SAMPLE, POLICIES, WHITE_BOX_ENSEMBLE, Outcome
 from optensemble.experiments.reproduce import Reproduction, expected_seconds
+from optensemble.experiments.settings import Settings
 from tests.experiments.outcomes import made_up
 
 
@@ -26,7 +27,7 @@ def wait_for(screen: io.StringIO, text: str) -> None:
 
 def test_a_terminal_sees_every_experiment_every_phase_and_the_time_left() -> None:
     screen, names = io.StringIO(), ["A", "B", "D"]
-    with progress(Console(file=screen, force_terminal=True, width=100), Settings(), names) as tell:
+    with show_progress(Console(file=screen, force_terminal=True, width=100), Settings(), names) as tell:
         for name in names:
             wait_for(screen, f"{name}: waits")
         wait_for(screen, "left")
@@ -34,7 +35,7 @@ def test_a_terminal_sees_every_experiment_every_phase_and_the_time_left() -> Non
         wait_for(screen, "A: was on disk")
         tell(None, "compiling kernels", 1)
         wait_for(screen, "compiling kernels")
-        for phase in ("training members", "debiasing", "looking back", "fresh rows", "audit"):
+        for phase in ("training members", "debiasing", "replay in sample", "replay on fresh rows", "audit"):
             tell("B", phase, 0.5)
             wait_for(screen, f"B: {phase}")
             tell("B", phase, 1)
@@ -49,7 +50,7 @@ def test_a_terminal_sees_every_experiment_every_phase_and_the_time_left() -> Non
 def test_work_that_is_on_disk_already_is_not_waited_for() -> None:
     screen, names, full = io.StringIO(), ["A", "B"], "━" * 40
     plain = Console(file=screen, force_terminal=True, color_system=None, width=100)  # draws only what is done of a bar
-    with progress(plain, Settings(), names) as tell:
+    with show_progress(plain, Settings(), names) as tell:
         tell("A", "was on disk", 1)
         wait_for(screen, f"A: was on disk {full}")
         phases = [(name, phase) for name, phase in expected_seconds(Settings(), names) if name != "A"]
@@ -61,7 +62,7 @@ def test_work_that_is_on_disk_already_is_not_waited_for() -> None:
 
 def test_without_a_terminal_no_progress_is_shown() -> None:
     screen = io.StringIO()
-    with progress(Console(file=screen), Settings(), ["A"]) as tell:
+    with show_progress(Console(file=screen), Settings(), ["A"]) as tell:
         tell(None, "compiling kernels", 1)
         tell("A", "debiasing", 0.5)
     assert screen.getvalue() == ""
@@ -69,7 +70,7 @@ def test_without_a_terminal_no_progress_is_shown() -> None:
 
 def shown(outcomes: list[Outcome], page: Path = Path("out/report.html"), width: int = 80) -> str:
     screen = io.StringIO()
-    show(Console(file=screen, width=width), Reproduction(outcomes, {}, page), Settings())
+    print_results(Console(file=screen, width=width), Reproduction(outcomes, {}, page), Settings())
     return screen.getvalue()
 
 
@@ -83,23 +84,23 @@ def shown(outcomes: list[Outcome], page: Path = Path("out/report.html"), width: 
 )
 def test_tables_show_every_payoff(width: int, scale: float) -> None:
     high, low = 12.3456 * scale, -23.4567 * scale
-    outcome = made_up("A", in_sample={WHITE: (high, low)}, fresh={BLACK: (low, high)})
+    outcome = made_up("A", in_sample={WHITE_BOX_ENSEMBLE: (high, low)}, fresh={BLACK_BOX_ENSEMBLE: (low, high)})
     text = shown([outcome], width=width)
     assert "…" not in text
     for policy in POLICIES:
         row = next(line for line in text.splitlines() if line.startswith(f"{policy}  "))
         lines = [outcome.payoff(where, policy) for where in (IN_SAMPLE, FRESH)]
         numbers = [(line.promised, line.realised, line.gap) for line in lines]
-        expected = [f"{number:.2f}" for line in numbers for number in line if number == number]
+        expected = [f"{number:,.2f}" for line in numbers for number in line if number == number]
         assert [number.lstrip("+").replace("−", "-") for number in row.removeprefix(policy).split()] == expected
-    assert "400 rows debiased on, 20,000 fresh" in " ".join(text.split())
+    assert "400 rows in sample, 20,000 fresh" in " ".join(text.split())
 
 
 def test_the_answer_is_the_last_word_on_payoffs() -> None:
     outcomes = [made_up("A"), made_up("B", allowed=0.1)]
     text = " ".join(shown(outcomes).split())
-    said = " ".join(answer.line(outcomes).split())
-    assert text.index("Of what foresight could add") < text.index(said) < text.index("White box converged")
+    said = " ".join(decision_summary(outcomes).split())
+    assert text.index("Normalised payoff") < text.index(said) < text.index("White box converged")
 
 
 @pytest.mark.parametrize("folder", ["plain", "run[b]", "run[/b]", "long" * 30])

@@ -12,8 +12,23 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
-from optensemble.experiments.figures import Picture, Stroke, draw_files, panel, pictures, whole
-from optensemble.experiments.outcome import BEST, FORESIGHT, FRESH, HONEST, IN_SAMPLE, RIDGE, Outcome
+from optensemble.experiments.figures import (
+    ExperimentFigure,
+    LineStyle,
+    draw_files,
+    draw_grid,
+    draw_panel,
+    experiment_figures,
+)
+from optensemble.experiments.outcome import (
+    BEST_INITIAL,
+    DECISION_ENSEMBLE,
+    FORESIGHT,
+    FRESH,
+    IN_SAMPLE,
+    RIDGE_STACKING,
+    Outcome,
+)
 from optensemble.report.drawing import style
 from tests.experiments.conftest import Finished
 from tests.experiments.outcomes import made_up
@@ -24,17 +39,17 @@ WHERE = {"payoffs": IN_SAMPLE, "payoffs_fresh": FRESH, "members": IN_SAMPLE, "me
 OF_LINES = pytest.mark.parametrize("name", WHERE)
 
 
-def picture_of(name: str, outcome: Outcome) -> Picture:
-    (picture,) = [picture for picture in pictures([outcome]) if picture.name == name]
+def picture_of(name: str, outcome: Outcome) -> ExperimentFigure:
+    (picture,) = [picture for picture in experiment_figures([outcome]) if picture.name == name]
     return picture
 
 
 def drawn(name: str, outcome: Outcome) -> Axes:
     with style():
-        return panel(picture_of(name, outcome), outcome).axes[0]
+        return draw_panel(picture_of(name, outcome), outcome).axes[0]
 
 
-def line_of(axes: Axes, stroke: Stroke) -> Any:
+def line_of(axes: Axes, stroke: LineStyle) -> Any:
     """The one line that looks as the legend says."""
     (line,) = [
         line
@@ -53,17 +68,17 @@ def outcome(request: pytest.FixtureRequest, finished: Finished) -> Outcome:
 def test_every_line_is_what_the_legend_says(name: str, outcome: Outcome) -> None:
     axes, picture, where = drawn(name, outcome), picture_of(name, outcome), WHERE[name]
     curves = outcome.curves[where]
-    assert len(axes.lines) == len(picture.strokes)
-    for stroke in picture.strokes:
+    assert len(axes.lines) == len(picture.lines)
+    for stroke in picture.lines:
         line = line_of(axes, stroke)
-        if stroke.label in (FORESIGHT, BEST, RIDGE):
+        if stroke.label in (FORESIGHT, BEST_INITIAL, RIDGE_STACKING):
             assert set(line.get_ydata()) == {outcome.payoff(where, stroke.label).realised}
             assert line.get_xdata() == [0, 1]  # from edge to edge
             continue
-        if stroke.label.startswith(HONEST):
+        if stroke.label.startswith(DECISION_ENSEMBLE):
             what = "promised" if stroke.band else "realised"
             assert what in stroke.label
-            assert set(line.get_ydata()) == {outcome.payoff(where, HONEST)[what]}
+            assert set(line.get_ydata()) == {getattr(outcome.payoff(where, DECISION_ENSEMBLE), what)}
             assert line.get_xdata() == [0, 1]
             continue
         column = stroke.label
@@ -74,11 +89,11 @@ def test_every_line_is_what_the_legend_says(name: str, outcome: Outcome) -> None
 
 
 def test_the_interval_of_a_promise_is_a_band_from_edge_to_edge(outcome: Outcome) -> None:
-    axes, judgement = drawn("payoffs_fresh", outcome), outcome.judgement
-    (stroke,) = [stroke for stroke in picture_of("payoffs_fresh", outcome).strokes if stroke.band]
+    axes, audit = drawn("payoffs_fresh", outcome), outcome.audit
+    (stroke,) = [stroke for stroke in picture_of("payoffs_fresh", outcome).lines if stroke.band]
     band: Any = axes.patches[0]
     assert (band.get_x(), band.get_width()) == (0, 1)
-    assert (band.get_y(), band.get_height()) == pytest.approx((judgement.low, judgement.high - judgement.low))
+    assert (band.get_y(), band.get_height()) == pytest.approx((audit.low, audit.high - audit.low))
     assert to_hex(band.get_facecolor()) == to_hex(stroke.colour)
     assert 0 < band.get_facecolor()[3] < 0.5  # lines can be seen through it
     assert len(axes.patches) == 1
@@ -87,8 +102,8 @@ def test_the_interval_of_a_promise_is_a_band_from_edge_to_edge(outcome: Outcome)
 
 def test_lines_that_coincide_with_the_answer_lie_on_top_of_it(outcome: Outcome) -> None:
     axes = drawn("payoffs_fresh", outcome)
-    strokes = {stroke.label: stroke for stroke in picture_of("payoffs_fresh", outcome).strokes}
-    ours, ridge = (line_of(axes, strokes[label]) for label in (f"{HONEST}, realised", RIDGE))
+    lines = {stroke.label: stroke for stroke in picture_of("payoffs_fresh", outcome).lines}
+    ours, ridge = (line_of(axes, lines[label]) for label in (f"{DECISION_ENSEMBLE}, realised", RIDGE_STACKING))
     assert ours.get_zorder() == ridge.get_zorder()
     assert axes.lines.index(ours) < axes.lines.index(ridge)
     assert ours.get_linewidth() > 1.5 * ridge.get_linewidth()
@@ -96,12 +111,12 @@ def test_lines_that_coincide_with_the_answer_lie_on_top_of_it(outcome: Outcome) 
 
 @pytest.mark.parametrize(("name", "ensembles"), [("payoffs", 2), ("payoffs_fresh", 3)])
 def test_promises_are_dashed_and_earnings_solid_and_an_ensemble_has_one_colour(name: str, ensembles: int) -> None:
-    strokes = [stroke for stroke in picture_of(name, made_up()).strokes if ", " in stroke.label]
-    said = {(stroke.label.split(", ")[1].split(" (")[0], stroke.dashes) for stroke in strokes}
+    lines = [stroke for stroke in picture_of(name, made_up()).lines if ", " in stroke.label]
+    said = {(stroke.label.split(", ")[1].split(" (")[0], stroke.dashes) for stroke in lines}
     assert said == {("promised", "--"), ("realised", "-")}
-    colours = {(stroke.label.split(", ")[0], stroke.colour) for stroke in strokes}
+    colours = {(stroke.label.split(", ")[0], stroke.colour) for stroke in lines}
     assert len(colours) == len({colour for _, colour in colours}) == ensembles
-    levels = {stroke.colour for stroke in picture_of(name, made_up()).strokes if ", " not in stroke.label}
+    levels = {stroke.colour for stroke in picture_of(name, made_up()).lines if ", " not in stroke.label}
     assert len(levels | {colour for _, colour in colours}) == 3 + ensembles
 
 
@@ -112,7 +127,7 @@ def test_panels_in_and_out_of_sample_have_the_same_range_and_hide_nothing(name: 
     assert panels[0].get_xlim() == panels[1].get_xlim() == (0, outcome.curves[IN_SAMPLE]["round"].max())
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for axes in panels for line in axes.lines])
     if name == "payoffs":
-        values = np.append(values, [outcome.judgement.low, outcome.judgement.high])
+        values = np.append(values, [outcome.audit.low, outcome.audit.high])
     low, high = panels[0].get_ylim()
     assert low < values.min() < values.max() < high
     assert high - low < 1.2 * np.ptp(values)
@@ -144,21 +159,21 @@ def test_disagreement_is_shown_as_it_is_with_most_on_top(outcome: Outcome) -> No
 @pytest.mark.parametrize("names", ["A", "AB", "ABC", "ABCD"])
 def test_a_whole_figure_has_a_panel_for_each_experiment_and_one_legend(names: str) -> None:
     outcomes = [made_up(name) for name in names]
-    for picture in pictures(outcomes):
+    for picture in experiment_figures(outcomes):
         with style():
-            figure = whole(picture, outcomes)
+            figure = draw_grid(picture, outcomes)
         panels = [axes for axes in figure.axes if axes.get_xlabel()]
         assert [axes.get_title(loc="left")[:2] for axes in panels] == [f"{name}:" for name in names]
         assert len({axes.get_title(loc="left") for axes in panels}) == len(names)
         assert figure.get_suptitle() == picture.title
         legends = [[text.get_text() for text in legend.get_texts()] for legend in figure.legends]
-        assert legends == ([[stroke.label for stroke in picture.strokes]] if picture.strokes else [])
+        assert legends == ([[stroke.label for stroke in picture.lines]] if picture.lines else [])
 
 
 def test_figures_are_as_many_as_their_names_and_titles(finished: Finished) -> None:
-    found = pictures(finished.result.outcomes)
+    found = experiment_figures(finished.result.outcomes)
     assert len(found) == len({picture.name for picture in found}) == len({picture.title for picture in found}) == 6
-    assert len([stroke for stroke in found[2].strokes if stroke.label != FORESIGHT]) == 5
+    assert len([stroke for stroke in found[2].lines if stroke.label != FORESIGHT]) == 5
 
 
 def test_the_same_outcomes_give_the_same_files_as_pictures_and_drawings(finished: Finished) -> None:
@@ -185,6 +200,6 @@ def test_the_same_outcomes_give_the_same_files_as_pictures_and_drawings(finished
 def test_drawing_leaves_the_users_settings_alone() -> None:
     before = dict(mpl.rcParams)
     with style():
-        panel(picture_of("payoffs", made_up()), made_up())
+        draw_panel(picture_of("payoffs", made_up()), made_up())
         assert dict(mpl.rcParams) != before
     assert dict(mpl.rcParams) == before

@@ -11,8 +11,9 @@ import pytest
 
 from optensemble.exceptions import NotConvergedWarning
 from optensemble.experiments import Experiment, make_experiment
-from optensemble.experiments.outcome import BLACK, WHITE, Settings
+from optensemble.experiments.outcome import BLACK_BOX_ENSEMBLE, WHITE_BOX_ENSEMBLE
 from optensemble.experiments.run import make_ensembles
+from optensemble.experiments.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -57,12 +58,12 @@ def end_of(name: str, seed: int, rounds: int | None = None) -> dict[str, End]:
 @pytest.mark.parametrize("name", "ABCD")
 def test_both_ensembles_beat_the_best_initial_policy_and_know_what_they_earn(name: str, seed: int) -> None:
     ends = end_of(name, seed)
-    assert ends[WHITE].way >= LEAST_WAY[name]
-    assert ends[BLACK].way > 0
-    assert abs(ends[WHITE].gap) <= LARGEST_GAP[name]
-    assert abs(ends[BLACK].gap) <= 10
+    assert ends[WHITE_BOX_ENSEMBLE].way >= LEAST_WAY[name]
+    assert ends[BLACK_BOX_ENSEMBLE].way > 0
+    assert abs(ends[WHITE_BOX_ENSEMBLE].gap) <= LARGEST_GAP[name]
+    assert abs(ends[BLACK_BOX_ENSEMBLE].gap) <= 10
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_in_experiment_b_the_gap_goes_on_closing_with_more_rounds(seed: int) -> None:
-    assert abs(end_of("B", seed, 10_000)[WHITE].gap) < abs(end_of("B", seed)[WHITE].gap)
+    assert abs(end_of("B", seed, 10_000)[WHITE_BOX_ENSEMBLE].gap) < abs(end_of("B", seed)[WHITE_BOX_ENSEMBLE].gap)

@@ -12,8 +12,8 @@ import pytest
 
 from optensemble.exceptions import FileError, InputError
 from optensemble.experiments import store
-from optensemble.experiments.outcome import Settings
-from optensemble.experiments.reproduce import expected_seconds, find_finished, reproduce
+from optensemble.experiments.reproduce import expected_seconds, find_finished, reproduce_paper
+from optensemble.experiments.settings import Settings
 from tests.experiments.conftest import NAMES, SMALL, Finished
 from tests.experiments.test_settings import assert_same
 
@@ -81,14 +81,16 @@ def test_an_interrupted_run_goes_on_to_the_same_results(finished: Finished, tmp_
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        reproduce(tmp_path, SMALL, NAMES, tell=interrupt)
+        reproduce_paper(tmp_path, SMALL, NAMES, tell=interrupt)
     assert [path.name for path in tmp_path.iterdir()] == ["experiment_A.json"]
-    first = store.load(tmp_path, "A", SMALL)
+    first = store.load_outcome(tmp_path, "A", SMALL)
     assert first is not None
     assert_same(first, finished.outcome("A"))
 
     before, told = content(tmp_path), list[tuple[str | None, str]]()
-    result = reproduce(tmp_path, SMALL, NAMES, resume=True, tell=lambda name, phase, _: told.append((name, phase)))
+    result = reproduce_paper(
+        tmp_path, SMALL, NAMES, resume=True, tell=lambda name, phase, _: told.append((name, phase))
+    )
     after = content(tmp_path)
     assert after["experiment_A.json"] == before["experiment_A.json"]
     assert {phase for name, phase in told if name == "A"} == {"was on disk"}
@@ -111,7 +113,7 @@ def test_a_new_run_leaves_nothing_of_an_earlier_one_to_be_mistaken_for_its_own(t
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        reproduce(tmp_path, SMALL, NAMES, tell=interrupt)
+        reproduce_paper(tmp_path, SMALL, NAMES, tell=interrupt)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     assert find_finished(tmp_path, NAMES) == []
 
@@ -119,13 +121,13 @@ def test_a_new_run_leaves_nothing_of_an_earlier_one_to_be_mistaken_for_its_own(t
 def test_what_cannot_be_replaced_is_refused_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "results.json").mkdir()
     with pytest.raises(FileError, match=r"cannot write to .*: Is a directory. Choose another --out."):
-        reproduce(tmp_path, SMALL, NAMES, tell=refuse_to_work)
+        reproduce_paper(tmp_path, SMALL, NAMES, tell=refuse_to_work)
 
 
 def test_when_everything_is_on_disk_only_figures_and_page_are_made(finished: Finished, tmp_path: Path) -> None:
     shutil.copy(finished.folder / "experiment_D.json", tmp_path)
     told = set[tuple[str | None, str]]()
-    result = reproduce(tmp_path, SMALL, ["D"], resume=True, tell=lambda name, phase, _: told.add((name, phase)))
+    result = reproduce_paper(tmp_path, SMALL, ["D"], resume=True, tell=lambda name, phase, _: told.add((name, phase)))
     assert told == {("D", "was on disk"), (None, "drawing figures")}
     assert_same(result.outcomes[0], finished.outcome("D"))
     assert "compiling" not in result.document["seconds"]
@@ -139,14 +141,14 @@ def test_going_on_with_other_settings_is_refused_before_any_work(
     shutil.copy(finished.folder / "experiment_D.json", tmp_path)
     before = content(tmp_path)
     with pytest.raises(FileError, match=rf"experiment_D.json was run with {next(iter(wrong))} .*, not .*--resume"):
-        reproduce(tmp_path, dataclasses.replace(SMALL, **wrong), NAMES, resume=True, tell=refuse_to_work)
+        reproduce_paper(tmp_path, dataclasses.replace(SMALL, **wrong), NAMES, resume=True, tell=refuse_to_work)
     assert content(tmp_path) == before
 
 
 def test_going_on_from_a_damaged_experiment_is_refused_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "experiment_D.json").write_text('{"format": 1,')
     with pytest.raises(FileError, match=r"experiment_D.json is not a whole experiment"):
-        reproduce(tmp_path, SMALL, NAMES, resume=True, tell=refuse_to_work)
+        reproduce_paper(tmp_path, SMALL, NAMES, resume=True, tell=refuse_to_work)
 
 
 @pytest.mark.parametrize(
@@ -163,13 +165,13 @@ def test_experiments_that_there_are_not_are_refused_before_any_work(
     names: list[str], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=words):
-        reproduce(tmp_path / "out", SMALL, names, tell=refuse_to_work)
+        reproduce_paper(tmp_path / "out", SMALL, names, tell=refuse_to_work)
     assert not (tmp_path / "out").exists()
 
 
 def test_settings_that_cannot_be_run_are_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="noise must be"):
-        reproduce(tmp_path / "out", dataclasses.replace(SMALL, noise=-1), NAMES, tell=refuse_to_work)
+        reproduce_paper(tmp_path / "out", dataclasses.replace(SMALL, noise=-1), NAMES, tell=refuse_to_work)
     assert not (tmp_path / "out").exists()
 
 
@@ -177,5 +179,5 @@ def test_settings_that_cannot_be_run_are_refused_before_any_work(tmp_path: Path)
 def test_a_folder_that_cannot_be_made_is_refused_before_any_work(below: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(FileError, match=r"cannot write to .*file.*: (File exists|Not a directory). Choose"):
-        reproduce(tmp_path / "file" / below, SMALL, NAMES, tell=refuse_to_work)
+        reproduce_paper(tmp_path / "file" / below, SMALL, NAMES, tell=refuse_to_work)
     assert (tmp_path / "file").read_text() == "mine"

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from optensemble.experiments import store
-from optensemble.experiments.outcome import BLACK, WHITE
+from optensemble.experiments.outcome import BLACK_BOX_ENSEMBLE, WHITE_BOX_ENSEMBLE
 from tests.experiments.conftest import NAMES, SMALL, Finished
 
 pytestmark = pytest.mark.slow
@@ -39,20 +39,20 @@ def test_results_have_settings_versions_and_every_payoff(finished: Finished) -> 
     for name, numbers in document["experiments"].items():
         outcome = finished.outcome(name)
         assert (numbers["note"], numbers["members"], numbers["best"]) == (outcome.note, outcome.members, outcome.best)
-        for part, frame in (("payoffs", outcome.payoffs), ("costs", outcome.costs)):
-            assert len(numbers[part]) == len(frame)
-            for line, (_, row) in zip(numbers[part], frame.iterrows(), strict=True):
-                assert line == {column: None if pd.isna(value) else value for column, value in row.items()}
+        for part, entries in (("payoffs", outcome.payoffs), ("costs", outcome.costs)):
+            for line, entry in zip(numbers[part], entries, strict=True):
+                assert line == {
+                    key: None if pd.isna(value) else value for key, value in dataclasses.asdict(entry).items()
+                }
         judged = numbers["judgement"]
-        gains = judged.pop("gains")
-        assert judged == {key: value for key, value in vars(outcome.judgement).items() if key != "gains"}
-        assert gains == outcome.judgement.gains.to_dict("records")
+        gains = [dataclasses.asdict(gain) for gain in outcome.audit.gains]
+        assert judged == {**vars(outcome.audit), "gains": gains}
 
 
 def test_results_say_how_long_debiasing_took(finished: Finished) -> None:
     document = read_strictly(finished.folder / "results.json")
     costs = [line for numbers in document["experiments"].values() for line in numbers["costs"]]
-    spent = [line["seconds"] for line in costs if line["policy"] in (WHITE, BLACK)]
+    spent = [line["seconds"] for line in costs if line["policy"] in (WHITE_BOX_ENSEMBLE, BLACK_BOX_ENSEMBLE)]
     assert len(spent) == 2 * len(NAMES)
     assert document["seconds"]["debiasing"] == pytest.approx(sum(spent))
     assert 0 < document["seconds"]["debiasing"] < document["seconds"]["everything"]

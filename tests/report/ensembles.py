@@ -15,8 +15,8 @@ import pandas as pd
 import optensemble as oe
 from optensemble import feasible
 from optensemble.ensembles.base import Policy
-from optensemble.report.data import Judged
-from optensemble.report.page import make_page
+from optensemble.report.data import ReportData
+from optensemble.report.page import make_report_page
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,9 +26,9 @@ LONG = "a_name_without_any_space_" * 6
 
 @dataclass(frozen=True)
 class Case:
-    """What was judged, and the rows it was judged on."""
+    """What was data, and the rows it was data on."""
 
-    judged: Judged
+    data: ReportData
     X: Any
 
 
@@ -37,7 +37,7 @@ def judge(
 ) -> Case:
     answer, audit = ensemble.answer(X), ensemble.audit(X, Y, **audited)
     realised = np.einsum("ij,ij->i", answer.actions, Y)
-    return Case(Judged(ensemble, audit, answer, realised, coordinates, when, "later.parquet", Y), X)
+    return Case(ReportData(ensemble, audit, answer, realised, coordinates, when, "later.parquet", Y), X)
 
 
 @cache
@@ -183,4 +183,4 @@ CASES: dict[str, Callable[[], Case]] = {
 
 @cache
 def page_of(name: str) -> str:
-    return make_page(CASES[name]().judged)
+    return make_report_page(CASES[name]().data)

@@ -12,7 +12,7 @@ from tests.report.ensembles import CASES, page_of
 from tests.report.reading import Node, read
 
 EACH = pytest.mark.parametrize("name", CASES)
-SECTIONS = ["rivals", "time", "cells", "swaps", "guarantees", "decisions", "glossary"]
+SECTIONS = ["baselines", "time", "cells", "swaps", "guarantees", "decisions", "glossary"]
 
 
 @cache

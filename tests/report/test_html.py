@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from optensemble.report.html import Cell, Column, Html, element, join, page, table
+from optensemble.report.html import Cell, Column, Html, Sheet, element, html_page, join, sortable_table
 from tests.report.reading import Node, read
 
 NASTY = """<script>alert("1")</script> & 'more' — €"""
@@ -61,7 +61,7 @@ ROWS = [
 
 @pytest.fixture
 def made() -> Node:
-    return read(table(f"Caption {NASTY}", COLUMNS, ROWS))
+    return read(sortable_table(Sheet(f"Caption {NASTY}", COLUMNS, ROWS)))
 
 
 def test_a_table_has_a_caption_a_head_and_a_body(made: Node) -> None:
@@ -93,12 +93,12 @@ def test_groups_span_their_columns(made: Node) -> None:
 
 def test_a_group_that_comes_again_later_is_another() -> None:
     columns = [Column("a", "x"), Column("b", "y"), Column("c", "x")]
-    groups = read(table("", columns, [])).the("tr", class_="groups").elements
+    groups = read(sortable_table(Sheet("", columns, []))).the("tr", class_="groups").elements
     assert [cell.text for cell in groups] == ["x", "y", "x"]
 
 
 def test_without_groups_there_is_no_row_for_them() -> None:
-    head = read(table("", [Column("a"), Column("b")], [])).the("thead")
+    head = read(sortable_table(Sheet("", [Column("a"), Column("b")], []))).the("thead")
     assert len(head.elements) == 1
 
 
@@ -116,16 +116,16 @@ def test_cells_show_a_text_and_carry_what_they_are_sorted_by(made: Node) -> None
 
 def test_a_row_must_have_a_cell_for_each_column() -> None:
     with pytest.raises(ValueError, match=r"longer|shorter"):
-        table("", COLUMNS, [ROWS[0][:-1]])
+        sortable_table(Sheet("", COLUMNS, [ROWS[0][:-1]]))
     with pytest.raises(ValueError, match=r"longer|shorter"):
-        table("", COLUMNS[:-1], ROWS)
+        sortable_table(Sheet("", COLUMNS[:-1], ROWS))
 
 
 # Pages
 
 
-def test_a_page_is_well_formed_and_complete() -> None:
-    text = page(f"Title {NASTY}", element("p", "hello"), "and text")
+def test_a_page_is_whole() -> None:
+    text = html_page(f"Title {NASTY}", element("p", "hello"), "and text")
     assert text.startswith("<!doctype html>\n")
     root = read(text).the("html")
     assert root.attributes == {"lang": "en"}
@@ -137,7 +137,7 @@ def test_a_page_is_well_formed_and_complete() -> None:
 
 
 def test_a_page_allows_its_own_script_and_loads_nothing() -> None:
-    root = read(page("t", "b"))
+    root = read(html_page("t", "b"))
     policy = root.the("meta", http_equiv="Content-Security-Policy").attributes["content"]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     script = root.the("script")
@@ -152,10 +152,10 @@ def test_a_page_allows_its_own_script_and_loads_nothing() -> None:
 
 
 def test_the_policy_comes_before_what_it_governs() -> None:
-    text = page("t", "b")
+    text = html_page("t", "b")
     assert text.index("Content-Security-Policy") < min(text.index(tag) for tag in ("<style", "<script", "<link"))
 
 
 def test_no_script_or_style_ends_early() -> None:
     for tag in ("script", "style"):
-        assert len(re.findall(rf"</{tag}", page("t", "b"))) == 1
+        assert len(re.findall(rf"</{tag}", html_page("t", "b"))) == 1

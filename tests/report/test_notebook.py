@@ -35,23 +35,23 @@ def tables(text: str) -> dict[tuple[str, ...], Node]:
 
 @EACH
 def test_an_audit_shows_its_verdict_and_the_tables_of_the_page(name: str) -> None:
-    judged = CASES[name]().judged
-    text = judged.audit._repr_html_()
-    assert read(text).the("strong").text == judged.audit.verdict
+    data = CASES[name]().data
+    text = data.audit._repr_html_()
+    assert read(text).the("strong").text == data.audit.verdict
     shown, page = tables(text), tables(page_of(name))
     assert len(shown) >= 4
     for heads, table in shown.items():
-        if heads[:2] in (("followed", "rows"), ("rival", "realised")):
+        if heads[:2] in (("followed", "rows"), ("baseline", "realised")):
             assert texts(table) == texts(page[heads])
     (worst,) = [table for heads, table in shown.items() if heads[:2] == ("cell: rows where", "coordinate")]
     of_page = next(table for heads, table in page.items() if heads[:2] == ("cell: rows where", "coordinate"))
     assert [row[2:] for row in texts(worst)] == [row[2:] for row in texts(of_page)][:10]
-    assert [row[1] for row in texts(worst)] == judged.audit.cells["coordinate"].head(10).astype(str).tolist()
+    assert [row[1] for row in texts(worst)] == data.audit.cells["coordinate"].head(10).astype(str).tolist()
 
 
 @EACH
-def test_a_fitted_ensemble_shows_the_result_of_the_fit(name: str) -> None:
-    ensemble: Any = CASES[name]().judged.ensemble
+def test_a_fitted_ensemble_shows_what_came_of_the_fit(name: str) -> None:
+    ensemble: Any = CASES[name]().data.ensemble
     text = ensemble._repr_html_()
     assert text == ensemble._repr_mimebundle_()["text/html"]
     root = read(text)
@@ -69,8 +69,8 @@ def test_a_fitted_ensemble_shows_the_result_of_the_fit(name: str) -> None:
         assert texts(shown[heads]) == texts(page[heads])
 
 
-def test_the_start_and_the_chosen_row_of_cross_validation_are_shown() -> None:
-    ensemble: Any = white_box().judged.ensemble
+def test_of_what_cross_validation_tried_the_start_and_the_choice_are_shown() -> None:
+    ensemble: Any = white_box().data.ensemble
     (table,) = [table for heads, table in tables(ensemble._repr_html_()).items() if heads[0] == "rounds"]
     tried = ensemble.validation_
     chosen = tried.loc[tried["chosen"], "rounds"].item()
@@ -92,7 +92,7 @@ def test_an_ensemble_that_is_not_fitted_shows_scikit_learn_s_diagram() -> None:
 
 
 def test_scikit_learn_s_setting_for_text_is_respected() -> None:
-    ensemble: Any = portfolio().judged.ensemble
+    ensemble: Any = portfolio().data.ensemble
     with sklearn.config_context(display="text"):
         assert not hasattr(ensemble, "_repr_html_")
         assert set(ensemble._repr_mimebundle_()) == {"text/plain"}
@@ -110,8 +110,8 @@ def test_a_plan_shows_its_parts() -> None:
 
 
 def test_names_are_escaped_and_there_is_no_script() -> None:
-    judged = simplex(3, 2, 60, n=200, names=[NASTY, LONG]).judged
-    for text in (judged.audit._repr_html_(), judged.ensemble._repr_html_()):
+    data = simplex(3, 2, 60, n=200, names=[NASTY, LONG]).data
+    for text in (data.audit._repr_html_(), data.ensemble._repr_html_()):
         root = read(text)
         assert not list(root.every("script"))
         assert NASTY in root.text
@@ -121,7 +121,7 @@ def test_names_are_escaped_and_there_is_no_script() -> None:
 @pytest.mark.parametrize("case", [portfolio, white_box, paper])
 def test_the_style_touches_nothing_else_and_sets_no_colour_of_text(case: Any) -> None:
     found: Case = case()
-    for text in (found.judged.audit._repr_html_(), found.judged.ensemble._repr_html_()):
+    for text in (found.data.audit._repr_html_(), found.data.ensemble._repr_html_()):
         style = read(text).the("style").text
         for rule in re.findall(r"([^{}]+)\{([^}]*)\}", style):
             assert all(selector.strip().startswith(".optensemble") for selector in rule[0].split(","))

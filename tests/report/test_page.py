@@ -18,9 +18,9 @@ from optensemble import feasible
 from optensemble._core.buckets import Interval
 from optensemble.multicalibration.cell_names import CellName, Leader, LevelSet, Subgroup
 from optensemble.report.cell_text import cell_text
-from optensemble.report.data import Judged
+from optensemble.report.data import ReportData
 from optensemble.report.drawing import inline_svg, new_figure, style
-from optensemble.report.page import make_page
+from optensemble.report.page import make_report_page
 from tests.report.ensembles import CASES, LONG, NASTY, boxes, electricity, journey, judge, paper, portfolio, simplex
 from tests.report.pages import EACH, SECTIONS, _headings, column, root_of, tables_of, the_table
 from tests.report.reading import read
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.slow
 
 def test_names_are_escaped_wherever_they_come() -> None:
     case = simplex(3, 2, 60, n=200, names=[NASTY, LONG], coordinates=[NASTY, LONG, "plain"])
-    judged = replace(case.judged, source=NASTY)
-    text = make_page(judged)
+    data = replace(case.data, source=NASTY)
+    text = make_report_page(data)
     root = read(text)
     assert len(list(root.every("script"))) == 1
     assert "<script>alert" not in text
     assert not [node for node in root.every() for name in node.attributes if name.startswith("on")]
     assert NASTY in root.the("footer").text
-    assert NASTY in column(the_table(root, "rival"), "rival")
+    assert NASTY in column(the_table(root, "baseline"), "baseline")
     assert [row[0].text for row in the_table(root, "coordinate", "mean").rows()] == [NASTY, LONG, "plain"]
     assert any(NASTY[:21] in node.text for node in root.every("text"))  # shortened beside an axis
     assert set(re.findall(r'https?://[^"\s<]+', text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
@@ -89,9 +89,9 @@ def test_cells_are_named_by_their_coordinates_whatever_a_member_is_called(who: s
     ids=["d=1", "20 rows", "2 rows", "constant", "k=20", "d=200", "costs", "black box of costs", "no limits"],
 )
 def test_there_is_a_page_for_any_ensemble_and_the_same_every_time(case: Any) -> None:
-    judged: Judged = case().judged
-    text = make_page(judged)
-    assert text == make_page(replace(judged))
+    data: ReportData = case().data
+    text = make_report_page(data)
+    assert text == make_report_page(replace(data))
     root = read(text)
     assert [head.attributes["id"] for head in root.every("h2") if "id" in head.attributes] == SECTIONS
     assert not re.search(r"(?<![\w−-])(nan|inf|None)(?![\w-])", root.the("main").text)
@@ -99,21 +99,21 @@ def test_there_is_a_page_for_any_ensemble_and_the_same_every_time(case: Any) -> 
     assert len(found) == len(set(found))
 
 
-def test_a_single_candidate_has_no_table_of_swaps() -> None:
+def test_who_is_alone_has_nobody_to_swap_with() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     Y = X + rng.normal(scale=0.5, size=X.shape)
     alone = oe.WhiteBoxEnsemble([("only", np.asarray)], feasible.Simplex(2)).fit(X[:150], Y[:150])
-    root = read(make_page(judge(alone, X[150:], Y[150:], ["a", "b"]).judged))
+    root = read(make_report_page(judge(alone, X[150:], Y[150:], ["a", "b"]).data))
     assert [node.text for node in root.every("strong")].count(
-        "There is but one to follow: nothing could be swapped."
+        "There is only one candidate: nothing can be swapped."
     ) == 1
     assert "followed" not in [_headings(table)[0] for table in root.every("table") if "only" in _headings(table)]
 
 
-def test_a_page_without_baselines_cells_or_comparisons_says_so() -> None:
-    judged = portfolio().judged
-    audit = judged.audit
+def test_without_baselines_cells_or_comparisons_the_page_says_so() -> None:
+    data = portfolio().data
+    audit = data.audit
     bare = replace(
         audit,
         lift=audit.lift.head(0),
@@ -123,29 +123,29 @@ def test_a_page_without_baselines_cells_or_comparisons_says_so() -> None:
         biased=0,
         thin=2,
     )
-    root = read(make_page(replace(judged, audit=bare)))
-    assert not tables_of(root, "rival")
+    root = read(make_report_page(replace(data, audit=bare)))
+    assert not tables_of(root, "baseline")
     assert not tables_of(root, "cell: rows where")
     assert "Gain" not in [card.the("h2").text for card in root.every("section", class_="card")]
     assert "No cell could be tested. 2 cells had too few rows to be tested." in [n.text for n in root.every("strong")]
 
 
 def test_a_page_does_not_grow_with_the_rows() -> None:
-    few, many = (make_page(simplex(4, 2, m).judged) for m in (1_000, 30_000))
+    few, many = (make_report_page(simplex(4, 2, m).data) for m in (1_000, 30_000))
     assert len(many) < 1.2 * len(few) < 300_000
 
 
 @EACH
 def test_the_page_loads_nothing_and_says_where_it_is_from(name: str) -> None:
-    judged, root = CASES[name]().judged, root_of(name)
+    data, root = CASES[name]().data, root_of(name)
     policy = root.the("meta", http_equiv="Content-Security-Policy").attributes["content"]
     assert policy.startswith("default-src 'none'")
     assert all(not node.attributes.get("src") for node in root.every())
     foot = root.the("footer").text
-    assert f"{judged.rows:,} from later.parquet" in foot
+    assert f"{data.rows:,} from later.parquet" in foot
     assert f"optensemble {version('optensemble')}" in foot
-    assert f"({judged.sense})" in foot
-    assert f"Fitted on {judged.ensemble.n_rows_:,} rows" in foot
+    assert f"({data.sense})" in foot
+    assert f"Fitted on {data.ensemble.n_rows_:,} rows" in foot
     terms = [node.text for node in root.every("dt")]
     assert {"Promise", "Self-assessment", "Cell", "Swap regret"} <= set(terms)
 
@@ -157,9 +157,12 @@ def test_every_picture_says_what_it_shows() -> None:
         assert all(len(picture.attributes["aria-label"]) > 10 for picture in pictures)
 
 
+# Numbers
+
+
 def test_the_cases_are_of_all_kinds() -> None:
-    assert electricity().judged.audit.block_length is not None
-    assert journey().judged.audit.kept is False
-    assert portfolio().judged.audit.kept is True
-    assert paper().judged.audit.kept is None
-    assert len(portfolio().judged.audit.by_choice) > 1
+    assert electricity().data.audit.block_length is not None
+    assert journey().data.audit.kept is False
+    assert portfolio().data.audit.kept is True
+    assert paper().data.audit.kept is None
+    assert len(portfolio().data.audit.by_choice) > 1

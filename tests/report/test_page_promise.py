@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from optensemble.report.page import make_page
+from optensemble.report.page import make_report_page
 from tests.report.ensembles import CASES, simplex, white_box
 from tests.report.pages import (
     EACH,
@@ -29,76 +29,74 @@ from tests.report.reading import read
 
 
 @EACH
-def test_the_headline_says_whether_the_promise_was_kept(name: str) -> None:
-    judged = CASES[name]().judged
-    row: Any = judged.audit.summary.iloc[0]
+def test_the_headline_says_what_became_of_the_promise(name: str) -> None:
+    data = CASES[name]().data
+    row: Any = data.audit.summary.iloc[0]
     headline = root_of(name).the("h1")
     if np.isinf([row["low"], row["high"]]).all():
         assert headline.attributes["class"] == "open"
         assert headline.text == "– There was no promise to keep"
-    elif row["low"] <= judged.realised.mean() <= row["high"]:
+    elif row["low"] <= data.realised.mean() <= row["high"]:
         assert headline.attributes["class"] == "kept"
         assert headline.text == "✓ The promise was kept"
     else:
         assert headline.attributes["class"] == "broken"
         assert headline.text.startswith("✗ The promise was not kept")
-    assert root_of(name).the("p", class_="lead").text.lower() == f"{judged.audit.verdict}.".lower()
+    assert root_of(name).the("p", class_="lead").text.lower() == f"{data.audit.verdict}.".lower()
 
 
 def test_rows_that_were_fitted_on_prove_nothing() -> None:
     case = white_box()
-    ensemble: Any = case.judged.ensemble
+    ensemble: Any = case.data.ensemble
     X, Y = ensemble._rows[0]
     with pytest.warns(UserWarning, match="fitted on"):
         audit = ensemble.audit(X, Y)
     answer = ensemble.answer(X)
-    judged = replace(
-        case.judged, audit=audit, answer=answer, realised=np.einsum("ij,ij->i", answer.actions, Y), labels=Y
-    )
-    assert read(make_page(judged)).the("h1").text == "– This proves nothing"
+    data = replace(case.data, audit=audit, answer=answer, realised=np.einsum("ij,ij->i", answer.actions, Y), labels=Y)
+    assert read(make_report_page(data)).the("h1").text == "– This proves nothing"
 
 
 @EACH
-def test_the_cards_show_promised_and_realised_payoff(name: str) -> None:
+def test_the_cards_show_what_was_promised_and_what_came_of_it(name: str) -> None:
     case = CASES[name]()
-    judged, promise = case.judged, case.judged.ensemble.promise(case.X)
+    data, promise = case.data, case.data.ensemble.promise(case.X)
     cards = {card.the("h2").text: card for card in root_of(name).every("section", class_="card")}
-    promised, realised = ("Promised", "Earned") if judged.sense == "max" else ("Promised cost", "Cost")
+    promised, realised = (f"Promised {data.objective}", f"Realised {data.objective}")
     assert rounds_to(cards[promised].the("p", class_="big").text, promise.mean)
     if np.isfinite(promise.low):
-        _, low, _, high = cards[promised].the("p", class_="soft").text.replace("95 %:", "limits").split()
+        low, _, high = cards[promised].the("p", class_="soft").text.removeprefix("95 % interval:").split()
         assert rounds_to(low, promise.low)
         assert rounds_to(high, promise.high)
     else:
-        assert cards[promised].the("p", class_="soft").text == "without limits"
+        assert cards[promised].the("p", class_="soft").text == "no interval"
     mean, half = cards[realised].the("p", class_="big").text.split(" ± ")
-    assert rounds_to(mean, judged.realised.mean())
-    assert rounds_to(half, judged.audit.summary["half_width"].iloc[0])
-    assert cards["Biases"].the("p", class_="big").text == f"{judged.audit.biased:,} of {judged.audit.tested:,}"
+    assert rounds_to(mean, data.realised.mean())
+    assert rounds_to(half, data.audit.summary["half_width"].iloc[0])
+    assert cards["Biases"].the("p", class_="big").text == f"{data.audit.biased:,} of {data.audit.tested:,}"
 
 
 @EACH
-def test_the_card_of_the_gain_compares_with_the_best_member_in_hindsight(name: str) -> None:
-    judged = CASES[name]().judged
-    ensemble: Any = judged.ensemble
+def test_the_card_of_the_gain_is_over_the_best_member_in_hindsight(name: str) -> None:
+    data = CASES[name]().data
+    ensemble: Any = data.ensemble
     card = next(card for card in root_of(name).every("section", class_="card") if card.the("h2").text == "Gain")
-    sign = 1 if judged.sense == "max" else -1
-    realised = judged.audit.lift.set_index("rival")["realised"].loc[[member for member, _ in ensemble.members_]]
+    sign = 1 if data.sense == "max" else -1
+    realised = data.audit.lift.set_index("rival")["realised"].loc[[member for member, _ in ensemble.members_]]
     best = realised.index[int((sign * realised).to_numpy().argmax())]
     payoff = realised[best]
-    assert rounds_to(card.the("p", class_="big").text, sign * (judged.realised.mean() - payoff))
+    assert rounds_to(card.the("p", class_="big").text, sign * (data.realised.mean() - payoff))
     assert best in card.the("p", class_="soft").text
 
 
-def test_cautions_about_a_promise_are_shown() -> None:
+def test_what_makes_a_promise_doubtful_is_said_above_all() -> None:
     (caution,) = root_of("paper").every("p", class_="caution")
     assert "below 100 nothing can be judged" in caution.text
     assert not list(root_of("portfolio").every("p", class_="caution"))
-    ensemble: Any = simplex(3, 2, 50).judged.ensemble
+    ensemble: Any = simplex(3, 2, 50).data.ensemble
     ensemble.refit_due_ = "200 rows have come since the fit on 100"
-    judged = replace(simplex(3, 2, 50).judged, ensemble=ensemble)
-    texts = [node.text for node in read(make_page(judged)).every("p", class_="caution")]
-    assert "It should be fitted again: 200 rows have come since the fit on 100." in texts
+    data = replace(simplex(3, 2, 50).data, ensemble=ensemble)
+    texts = [node.text for node in read(make_report_page(data)).every("p", class_="caution")]
+    assert "A refit is due: 200 rows have come since the fit on 100." in texts
 
 
 @EACH
@@ -110,41 +108,42 @@ def test_every_section_is_there_and_linked(name: str) -> None:
     assert all(link.attributes["href"][1:] in SECTIONS for link in root.every("a"))
 
 
-# Baselines
+# Who is best
 
 
 @EACH
 def test_baselines_are_listed_with_their_gains_the_strongest_first(name: str) -> None:
-    judged, table = CASES[name]().judged, the_table(root_of(name), "rival")
-    sign = 1 if judged.sense == "max" else -1
-    expected = judged.audit.lift.set_index("rival")
-    found = column(table, "rival")
+    data, table = CASES[name]().data, the_table(root_of(name), "baseline")
+    sign = 1 if data.sense == "max" else -1
+    expected = data.audit.lift.set_index("rival")
+    found = column(table, "baseline")
     assert sorted(found) == sorted(expected.index)
     gains = numbers(table, "gain of the ensemble")
     assert gains == sorted(gains)
-    assert same(gains, sign * (judged.realised.mean() - expected.loc[found, "realised"]))
+    assert same(gains, sign * (data.realised.mean() - expected.loc[found, "realised"]))
     assert same(numbers(table, "95 % interval"), expected.loc[found, "low"])
-    ahead = [row[-1].text == "ahead" for row in table.rows()]
-    assert ahead == (expected.loc[found, "low"] > 0).tolist()
+    better = [row[-1].text == "better" for row in table.rows()]
+    assert better == (expected.loc[found, "low"] > 0).tolist()
 
 
 def test_the_leaderboard_is_that_of_the_ensemble() -> None:
     for name in ("electricity", "portfolio", "journey"):
-        board: pd.DataFrame = CASES[name]().judged.ensemble.leaderboard_
+        board: pd.DataFrame = CASES[name]().data.ensemble.leaderboard_
         table = the_table(root_of(name), "candidate")
         assert column(table, "candidate") == board["candidate"].tolist()
-        for heading in ("realised", "promised", "difference", "followed"):
+        for heading in ("realised", "difference", "followed"):
             assert same(numbers(table, heading), board[heading])
-        decides = [row[0].text for row in table.rows() if row[_headings(table).index("decides")].text == "yes"]
-        assert decides == [CASES[name]().judged.ensemble.winner_]
+        assert same(numbers(table, "self-assessed"), board["promised"])
+        selected = [row[0].text for row in table.rows() if row[_headings(table).index("selected")].text == "yes"]
+        assert selected == [CASES[name]().data.ensemble.winner_]
         assert [row[-1].text for row in table.rows()] == board["why"].tolist()
 
 
 def test_the_paper_s_algorithms_show_what_cross_validation_tried() -> None:
     for name in ("white box", "white box of costs", "black box"):
-        tried: pd.DataFrame = CASES[name]().judged.ensemble.validation_
+        tried: pd.DataFrame = CASES[name]().data.ensemble.validation_
         table = the_table(root_of(name), "rounds")
-        for heading, of in (("rounds", "rounds"), ("gain", "gain"), ("± standard error", "standard_error")):
+        for heading, of in (("rounds", "rounds"), ("gain", "gain"), ("standard error", "standard_error")):
             assert same(numbers(table, heading), tried[of])
         assert sum(row[-1].text == "yes" for row in table.rows()) == 1
         assert not tables_of(root_of(name), "candidate")

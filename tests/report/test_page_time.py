@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from optensemble.report import text as words
-from optensemble.report.numbers import NOTHING
-from optensemble.report.page import make_page
+from optensemble._core.number_format import NO_NUMBER
+from optensemble.report import text
+from optensemble.report.page import make_report_page
 from tests.report.ensembles import CASES, journey, portfolio, simplex
 from tests.report.pages import EACH, column, numbers, root_of, same, the_table
 from tests.report.reading import read
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.slow
 
 
 @EACH
-def test_the_table_of_candidates_followed_is_recomputed_from_the_rows(name: str) -> None:
-    judged, table = CASES[name]().judged, the_table(root_of(name), "followed", "rows", "share")
-    who = np.array(judged.ensemble.names_, dtype=object)[judged.answer.chosen]
+def test_who_was_followed_is_counted_and_averaged_from_the_rows(name: str) -> None:
+    data, table = CASES[name]().data, the_table(root_of(name), "followed", "rows", "share")
+    who = np.array(data.ensemble.names_, dtype=object)[data.answer.chosen]
     followed = column(table, "followed")
     assert sorted(followed) == sorted(set(who))
-    for heading, values in (("promised", judged.answer.promised), ("realised", judged.realised)):
+    for heading, values in (("promised", data.answer.promised), ("realised", data.realised)):
         assert same(numbers(table, heading), [values[who == each].mean() for each in followed])
     assert same(numbers(table, "rows"), [(who == each).sum() for each in followed])
     assert same(numbers(table, "share"), [(who == each).mean() for each in followed])
@@ -38,51 +38,51 @@ def test_the_table_of_candidates_followed_is_recomputed_from_the_rows(name: str)
 @EACH
 def test_blocks_are_rows_in_order_and_their_promises_those_of_the_ensemble(name: str) -> None:
     case = CASES[name]()
-    judged, table = case.judged, the_table(root_of(name), "time" if case.judged.when is not None else "rows from")
-    parts = np.array_split(np.arange(judged.rows), 20)
+    data, table = case.data, the_table(root_of(name), "time" if case.data.when is not None else "row numbers")
+    parts = np.array_split(np.arange(data.rows), 20)
     assert same(numbers(table, "rows"), [len(part) for part in parts])
-    assert same(numbers(table, "realised"), [judged.realised[part].mean() for part in parts])
+    assert same(numbers(table, "realised"), [data.realised[part].mean() for part in parts])
     X = case.X if isinstance(case.X, np.ndarray) else case.X.reset_index(drop=True)
-    promises = [judged.ensemble.promise(X[part] if isinstance(X, np.ndarray) else X.iloc[part]) for part in parts]
+    promises = [data.ensemble.promise(X[part] if isinstance(X, np.ndarray) else X.iloc[part]) for part in parts]
     assert same(numbers(table, "promised"), [promise.mean for promise in promises])
     outside = [
-        not promise.low <= judged.realised[part].mean() <= promise.high
+        not promise.low <= data.realised[part].mean() <= promise.high
         for part, promise in zip(parts, promises, strict=True)
     ]
     if name == "paper":
-        assert {row[-1].text for row in table.rows()} == {NOTHING}
+        assert {row[-1].text for row in table.rows()} == {NO_NUMBER}
         return
-    assert same(numbers(table, "promised, 95 %"), [promise.low for promise in promises])
+    assert same(numbers(table, "promised interval"), [promise.low for promise in promises])
     assert [row[-1].text == "no" for row in table.rows()] == outside
-    said = next(item.text for item in root_of(name).every("li") if item.text.startswith("The rows in 20 blocks"))
-    assert f"{sum(outside) or 'none'} of them" in said
+    said = next(item.text for item in root_of(name).every("li") if item.text.startswith("20 blocks"))
+    assert f": {sum(outside) or 'none'} lie" in said
 
 
-def test_intervals_of_blocks_of_independent_rows_are_the_audits_for_as_many_rows() -> None:
-    judged = portfolio().judged
-    rows = judged.realised[: judged.rows // 20]
-    half = stats.t.ppf(0.975, judged.rows - 1) * judged.realised.std(ddof=1) / np.sqrt(len(rows))
-    assert judged.blocks.half_width == pytest.approx(np.full(20, half))
+def test_intervals_of_blocks_of_independent_rows_are_the_audit_s_for_so_many_rows() -> None:
+    data = portfolio().data
+    rows = data.realised[: data.rows // 20]
+    half = stats.t.ppf(0.975, data.rows - 1) * data.realised.std(ddof=1) / np.sqrt(len(rows))
+    assert data.blocks.half_width == pytest.approx(np.full(20, half))
 
 
 @pytest.mark.parametrize("length", [1, 3, 50])
 def test_intervals_of_blocks_in_time_order_come_from_what_differs_within_blocks(length: int) -> None:
-    judged = journey().judged
-    judged = replace(judged, audit=replace(judged.audit, block_length=length))
-    parts = np.array_split(judged.realised, 20)
+    data = journey().data
+    data = replace(data, audit=replace(data.audit, block_length=length))
+    parts = np.array_split(data.realised, 20)
     stretches = [np.array_split(part - part.mean(), max(len(part) // length, 2)) for part in parts]
     sums = [stretch.sum() for of in stretches for stretch in of]
     freedom = len(sums) - 20
-    row_variance = sum(total**2 for total in sums) / freedom * len(sums) / judged.rows
+    row_variance = sum(total**2 for total in sums) / freedom * len(sums) / data.rows
     half = stats.t.ppf(0.975, freedom) * np.sqrt(row_variance / 15)
-    assert judged.blocks.half_width == pytest.approx(np.full(20, half))
+    assert data.blocks.half_width == pytest.approx(np.full(20, half))
     if length == 1:  # the analysis of variance
         within = np.sqrt(np.mean([part.var(ddof=1) for part in parts]))
         assert half == pytest.approx(stats.t.ppf(0.975, 280) * within / np.sqrt(15))
 
 
 def test_a_level_that_drifts_does_not_widen_the_intervals_of_blocks() -> None:
-    steady = journey().judged
+    steady = journey().data
     drifting = replace(steady, realised=steady.realised + np.repeat(100.0 * np.arange(20), 15))
     assert drifting.blocks.half_width == pytest.approx(steady.blocks.half_width)
 
@@ -104,13 +104,13 @@ def test_a_level_that_drifts_does_not_widen_the_intervals_of_blocks() -> None:
     ids=["days", "time zone", "text", "dates", "numbers", "whole numbers"],
 )
 def test_times_of_any_kind_make_the_axis(when: pd.Series, first: str, last: str) -> None:
-    judged = simplex(3, 2, 60, when=when).judged
-    assert judged.blocks.is_time
-    shown = [words.block_name(judged.blocks, at) for at in (0, 11)]
+    data = simplex(3, 2, 60, when=when).data
+    assert data.blocks.is_time
+    shown = [text.block_name(data.blocks, at) for at in (0, 11)]
     assert shown[0].startswith(first)
     assert shown[-1].endswith(last)
-    assert read(make_page(judged)).the("h1")
-    assert first in words.opening(judged)
+    assert read(make_report_page(data)).the("h1")
+    assert first in text.report_subject(data)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_times_of_any_kind_make_the_axis(when: pd.Series, first: str, last: str)
     ],
     ids=["words", "backwards", "missing", "missing whole number", "flags", "days backwards"],
 )
-def test_values_that_are_not_ordered_times_leave_rows_in_their_order(when: pd.Series) -> None:
-    judged = simplex(3, 2, 60, when=when).judged
-    assert not judged.blocks.is_time
-    assert words.block_name(judged.blocks, 0) == "1 to 5"
-    assert words.block_name(judged.blocks, 11) == "56 to 60"
-    assert "row order" in words.over_time(judged.blocks)
+def test_what_is_no_time_in_order_leaves_rows_in_their_order(when: pd.Series) -> None:
+    data = simplex(3, 2, 60, when=when).data
+    assert not data.blocks.is_time
+    assert text.block_name(data.blocks, 0) == "1 to 5"
+    assert text.block_name(data.blocks, 11) == "56 to 60"
+    assert "row order" in text.block_summary(data.blocks)

@@ -71,7 +71,7 @@ def simple_policies(
 # DecisionEnsemble
 
 
-def fit_decision(
+def fit_decision_ensemble(
     omega: FeasibleSet, names: list[str], table: Floats, Y: Floats, costs: list[PolicyCost]
 ) -> DecisionEnsemble:
     """Fit a DecisionEnsemble of the members in the table, with default settings."""

@@ -34,7 +34,7 @@ from optensemble.experiments.policies import (
     Reply,
     audit_decision,
     decision_reply,
-    fit_decision,
+    fit_decision_ensemble,
     member_of_table,
     simple_policies,
 )
@@ -56,7 +56,7 @@ _HEATMAP_ROWS = 200
 _ROWS_FOR_CALLBACK = 10_000
 """With fewer rows, rounds are so fast that reporting each of them would slow debiasing down."""
 
-PaperEnsemble = WhiteBoxEnsemble | BlackBoxEnsemble
+DebiasedEnsemble = WhiteBoxEnsemble | BlackBoxEnsemble
 TellPhase = Callable[[str, float], None]
 """Takes a phase of the work, and the share of it that is done."""
 
@@ -72,7 +72,7 @@ def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase =
     best, policies = simple_policies(omega, len(names), table, Y, costs)
     ensembles = make_ensembles(omega, names, settings, rounds)
     _fit_ensembles(ensembles, table, Y, costs, tell)
-    decision = fit_decision(omega, names, table, Y, costs)
+    decision = fit_decision_ensemble(omega, names, table, Y, costs)
     payoffs, curves = list[PolicyPayoff](), {}
     for where, phase, rows, labels in (
         (IN_SAMPLE, REPLAY_IN_SAMPLE, table, Y),
@@ -110,14 +110,16 @@ def compile_kernels(settings: Settings) -> float:
     for omega in (RiskBudget(np.eye(LABELS), 0.5), Polytope(A_ub=[[1, 1, 0, 0]], b_ub=[0.5])):
         ensembles = make_ensembles(omega, names, settings, 5)
         _fit_ensembles(ensembles, table, Y, [], lambda phase, share: None)
-        fit_decision(omega, names, table, Y, [])
-        for situations in replay_all(ensembles, table, recorded_rounds(5)):
+        fit_decision_ensemble(omega, names, table, Y, [])
+        for situations in replay_side_by_side(ensembles, table, recorded_rounds(5)):
             for situation in situations.values():
                 Recorder(situation, Y).entry()
     return time.perf_counter() - begun
 
 
-def make_ensembles(omega: FeasibleSet, names: list[str], settings: Settings, rounds: int) -> dict[str, PaperEnsemble]:
+def make_ensembles(
+    omega: FeasibleSet, names: list[str], settings: Settings, rounds: int
+) -> dict[str, DebiasedEnsemble]:
     """Return both algorithms with the settings of the paper's experiments, for tables of predictions."""
     models = [(name, member_of_table(number)) for number, name in enumerate(names)]
     policies = [(name, lambda table, model=model: omega.argmax(model(table))) for name, model in models]
@@ -139,7 +141,9 @@ def recorded_rounds(rounds: int) -> Indices:
     return np.unique(np.linspace(0, rounds, RECORDED_ROUNDS + 1).round().astype(np.int64))
 
 
-def replay_all(ensembles: dict[str, PaperEnsemble], table: Floats, grid: Indices) -> Iterator[dict[str, Situation]]:
+def replay_side_by_side(
+    ensembles: dict[str, DebiasedEnsemble], table: Floats, grid: Indices
+) -> Iterator[dict[str, Situation]]:
     """Replay all ensembles side by side, and yield their states at every recorded round."""
     replays = (ensemble.retrace(table, grid.tolist()) for ensemble in ensembles.values())
     for situations in zip(*replays, strict=True):
@@ -154,7 +158,7 @@ def _debiasing_rows(experiment: Experiment, settings: Settings) -> tuple[Floats,
 
 
 def _fit_ensembles(
-    ensembles: dict[str, PaperEnsemble], table: Floats, Y: Floats, costs: list[PolicyCost], tell: TellPhase
+    ensembles: dict[str, DebiasedEnsemble], table: Floats, Y: Floats, costs: list[PolicyCost], tell: TellPhase
 ) -> None:
     """Fit the ensembles, and append their costs."""
     for number, (name, ensemble) in enumerate(ensembles.items()):
@@ -186,7 +190,7 @@ def _fit_ensembles(
 
 
 def _record_curves(
-    ensembles: dict[str, PaperEnsemble],
+    ensembles: dict[str, DebiasedEnsemble],
     rows: Floats,
     labels: Floats,
     rounds: int,
@@ -195,7 +199,7 @@ def _record_curves(
 ) -> pd.DataFrame:
     """Return the curves over rounds, and add to ``replies`` those of the ensembles before and after all rounds."""
     grid, entries = recorded_rounds(rounds), {name: list[Floats]() for name in ensembles}
-    for number, situations in enumerate(replay_all(ensembles, rows, grid)):
+    for number, situations in enumerate(replay_side_by_side(ensembles, rows, grid)):
         if number == 0:
             replies[UNCORRECTED] = _ensemble_reply(situations[WHITE_BOX_ENSEMBLE])
         for name, situation in situations.items():
@@ -219,7 +223,9 @@ def _disagreement(situation: Situation) -> Floats:
     return np.round(rows[shown], 6)  # more digits than a figure shows, and few in a file
 
 
-def _curve_frame(grid: Indices, entries: dict[str, list[Floats]], ensembles: dict[str, PaperEnsemble]) -> pd.DataFrame:
+def _curve_frame(
+    grid: Indices, entries: dict[str, list[Floats]], ensembles: dict[str, DebiasedEnsemble]
+) -> pd.DataFrame:
     columns: dict[str, Any] = {"round": grid}
     for name, ensemble in ensembles.items():
         members = ensemble.names_ if name == WHITE_BOX_ENSEMBLE else ensemble.names_[-1:]

@@ -10,7 +10,7 @@ import numpy as np
 
 from optensemble._core.arrays import Indices
 from optensemble._core.buckets import Buckets
-from optensemble.ensembles.decision import BUCKETS
+from optensemble.ensembles._decision_answers import BUCKETS
 from optensemble.multicalibration import events
 from optensemble.multicalibration.events import Layout
 from optensemble.persistence.check_common import SavedFile

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from optensemble._core.number_format import format_percent
+from optensemble.ensembles.base import DECISION
 from optensemble.report import figures, text
 from optensemble.report.data import ReportData
 from optensemble.report.drawing import inline_svg, style
@@ -88,27 +89,25 @@ def _card(figure: text.KeyFigure) -> Html:
 
 
 def _baseline_section(data: ReportData) -> list[Html]:
-    audit, board = data.audit, getattr(data.ensemble, "leaderboard_", None)
-    tried = getattr(data.ensemble, "validation_", None)
     pictures, parts = [], []
-    if len(audit.lift):
-        pictures.append(
-            _picture("lift", lambda: figures.draw_lift(audit), "The gain over each baseline, with intervals")
-        )
-        summary = element("strong", text.baseline_summary(audit))
-        parts += [element("p", summary, " ", text.ABOUT_BASELINES), sortable_table(lift_sheet(audit))]
+    if len(data.audit.lift):
+        label = "The gain over each baseline, with intervals"
+        pictures.append(_picture("lift", lambda: figures.draw_lift(data.audit), label))
+        summary = element("strong", text.baseline_summary(data.audit))
+        parts += [element("p", summary, " ", text.ABOUT_BASELINES), sortable_table(lift_sheet(data.audit))]
     parts.append(element("h3", "The fit"))
     fit_notes = element("ul", *(element("li", sentence) for sentence in text.fit_summary(data.ensemble)))
-    if board is None:
-        parts.append(fit_notes)
-    else:
-        label = f"The mean {data.objective} of each candidate out of fold, with intervals"
+    ensemble: Any = data.ensemble
+    if ensemble.kind == DECISION:
+        board, label = ensemble.leaderboard_, f"The mean {data.objective} of each candidate out of fold, with intervals"
         pictures.append(_picture("leaderboard", lambda: figures.draw_leaderboard(board, data.objective), label))
         parts += [element("p", text.ABOUT_LEADERBOARD), fit_notes, sortable_table(leaderboard_sheet(board))]
-    if tried is not None:
-        label = f"The mean {data.objective} out of fold over rounds of debiasing"
-        pictures.append(_picture("validation", lambda: figures.draw_validation(tried, data.objective), label))
-        parts.append(_folded("Cross-validation in numbers", sortable_table(validation_sheet(tried))))
+    else:
+        parts.append(fit_notes)
+        if ensemble.terms_.validated:
+            tried, label = ensemble.validation_, f"The mean {data.objective} out of fold over rounds of debiasing"
+            pictures.append(_picture("validation", lambda: figures.draw_validation(tried, data.objective), label))
+            parts.append(_folded("Cross-validation in numbers", sortable_table(validation_sheet(tried))))
     return [_panels(*pictures), *parts]
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 import typer
@@ -17,7 +18,8 @@ from optensemble.jobs import job, sets
 
 pytestmark = pytest.mark.slow
 
-DOCS = Path(__file__).parents[1] / "docs"
+README = Path(__file__).parents[1] / "README.md"
+DOCS = README.parent / "docs"
 CONSOLE = runpy.run_path(str(DOCS / "console.py"))
 LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"([^\"]*)\"|<link\b[^>]*\bhref=\"([^\"]*)\"")
 
@@ -118,7 +120,37 @@ def test_the_keys_of_json_are_those_that_are_told(
 
 def test_every_picture_is_shown_and_described() -> None:
     drawn = set(runpy.run_path(str(DOCS / "pictures.py"))["PICTURES"])
-    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
     shown = {name: words for words, name in re.findall(r"!\[([^\]]+)\]\(images/(\w+)\.svg\)", text)}
     assert set(shown) == drawn == {path.stem for path in (DOCS / "images").glob("*.svg")}
     assert all(len(words) > 60 for words in shown.values())
+
+
+def test_the_readme_is_short_and_shows_one_picture() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(text.encode()) <= 8192
+    pictures = re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", text)
+    front = runpy.run_path(str(DOCS / "pictures.py"))["FRONT"]
+    assert [path for _, path in pictures] == [f"docs/images/{front}.png"]
+    assert (README.parent / pictures[0][1]).stat().st_size < 100_000
+    assert all(f"$ optensemble {name} " in text for name in ("init", "check", "fit", "decide", "audit", "report"))
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "examples/README.md"])
+def test_links_outside_the_site_lead_somewhere(page: str) -> None:
+    path = README.parent / page
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+    assert links
+    for link in links:
+        assert (path.parent / link).exists(), link
+
+
+def test_every_place_in_the_code_that_the_map_names_exists() -> None:
+    text = (DOCS / "paper.md").read_text(encoding="utf-8")
+    rooms = "|".join(path.stem for path in Path(oe.__file__).parent.iterdir() if path.is_dir())
+    named = re.findall(rf"`((?:{rooms})(?:\.\w+)+)`", text)
+    assert len(named) > 30
+    for name in named:
+        resolve_name(f"{oe.__name__}.{name}")
+    for test in re.findall(r"`(?:tests/)?(\w+/test_\w+\.py)`", text):
+        assert (Path(__file__).parent / test).exists(), test

@@ -1,8 +1,8 @@
 """How the package is built: its shape, the modules a call goes through, what is solved, and how long a start takes.
 
-    python benchmarks/house.py shape
-    python benchmarks/house.py visits counts --src OTHER/src
-    python benchmarks/house.py times --before OTHER/src
+    python benchmarks/construction.py shape
+    python benchmarks/construction.py visits counts --src OTHER/src
+    python benchmarks/construction.py times --before OTHER/src
 
 ``shape`` reads the source. A name counts as *defined twice* if it is a function, a class or an assignment at the top
 of two modules, and their definitions differ; imports, overloads and names with two underscores on both sides do not

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import enum
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,8 @@ def test_an_object_that_is_not_a_pyepo_model_is_refused() -> None:
 
 
 def test_a_real_model_of_pyepo() -> None:
+    if find_spec("ortools"):
+        pytest.skip("PyEPO would load OR-Tools, beside which the other tests cannot load HiGHS; see test_loading")
     pytest.importorskip("torch")
     pyepo = pytest.importorskip("pyepo")
 

@@ -45,7 +45,7 @@ def test_a_run_leaves_numbers_figures_and_page_and_nothing_else(finished: Finish
         *(f"experiment_{name}.json" for name in NAMES),
     }
     assert finished.result.page == finished.folder / "report.html"
-    assert json.loads((finished.folder / "results.json").read_text()) == store._plain(finished.result.document)
+    assert json.loads((finished.folder / "results.json").read_text()) == store._json_value(finished.result.document)
     assert [outcome.name for outcome in finished.result.outcomes] == list(NAMES)
 
 

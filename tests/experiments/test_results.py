@@ -39,7 +39,8 @@ def test_results_have_settings_versions_and_every_payoff(finished: Finished) -> 
     for name, numbers in document["experiments"].items():
         outcome = finished.outcome(name)
         assert (numbers["note"], numbers["members"], numbers["best"]) == (outcome.note, outcome.members, outcome.best)
-        for part, entries in (("payoffs", outcome.payoffs), ("costs", outcome.costs)):
+        for part in ("payoffs", "costs"):
+            entries: Any = getattr(outcome, part)
             for line, entry in zip(numbers[part], entries, strict=True):
                 assert line == {
                     key: None if pd.isna(value) else value for key, value in dataclasses.asdict(entry).items()

@@ -11,7 +11,15 @@ import pytest
 
 from optensemble.exceptions import InputError
 from optensemble.experiments import Experiment
-from optensemble.experiments.outcome import BLACK_BOX_ENSEMBLE, FORESIGHT, FRESH, IN_SAMPLE, WHITE_BOX_ENSEMBLE, Outcome
+from optensemble.experiments.outcome import (
+    BEST_INITIAL,
+    BLACK_BOX_ENSEMBLE,
+    FORESIGHT,
+    FRESH,
+    IN_SAMPLE,
+    WHITE_BOX_ENSEMBLE,
+    Outcome,
+)
 from optensemble.experiments.run import AUDIT, DEBIASING, REPLAY_FRESH, REPLAY_IN_SAMPLE, run_experiment
 from optensemble.experiments.settings import Settings
 from tests.experiments.conftest import NAMES, SMALL, Finished
@@ -136,8 +144,14 @@ def test_settings_that_can_be_run() -> None:
     Settings(rows=10_000, debias_on="train").check()
 
 
-def test_the_share_of_the_way_is_linear_from_the_best_initial_policy_to_foresight(finished: Finished) -> None:
+def test_promises_are_normalised_like_payoffs(finished: Finished) -> None:
     outcome = finished.outcome("A")
-    assert outcome.share(FRESH, FORESIGHT, "realised") == 100
+    assert outcome.payoff(FRESH, FORESIGHT).way == 100
     for name in (WHITE_BOX_ENSEMBLE, BLACK_BOX_ENSEMBLE):
-        assert outcome.share(FRESH, name, "realised") == pytest.approx(outcome.payoff(FRESH, name).way, rel=1e-12)
+        payoff = outcome.payoff(FRESH, name)
+        per_unit = (payoff.way - outcome.promised_way(FRESH, name)) / (payoff.realised - payoff.promised)
+        assert per_unit == pytest.approx(100 / _distance(outcome), rel=1e-9)
+
+
+def _distance(outcome: Outcome) -> float:
+    return outcome.payoff(FRESH, FORESIGHT).realised - outcome.payoff(FRESH, BEST_INITIAL).realised

@@ -107,7 +107,7 @@ def test_invalid_arguments_are_refused(wrong: dict[str, Any], words: str) -> Non
 )
 def test_the_risk_limit_is_300_where_it_binds(scale: float, limit: float | None, why: str) -> None:
     covariance = scale * np.array([[1.0, 0.3], [0.3, 1.2]])
-    budget, note = setup._risk_budget(covariance)
+    budget, note = setup._make_risk_budget(covariance)
     assert why in note
     if limit is None:
         assert budget.least_variance < budget.limit < np.diag(covariance).min()

@@ -61,7 +61,7 @@ def test_a_finished_experiment_comes_back_as_it_was(name: str, finished: Finishe
         "costs",
         "curves",
         "disagreement",
-        "judgement",
+        "audit",
         *plain,
     }
     assert loaded.audit == outcome.audit

@@ -31,7 +31,7 @@ def format_number(value: float, decimals: int, sign: str = "") -> str:
         return "∞" if value > 0 else "−∞"
     if _needs_power(value, decimals):
         return format_significant(value, 4, sign)
-    rounded = round(float(value), decimals) + 0.0  # no -0
+    rounded = round(value, decimals) + 0.0  # no -0
     return with_minus(f"{rounded:{sign if rounded else ''},.{decimals}f}")
 
 

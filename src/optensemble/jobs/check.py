@@ -22,10 +22,10 @@ _TINY = 1e-12
 _MIDNIGHT = " 00:00:00"
 
 _SHOWN = {
-    "promise of the mean": "so many independent rows let the mean {goal} be promised within about ± {size}",
-    "two arms told apart": "two candidates are told apart if their mean {goal}s differ by {size}",
-    "white box cells": "a bias of {size} shows in level sets of a model where it promises most",
-    "black box cells": "a bias of {size} shows in level sets of any member",
+    "promise of the mean": "if rows are independent, the mean {goal} can be promised within about ± {size}",
+    "two arms told apart": "two candidates can be told apart if their mean {goal}s differ by {size}",
+    "white box cells": "a bias of {size} is detectable in level sets of the model with the best self-assessment",
+    "black box cells": "a bias of {size} is detectable in level sets of any member",
 }
 
 
@@ -86,9 +86,9 @@ class Understood:
         goal = "payoff" if self.task.job.sense == "max" else "cost"
         parts = self.plan.parts[["part", "enough", "needed", "detects"]]
         for part, enough, needed, detects in parts.itertuples(index=False):
-            short = "cells" in part and not enough
-            few = f"; to fill these with {MIN_CELL} rows each takes {needed:,} rows" if short else ""
-            yield _SHOWN[part].format(goal=goal, size=f"{detects:.3g}") + few
+            yield _SHOWN[part].format(goal=goal, size=f"{detects:.3g}")
+            if "cells" in part and not enough:
+                yield f"{needed:,} rows would fill these level sets with {MIN_CELL} rows each"
 
     def _span(self) -> str:
         times = self.task.rows[str(self.task.roles.time)]
@@ -99,7 +99,7 @@ class Understood:
         )
 
     def _goal(self) -> str:
-        return "payoffs, to be large" if self.task.job.sense == "max" else "costs, to be small"
+        return "the payoff is maximised" if self.task.job.sense == "max" else "the cost is minimised"
 
     def _bounds(self) -> str:
         omega = self.task.omega

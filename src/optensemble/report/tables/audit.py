@@ -119,7 +119,7 @@ def cell_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int
 
 
 def conditional_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int = 10) -> Sheet:
-    """Return the gain over the best baseline in each cell, the most significant loss first."""
+    """Return the gain over the best baseline in each cell, the clearest loss first."""
     columns = [
         Column("cell: rows where", kind="prose"),
         Column("rows"),
@@ -143,7 +143,7 @@ def conditional_sheet(audit: Audit, coordinates: Sequence[str] | None = None, mo
         ]
         for name, row in zip(audit.conditional_names[: len(frame)], frame_rows(frame), strict=True)
     ]
-    return Sheet("The ensemble against the best baseline in each cell, the most significant loss first", columns, rows)
+    return Sheet("The ensemble against the best baseline in each cell, the clearest loss first", columns, rows)
 
 
 def swap_sheet(audit: Audit, most: int = 10) -> Sheet:

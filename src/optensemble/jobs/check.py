@@ -23,7 +23,7 @@ _MIDNIGHT = " 00:00:00"
 
 _SHOWN = {
     "promise of the mean": "so many independent rows let the mean {goal} be promised within about ± {size}",
-    "two arms told apart": "two candidates are told apart if their mean {goal}s differ by {size}",
+    "two candidates compared": "two candidates are told apart if their mean {goal}s differ by {size}",
     "white box cells": "a bias of {size} shows in level sets of a model where it promises most",
     "black box cells": "a bias of {size} shows in level sets of any member",
 }

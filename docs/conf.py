@@ -1,4 +1,4 @@
-"""How the site is built: `make docs`. Nothing is loaded from anywhere, neither when it is built nor when it is read."""
+"""Settings of the site, which `make docs` builds. Neither building nor reading it loads anything from elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import is_dataclass
 from html import escape
 from importlib.metadata import version as version_of
+from inspect import Parameter
 from inspect import signature as signature_of
 from itertools import pairwise
 from pathlib import Path
@@ -48,6 +49,8 @@ _UNLINKED = (
     *("Any", "ArrayLike", "Callable", "Floats", "Indices", "Iterable", "Iterator", "PathLike", "Rows", "Self"),
     *("Assessments", "Buckets", "Callback", "Cells", "Layout", "Progress", "Solver"),
 )
+_BETWEEN_ROOMS = ("audit_with_answer", "known_subgroups", "n_policies", "outcome", "policy_members", "promise_of")
+"""Members of the ensembles that other rooms use, and users need not know."""
 
 
 def sections(lines: list[str]) -> list[list[str]]:
@@ -59,7 +62,7 @@ def sections(lines: list[str]) -> list[list[str]]:
 def as_fields(app: Any, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Turn numpy's sections into Sphinx's fields, as this package writes them.
 
-    Returns are sentences, and things of one meaning share an entry; napoleon and numpydoc take both for types.
+    Returns are sentences, and names with one description share an entry; napoleon and numpydoc take both for types.
     """
     found = []
     for section in sections(lines):
@@ -97,12 +100,23 @@ def as_written(
     if signature is None or not callable(thing):
         return None
     if is_dataclass(thing) and vars(thing)["__dataclass_params__"].init:
-        return "", ""  # it is made by the package, and only read
+        return "", ""  # the package makes it, users only read it
     written = signature_of(thing)
-    given = [parameter for parameter in written.parameters.values() if parameter.name != "self"]
+    named = [parameter for parameter in written.parameters.values() if parameter.name != "self"]
+    given = [option for parameter in named for option in _spelled_out(parameter, thing)]
     hint = "" if what == "class" or written.return_annotation is written.empty else str(written.return_annotation)
     arguments = str(written.replace(parameters=given, return_annotation=written.empty))
     return _plain(arguments), _plain(hint)
+
+
+def _spelled_out(parameter: Parameter, function: Any) -> list[Parameter]:
+    """Return the options behind ``**options: Unpack[Options]``, or the parameter itself."""
+    unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation))
+    if unpacked is None:
+        return [parameter]
+    options = function.__globals__[unpacked[1]].__annotations__
+    hints = {name: getattr(hint, "__forward_arg__", hint) for name, hint in options.items()}
+    return [Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=None) for name, hint in hints.items()]
 
 
 def _plain(text: str) -> str:
@@ -110,13 +124,13 @@ def _plain(text: str) -> str:
 
 
 def leave_out(app: Any, what: str, name: str, thing: Any, skip: bool, options: object) -> bool | None:
-    """Leave out what scikit-learn adds to every estimator; its own pages have it."""
+    """Leave out what scikit-learn adds to every estimator, which its own pages describe, and what only rooms use."""
     theirs = str(getattr(thing, "__module__", "")).startswith("sklearn") or re.fullmatch("set_.*_request", name)
-    return True if theirs else None
+    return True if theirs or name in _BETWEEN_ROOMS else None
 
 
 def find_public(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Resolve a name by its last part: what is written in a private module is documented in a public one."""
+    """Resolve a name by its last part: names from private modules are documented in public ones."""
     if node.get("refdomain") != "py":
         return None
     last = node["reftarget"].rpartition(".")[2]
@@ -130,21 +144,21 @@ def find_public(app: Any, env: Any, node: Any, contnode: Any) -> Any:
 
 
 class Console(RegexLexer):
-    """What was typed, and what was printed: no language of its own, whatever it begins with."""
+    """Commands and their output, without highlighting of any language in it."""
 
     name = "console"
     tokens = {"root": [(r"^\$ .*\n?", Generic.Strong), (r".+\n?|\n", Generic.Output)]}  # noqa: RUF012
 
 
 def trim(app: Any, doctree: nodes.document) -> None:
-    """Take away the empty line that a doctest needs before a block ends."""
+    """Remove the empty line that a doctest needs before the end of a block."""
     for block in doctree.findall(nodes.literal_block):
         block.rawsource = block.astext().rstrip()
         block[:] = [nodes.Text(block.rawsource)]
 
 
 def draw_inside(app: Any, doctree: nodes.document, page: str) -> None:
-    """Put drawings into the page itself, where they take its colours, in the light and in the dark."""
+    """Put drawings into the page itself, where they take its colours, light or dark."""
     for image in list(doctree.findall(nodes.image)):
         path = Path(app.srcdir) / image["uri"]
         if path.suffix == ".svg":

@@ -6,11 +6,11 @@ of five. Rows are taken for independent: of rows that belong together, count the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, sqrt
 from statistics import NormalDist
-from typing import NamedTuple, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import pandas as pd
 
@@ -26,7 +26,13 @@ _z = NormalDist().inv_cdf
 _SURE, _POWER = 0.975, 0.8
 
 
-class _Part(NamedTuple):
+PROMISE, COMPARISON = "promise of the mean", "two candidates compared"
+WHITE_BOX_CELLS, BLACK_BOX_CELLS = "white box cells", "black box cells"
+"""The parts of the method."""
+
+
+@dataclass(frozen=True)
+class PlanPart:
     """A part of the method: ``n`` rows detect ``scale·√(1/n + used/n²)``, where ``used`` is what learning uses up.
 
     ``target`` is to be detected, with ``least`` rows at least. There are ``cells``, and ``shared`` of them divide
@@ -44,21 +50,15 @@ class _Part(NamedTuple):
 
     @property
     def needed(self) -> int:
+        """The rows that this part needs."""
         if self.target is None:
             return self.least
         plain = (self.scale / self.target) ** 2
         return max(self.least, ceil((plain + sqrt(plain**2 + 4 * self.used * plain)) / 2))
 
-    def row(self, rows: int) -> dict[str, object]:
-        return {
-            "part": self.name,
-            "cells": self.cells,
-            "rows_per_cell": rows / self.shared,
-            "needed": self.needed,
-            "enough": rows >= self.needed,
-            "detects": self.scale * sqrt(1 / rows + self.used / rows**2),
-            "of": self.of,
-        }
+    def detects(self, rows: int) -> float:
+        """Return the size that so large a sample detects."""
+        return self.scale * sqrt(1 / rows + self.used / rows**2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,19 +71,37 @@ class RowPlan:
         The rows there are, or else as many as all parts need.
     given
         Whether the rows were given.
-    parts
-        A frame, one row for each part: how many ``cells`` it has; ``rows_per_cell`` if they are evenly filled; how many
-        rows are ``needed``; whether there are ``enough``; what the rows there are ``detects``, and of what.
+    details
+        The parts of the method.
     """
 
     rows: int
     given: bool
-    parts: pd.DataFrame
+    details: tuple[PlanPart, ...]
+
+    @cached_property
+    def parts(self) -> pd.DataFrame:
+        """The parts as a frame.
+
+        The number of ``cells``; ``rows_per_cell`` if they are evenly filled; the rows ``needed``; whether there are
+        ``enough``; the size that the rows there are ``detects``, and ``of`` what.
+        """
+        return pd.DataFrame(
+            {
+                "part": [part.name for part in self.details],
+                "cells": [part.cells for part in self.details],
+                "rows_per_cell": [self.rows / part.shared for part in self.details],
+                "needed": [part.needed for part in self.details],
+                "enough": [self.rows >= part.needed for part in self.details],
+                "detects": [part.detects(self.rows) for part in self.details],
+                "of": [part.of for part in self.details],
+            }
+        )
 
     @property
     def needed(self) -> int:
-        """How many rows all parts need."""
-        return int(self.parts["needed"].max())
+        """The rows that all parts need."""
+        return max(part.needed for part in self.details)
 
     @property
     def enough(self) -> bool:
@@ -92,8 +110,9 @@ class RowPlan:
 
     def __str__(self) -> str:
         lines = [self._sentence()]
-        for part, needed, detects, of in self._shown():
-            lines.append(f"{part}: {needed:,} rows; {self.rows:,} show {of} of {detects:.3g}")
+        for part in self.details:
+            size = part.detects(self.rows)
+            lines.append(f"{part.name}: {part.needed:,} rows; {self.rows:,} show {part.of} of {size:.3g}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -104,15 +123,12 @@ class RowPlan:
 
         return plan_html(self)
 
-    def _shown(self) -> Iterator[tuple[str, int, float, str]]:
-        return self.parts[["part", "needed", "detects", "of"]].itertuples(index=False, name=None)
-
     def _sentence(self) -> str:
         if not self.given:
             return f"{self.needed:,} rows are enough"
         if self.enough:
             return f"{self.rows:,} rows are enough"
-        short = self.parts.loc[~self.parts["enough"], "part"].tolist()
+        short = [part.name for part in self.details if self.rows < part.needed]
         return f"{self.rows:,} rows are too few for: {', '.join(short)}"
 
 
@@ -190,20 +206,20 @@ def plan(
         require_number(rows, "rows", at_least=1, whole=True)
     s, count = noise if payoff_noise is None else payoff_noise, bucket_count(bucket_width)
     parts = [
-        _Part("promise of the mean", "a half-width", _z(_SURE) * s, accuracy, used=LEARNING),
-        _Part("two candidates compared", "a difference", (_z(_SURE) + _z(_POWER)) * sqrt(2) * s, accuracy),
+        PlanPart(PROMISE, "a half-width", _z(_SURE) * s, accuracy, used=LEARNING),
+        PlanPart(COMPARISON, "a difference", (_z(_SURE) + _z(_POWER)) * sqrt(2) * s, accuracy),
     ]
     if access != "black":
-        parts.append(_cells("white box cells", k * d * count, k * count, d, noise, alpha))
+        parts.append(_cell_part(WHITE_BOX_CELLS, k * d * count, k * count, d, noise, alpha))
     if access != "white":
-        parts.append(_cells("black box cells", (k + 1) * d * count, count, d, noise, alpha))
+        parts.append(_cell_part(BLACK_BOX_CELLS, (k + 1) * d * count, count, d, noise, alpha))
     there = max(part.needed for part in parts) if rows is None else int(rows)
-    return RowPlan(there, rows is not None, pd.DataFrame([part.row(there) for part in parts]))
+    return RowPlan(there, rows is not None, tuple(parts))
 
 
-def _cells(name: str, cells: int, shared: int, d: int, noise: float, alpha: float | None) -> _Part:
+def _cell_part(name: str, cells: int, shared: int, d: int, noise: float, alpha: float | None) -> PlanPart:
     """Cells that divide the rows evenly, so that ``Pr[C]`` is ``1/shared``, and a bias of α/Pr[C] violates α."""
     errors = _z(1 - (1 - _SURE) / (cells * d)) + _z(_POWER)
     target = None if alpha is None else alpha * shared
     least = max(MINIMUM_ROWS, MIN_CELL * shared)
-    return _Part(name, "a bias", errors * noise * sqrt(shared), target, least, cells, shared)
+    return PlanPart(name, "a bias", errors * noise * sqrt(shared), target, least, cells, shared)

@@ -12,7 +12,14 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
-from optensemble.evaluation.planning import RowPlan, plan
+from optensemble.evaluation.planning import (
+    BLACK_BOX_CELLS,
+    COMPARISON,
+    PROMISE,
+    WHITE_BOX_CELLS,
+    RowPlan,
+    plan,
+)
 from optensemble.jobs.data_warnings import doubts
 from optensemble.jobs.fit import Task, shortage
 from optensemble.stats.sample_size import MIN_CELL
@@ -22,10 +29,10 @@ _TINY = 1e-12
 _MIDNIGHT = " 00:00:00"
 
 _SHOWN = {
-    "promise of the mean": "if rows are independent, the mean {goal} can be promised within about ± {size}",
-    "two arms told apart": "two candidates can be told apart if their mean {goal}s differ by {size}",
-    "white box cells": "a bias of {size} is detectable in level sets of the model with the best self-assessment",
-    "black box cells": "a bias of {size} is detectable in level sets of any member",
+    PROMISE: "if rows are independent, the mean {goal} can be promised within about ± {size}",
+    COMPARISON: "two candidates can be told apart if their mean {goal}s differ by {size}",
+    WHITE_BOX_CELLS: "a bias of {size} is detectable in level sets of the model with the best self-assessment",
+    BLACK_BOX_CELLS: "a bias of {size} is detectable in level sets of any member",
 }
 
 
@@ -84,11 +91,10 @@ class Understood:
     def _seen(self) -> Iterator[str]:
         """Say what so many rows can show."""
         goal = "payoff" if self.task.job.sense == "max" else "cost"
-        parts = self.plan.parts[["part", "enough", "needed", "detects"]]
-        for part, enough, needed, detects in parts.itertuples(index=False):
-            yield _SHOWN[part].format(goal=goal, size=f"{detects:.3g}")
-            if "cells" in part and not enough:
-                yield f"{needed:,} rows would fill these level sets with {MIN_CELL} rows each"
+        for part in self.plan.details:
+            yield _SHOWN[part.name].format(goal=goal, size=f"{part.detects(self.plan.rows):.3g}")
+            if part.cells > 1 and self.plan.rows < part.needed:
+                yield f"{part.needed:,} rows would fill these level sets with {MIN_CELL} rows each"
 
     def _span(self) -> str:
         times = self.task.rows[str(self.task.roles.time)]

@@ -42,7 +42,7 @@ def test_fingerprints_of_many_rows_do_not_collide() -> None:
 
 def test_fingerprints_are_the_same_in_another_process() -> None:
     code = (
-        "import numpy as np; from optensemble.evaluation.audit import fingerprints; "
+        "import numpy as np; from optensemble.members.fingerprints import fingerprints; "
         "print(fingerprints(np.arange(6.0).reshape(3, 2)).tolist())"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

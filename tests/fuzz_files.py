@@ -102,7 +102,7 @@ def make_ensembles() -> Iterator[tuple[str, Any, npt.NDArray[np.float64]]]:
         models, policies, groups = columns[name]
         X, Y = make_rows(omega, 130)
         paper: dict[str, Any] = {"schedule": schedule, "max_rounds": 40, "alpha": 0.02, "validation": None}
-        by_groups: dict[str, Any] = {"groups": groups, "bucket_width": 0.25}
+        by_groups: dict[str, Any] = {"subgroups": groups, "bucket_width": 0.25}
         white = oe.WhiteBoxEnsemble(models, omega, **paper, **by_groups).fit(X[:60], Y[:60])
         yield f"white {name}", white, X[:40]
         black = oe.BlackBoxEnsemble(policies, omega, conditional=name != "large polytope", **paper, **by_groups)
@@ -123,7 +123,7 @@ def make_ensembles() -> Iterator[tuple[str, Any, npt.NDArray[np.float64]]]:
     yield "black cv", black.fit(X, Y), X[:40]
     patched = oe.DecisionEnsemble(models, None, sets["box"], subgroups=[9])
     yield "decision patched", patched.fit(*make_biased(sets["box"])), X[:40]
-    extended = oe.BlackBoxEnsemble(policies, sets["box"], validation=None, max_rounds=20, groups=[9])
+    extended = oe.BlackBoxEnsemble(policies, sets["box"], validation=None, max_rounds=20, subgroups=[9])
     extended.fit(X[:60], Y[:60])
     yield "black extended", extended.extend(policies=[("other", _member(2, 3))], X=X[60:], Y=Y[60:]), X[:40]
 

@@ -58,8 +58,7 @@ def payoff(actions: Floats, labels: Floats) -> Floats:
 
 
 def forecasts(ensemble: Ensemble, X: Any) -> dict[str, Floats]:
-    view = ensemble._view(X)
-    return ensemble.decider_.forecaster(view, ensemble._set, ensemble._buckets)
+    return ensemble.decider_.forecaster(ensemble._query()(X)).forecasts
 
 
 def member_actions(access: str, sense: str, m: int, rows: slice = OLD) -> Floats:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import optensemble as oe
-from optensemble.ensembles.cross_validation import pick
-from optensemble.stats.sampling import Sampling, winners_curse
+from optensemble.stats.paired_tests import best_of
+from optensemble.stats.sampling import Sampling, selection_bias
 from tests.ensembles.cross_validated import (
     BOTH,
     KINDS,
@@ -111,27 +111,27 @@ def test_self_assessment_is_corrected_by_regressing_the_record(kind: Any, sense:
 
 def test_the_selection_bias_is_that_of_the_candidate_picked() -> None:
     def best(payoffs: Floats) -> int:
-        return pick(payoffs - payoffs[0], Sampling())
+        return best_of(payoffs - payoffs[0], Sampling())
 
     flattered, curses = [], []
     for seed in range(150):
         noise = np.random.default_rng(seed).normal(size=(12, 150))  # all candidates are equally good
         flattered.append(noise[best(noise)].mean())
-        curses.append(winners_curse(noise, best, Sampling(), seed))
+        curses.append(selection_bias(noise, best, Sampling(), seed))
     assert 0.05 < 0.6 * np.mean(flattered) < np.mean(curses) < 1.1 * np.mean(flattered)
-    assert winners_curse(noise[:1], best, Sampling(), 0) == 0
+    assert selection_bias(noise[:1], best, Sampling(), 0) == 0
 
 
 @pytest.mark.parametrize("n", [800, 2000])
 def test_the_selection_bias_falls_with_the_number_of_rows(n: int) -> None:
     def best(payoffs: Floats) -> int:
-        return pick(payoffs - payoffs[0], Sampling())
+        return best_of(payoffs - payoffs[0], Sampling())
 
     flattered, curses = [], []
     for seed in range(80):
         noise = np.random.default_rng(seed).normal(size=(12, n))
         flattered.append(noise[best(noise)].mean())
-        curses.append(winners_curse(noise, best, Sampling(), seed))
+        curses.append(selection_bias(noise, best, Sampling(), seed))
     assert 0.6 * np.mean(flattered) < np.mean(curses) < 1.15 * np.mean(flattered)
     assert np.mean(flattered) < 2.5 / np.sqrt(n)
 

@@ -158,7 +158,7 @@ def test_rows_that_changed_since_the_fit_make_no_record(kind: Any) -> None:
 def test_an_audit_looks_at_what_was_promised_and_earned(kind: Any, validation: str | None, sense: str) -> None:
     problem = random_problem(12, n=400, d=2, k=2)
     train, test = np.split(problem.X, 2)
-    ensemble = make(kind, problem, validation=validation, sense=sense, groups=lambda X: X % 2)
+    ensemble = make(kind, problem, validation=validation, sense=sense, subgroups=lambda X: X % 2)
     ensemble.fit(train, problem.Y[train])
     audit = ensemble.audit(test, problem.Y[test])
     answer, promise = ensemble.answer(test), ensemble.promise(test)

@@ -60,7 +60,7 @@ def test_answers_agree_with_each_other(kind: Any, options: dict[str, Any], sense
 @pytest.mark.parametrize("omega", ["polytope", "simplex", "vertices", "box", "risk"])
 def test_answers_do_not_depend_on_the_other_rows(kind: Any, options: dict[str, Any], omega: str) -> None:
     problem = random_problem(14, n=50, omega=omega)
-    ensemble = fitted(kind, problem, groups=lambda X: X % 2, max_rounds=8, **options)
+    ensemble = fitted(kind, problem, subgroups=lambda X: X % 2, max_rounds=8, **options)
     whole = answers(ensemble, problem.X)
     order = np.random.default_rng(0).permutation(50)
     for batches in ([order], [order[:7], order[7:30], order[30:]], [problem.X[i : i + 1] for i in range(4)]):
@@ -110,7 +110,7 @@ def test_answers_do_not_depend_on_threads(kind: Any) -> None:
 @SENSES
 def test_the_order_of_the_rows_does_not_matter(kind: Any, options: dict[str, Any], sense: str) -> None:
     order = np.random.default_rng(1).permutation(N)
-    parameters = {"groups": lambda X: X % 3, "sense": sense, **options}
+    parameters = {"subgroups": lambda X: X % 3, "sense": sense, **options}
     ensemble = fitted(kind, **parameters)
     shuffled = make(kind, **parameters).fit(PROBLEM.X[order], PROBLEM.Y[order])
     assert_same_log(ensemble, shuffled)

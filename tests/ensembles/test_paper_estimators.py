@@ -128,7 +128,7 @@ def test_fit_returns_self_and_learns_attributes_that_end_in_underscore(kind: Any
 @BOTH
 def test_fitting_again_replaces_everything(kind: Any) -> None:
     other = random_problem(12, n=45)
-    ensemble = fitted(kind, groups=lambda X: X % 2)
+    ensemble = fitted(kind, subgroups=lambda X: X % 2)
     ensemble.set_params(**make(kind, other, alpha=0.05).get_params()).fit(other.X, other.Y)
     fresh = fitted(kind, other, alpha=0.05)
     assert_same(answers(ensemble, other.X), answers(fresh, other.X))

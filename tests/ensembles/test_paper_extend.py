@@ -75,7 +75,7 @@ def test_extending_by_what_is_there_already_changes_nothing() -> None:
 
 def test_extending_by_rows_of_a_new_group() -> None:
     problem = random_problem(18, n=90)
-    ensemble = oe.BlackBoxEnsemble(problem.policies, problem.omega, groups=lambda X: X // 30, **COMMON)
+    ensemble = oe.BlackBoxEnsemble(problem.policies, problem.omega, subgroups=lambda X: X // 30, **COMMON)
     ensemble.fit(problem.X[:60], problem.Y[:60])
     assert ensemble._group_sizes == (3,)  # one more for the unknown
     start = ensemble.predict(problem.X)

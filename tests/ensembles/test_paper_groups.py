@@ -34,7 +34,7 @@ def test_dates_are_the_same_group_in_any_unit() -> None:
     days = np.datetime64("2024-01-01") + PROBLEM.X % 3
     frames = [pd.DataFrame({"row": PROBLEM.X, "day": days.astype(f"datetime64[{unit}]")}) for unit in ("ns", "s")]
     members = on_rows(oe.WhiteBoxEnsemble, column)
-    ensemble = make(oe.WhiteBoxEnsemble, members=members, groups="day").fit(frames[0], PROBLEM.Y)
+    ensemble = make(oe.WhiteBoxEnsemble, members=members, subgroups="day").fit(frames[0], PROBLEM.Y)
     np.testing.assert_array_equal(ensemble.predict(frames[1]), ensemble.predict(frames[0]))
 
 
@@ -57,7 +57,7 @@ def test_groups_in_every_form_are_the_same(kind: Any) -> None:
     ]
     plain = make(kind, alpha=0.01).fit(PROBLEM.X, PROBLEM.Y)
     results = [
-        answers(make(kind, members=on_rows(kind, row), groups=groups, alpha=0.01).fit(X, PROBLEM.Y), X)
+        answers(make(kind, members=on_rows(kind, row), subgroups=groups, alpha=0.01).fit(X, PROBLEM.Y), X)
         for X, groups, row in given
     ]
     assert all(same(result, results[0]) for result in results)
@@ -68,9 +68,9 @@ def test_groups_in_every_form_are_the_same(kind: Any) -> None:
 def test_several_group_columns(kind: Any) -> None:
     frame = PANDAS.assign(half=PROBLEM.X < N // 2)
     array = np.column_stack([PROBLEM.X, NUMBER, PROBLEM.X < N // 2])
-    by_name = make(kind, members=on_rows(kind, column), groups=["number", "half"]).fit(frame, PROBLEM.Y)
-    by_index = make(kind, members=on_rows(kind, lambda X: X[:, 0]), groups=(1, 2)).fit(array, PROBLEM.Y)
-    by_call = make(kind, groups=lambda X: array[X, 1:]).fit(PROBLEM.X, PROBLEM.Y)
+    by_name = make(kind, members=on_rows(kind, column), subgroups=["number", "half"]).fit(frame, PROBLEM.Y)
+    by_index = make(kind, members=on_rows(kind, lambda X: X[:, 0]), subgroups=(1, 2)).fit(array, PROBLEM.Y)
+    by_call = make(kind, subgroups=lambda X: array[X, 1:]).fit(PROBLEM.X, PROBLEM.Y)
     assert same(answers(by_name, frame), answers(by_index, array))
     assert same(answers(by_name, frame), answers(by_call, PROBLEM.X))
     residuals = PROBLEM.Y - (
@@ -82,7 +82,7 @@ def test_several_group_columns(kind: Any) -> None:
 
 @BOTH
 def test_rows_of_an_unknown_group_are_answered(kind: Any) -> None:
-    ensemble = make(kind, members=on_rows(kind, column), groups="region").fit(PANDAS, PROBLEM.Y)
+    ensemble = make(kind, members=on_rows(kind, column), subgroups="region").fit(PANDAS, PROBLEM.Y)
     assert ensemble.decide(PANDAS.assign(region="east")).shape == (N, D)
 
 
@@ -91,10 +91,10 @@ def test_rows_of_an_unknown_group_are_answered(kind: Any) -> None:
 def test_a_group_column_that_is_not_there(kind: Any, frame: Any) -> None:
     of = on_rows(kind, column)
     words = "X has no column 'regoin' to take groups from. Did you mean 'region'?"
-    refused(make(kind, members=of, groups="regoin"), frame, PROBLEM.Y, words)
+    refused(make(kind, members=of, subgroups="regoin"), frame, PROBLEM.Y, words)
     words = "X has no column 'colour' to take groups from. Its columns are 'row', 'region', 'number'"
-    refused(make(kind, members=of, groups=["region", "colour"]), frame, PROBLEM.Y, words)
-    ensemble = make(kind, members=of, groups="region").fit(frame, PROBLEM.Y)
+    refused(make(kind, members=of, subgroups=["region", "colour"]), frame, PROBLEM.Y, words)
+    ensemble = make(kind, members=of, subgroups="region").fit(frame, PROBLEM.Y)
     with pytest.raises(InputError, match="X has no column 'region' to take groups from"):
         ensemble.decide(frame[["row"]])
 
@@ -104,7 +104,7 @@ def test_a_group_column_that_is_not_there(kind: Any, frame: Any) -> None:
 def test_a_group_column_that_an_array_does_not_have(kind: Any, groups: Any) -> None:
     array = np.column_stack([PROBLEM.X, NUMBER])
     words = rf"groups must name a column of X, be the number of one, or be callable; got {groups!r}.*\({N}, 2\)"
-    refused(make(kind, members=on_rows(kind, lambda X: X[:, 0]), groups=groups), array, PROBLEM.Y, words)
+    refused(make(kind, members=on_rows(kind, lambda X: X[:, 0]), subgroups=groups), array, PROBLEM.Y, words)
 
 
 @BOTH
@@ -123,17 +123,17 @@ def test_a_group_column_that_an_array_does_not_have(kind: Any, groups: Any) -> N
 def test_missing_group_labels(kind: Any, labels: Any, rows: str) -> None:
     frame = pd.DataFrame({"row": PROBLEM.X, "region": labels})
     words = f"group labels must not be missing; they are in {rows}.*label of their own"
-    refused(make(kind, members=on_rows(kind, column), groups="region"), frame, PROBLEM.Y, words)
+    refused(make(kind, members=on_rows(kind, column), subgroups="region"), frame, PROBLEM.Y, words)
 
 
 @BOTH
 def test_groups_of_another_length(kind: Any) -> None:
     words = rf"groups\(X\) must return one label for each of the {N} rows; got an array of shape \(3,\)"
-    refused(make(kind, groups=lambda X: X[:3]), PROBLEM.X, PROBLEM.Y, words)
-    refused(make(kind, groups=lambda X: "all"), PROBLEM.X, PROBLEM.Y, r"got an array of shape \(\)")
+    refused(make(kind, subgroups=lambda X: X[:3]), PROBLEM.X, PROBLEM.Y, words)
+    refused(make(kind, subgroups=lambda X: "all"), PROBLEM.X, PROBLEM.Y, r"got an array of shape \(\)")
 
 
 def test_more_groups_than_sixteen_bits_count() -> None:
     n = 2**15 + 1
-    one = make(oe.WhiteBoxEnsemble, members=[("zero", lambda X: np.zeros((len(X), D)))], groups=lambda X: X)
+    one = make(oe.WhiteBoxEnsemble, members=[("zero", lambda X: np.zeros((len(X), D)))], subgroups=lambda X: X)
     assert one.fit(np.arange(n), np.ones((n, D))).n_rows_ == n

@@ -41,13 +41,13 @@ def assert_shows(situation: Any, ensemble: Any, X: Any) -> None:
 @SCHEDULES
 @SENSES
 def test_retracing_shows_what_shorter_fits_would_have_been(kind: Any, options: dict[str, Any], sense: str) -> None:
-    ensemble = fitted(kind, sense=sense, groups=lambda X: X % 3, **options)
+    ensemble = fitted(kind, sense=sense, subgroups=lambda X: X % 3, **options)
     last = ensemble.n_rounds_
     looks = sorted({0, 1, 2, last // 2, last - 1, last})
     order = np.random.default_rng(2).permutation(N)
     assert len(looks) > 3
     for after, situation in zip(looks, ensemble.retrace(order, looks), strict=True):
-        shorter = fitted(kind, sense=sense, groups=lambda X: X % 3, **{**options, "max_rounds": after})
+        shorter = fitted(kind, sense=sense, subgroups=lambda X: X % 3, **{**options, "max_rounds": after})
         assert shorter.n_rounds_ == after
         assert_shows(situation, shorter, order)
 

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from optensemble.evaluation.audit import Audit, audit
 from optensemble.exceptions import InputError
-from tests.evaluation.observations import N, observe, promise, student
+from tests.evaluation.observations import N, cell_names, observe, promise, student
 
 FRAMES = ["summary", "by_choice", "cells", "lift", "swap", "conditional"]
 
@@ -183,7 +183,7 @@ def test_an_audit_works_with_few_rows_one_candidate_and_no_baseline(n: int, kind
         ({"clusters": np.zeros(3, dtype=np.int64)}, "clusters must have one entry"),
         ({"names": ["a"]}, r"arms must have shape \(1, 400\); got \(3, 400\)"),
         ({"chosen": np.full(N, 3)}, "chosen must number 3 names from 0; got 3 to 3"),
-        ({"partitions": [(["x"], np.full(N, -1))]}, r"the partition into \['x'\] must number 1 names"),
+        ({"partitions": [(cell_names("x"), np.full(N, -1))]}, r"the partition into \['x'\] must number 1 names"),
         ({"clusters": np.full(N, 3)}, "all rows are in one group, so that nothing can be compared. Leave groups out"),
     ],
 )

@@ -10,14 +10,14 @@ import pytest
 from scipy import stats
 
 from optensemble.evaluation.audit import audit
-from optensemble.evaluation.audit_inputs import Observed
-from tests.evaluation.observations import D, N, observe, student
+from optensemble.evaluation.audit_inputs import AuditInputs
+from tests.evaluation.observations import D, N, cell_names, observe, student
 
 # Cells
 
 
-def masks(observed: Observed) -> dict[str, npt.NDArray[np.bool_]]:
-    return {name: part == i for names, part in observed.partitions for i, name in enumerate(names)}
+def masks(observed: AuditInputs) -> dict[str, npt.NDArray[np.bool_]]:
+    return {str(name): part == i for names, part in observed.partitions for i, name in enumerate(names)}
 
 
 def test_cells_are_mean_residuals_with_simultaneous_intervals() -> None:
@@ -46,7 +46,7 @@ def test_cells_are_mean_residuals_with_simultaneous_intervals() -> None:
     assert (beyond.diff().dropna() <= 1e-12).all()
 
 
-def brute_force_critical(observed: Observed, draws: int = 20_000) -> float:
+def brute_force_critical(observed: AuditInputs, draws: int = 20_000) -> float:
     """How improbable alone is what the largest exceeds by chance once in twenty times: by textbook multipliers."""
     multipliers = np.random.default_rng(99).normal(size=(draws, len(observed.realised)))
     largest = np.zeros(draws)
@@ -56,6 +56,15 @@ def brute_force_critical(observed: Observed, draws: int = 20_000) -> float:
             t = multipliers[:, there] @ centred / np.sqrt((centred**2).sum(axis=0))
             largest = np.maximum(largest, np.abs(t).max(axis=1))
     return float(stats.norm.sf(np.quantile(largest, 0.95)))
+
+
+def test_the_cells_of_tables_are_there_as_objects_too() -> None:
+    observed = observe()
+    found = audit(observed)
+    given = {str(name): name for names, _ in observed.partitions for name in names}
+    for table, names in ((found.cells, found.cell_names), (found.conditional, found.conditional_names)):
+        assert names == tuple(given[cell] for cell in table["cell"])
+    assert audit(replace(observed, rivals={})).conditional_names == ()
 
 
 def test_a_planted_bias_is_found_where_it_is() -> None:
@@ -72,7 +81,7 @@ def test_a_planted_bias_is_found_where_it_is() -> None:
 
 def test_cells_below_min_cell_are_left_out_and_counted() -> None:
     part = np.repeat([0, 1, 2, 3], [9, 10, 380, 1])
-    found = audit(observe(partitions=[(["nine", "ten", "most", "one", "none"], part)]))
+    found = audit(observe(partitions=[(cell_names("nine", "ten", "most", "one", "none"), part)]))
     assert set(found.cells["cell"]) == set(found.conditional["cell"]) == {"ten", "most"}
     assert (found.thin, found.tested) == (2, 2 * D)
     assert "2 cells had too few rows" in str(found)
@@ -80,7 +89,7 @@ def test_cells_below_min_cell_are_left_out_and_counted() -> None:
 
 def test_only_the_worst_fifty_cells_are_kept_but_all_count() -> None:
     rng = np.random.default_rng(0)
-    partitions = [([f"{p}-{i}" for i in range(3)], rng.integers(3, size=N)) for p in range(20)]
+    partitions = [(cell_names(*(f"{p}-{i}" for i in range(3))), rng.integers(3, size=N)) for p in range(20)]
     found = audit(observe(partitions=partitions))
     assert found.tested == 20 * 3 * D
     assert len(found.cells) == 50
@@ -143,7 +152,7 @@ def test_a_swap_that_gains_is_seen() -> None:
 
 def test_conditional_utility_is_against_the_best_baseline_of_each_cell() -> None:
     observed = observe(rivals={"even": np.arange(N) % 2 * 1.0, "odd": 1.5 - np.arange(N) % 2})
-    observed = replace(observed, partitions=[(["even", "odd"], np.arange(N) % 2)])
+    observed = replace(observed, partitions=[(cell_names("even", "odd"), np.arange(N) % 2)])
     table = audit(observed).conditional
     assert set(table["cell"]) == {"even", "odd"}
     for row in table.to_dict("records"):

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from optensemble.evaluation.audit import audit
-from tests.evaluation.observations import Floats, K, N, observe, promise
+from tests.evaluation.observations import Floats, K, N, cell_names, observe, promise
 
 
 def exact(mean: float, half: float = 0.07, n: int = 3000) -> Floats:
@@ -136,7 +136,7 @@ def test_a_few_rows_that_were_fitted_on_are_told_but_not_warned_of() -> None:
 def test_the_page_shows_every_table_and_escapes_names() -> None:
     evil = "<script>alert(1)</script>"
     observed = observe(names=[evil, "b", "c"], rivals={evil: np.zeros(N)})
-    observed = replace(observed, partitions=[([evil], np.zeros(N, dtype=np.int64))])
+    observed = replace(observed, partitions=[(cell_names(evil), np.zeros(N, dtype=np.int64))])
     found = audit(observed)
     page = found._repr_html_()
     assert "<script>" not in page

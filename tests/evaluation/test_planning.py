@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from optensemble.evaluation.audit import audit
-from optensemble.evaluation.audit_inputs import Observed
+from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.planning import RowPlan, plan
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
 from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS
+from tests.evaluation.observations import cell_names
 
 z = NormalDist().inv_cdf
 PROMISE, ARMS, WHITE, BLACK = "promise of the mean", "two arms told apart", "white box cells", "black box cells"
@@ -156,7 +157,7 @@ def test_a_detectable_bias_is_detected_by_an_audit_in_about_four_of_five() -> No
         residuals = 0.8 * rng.normal(size=(n, d))
         residuals[levels[0] == 2, 1] += bias
         zeros = np.zeros(n, dtype=np.int64)
-        observed = Observed(
+        observed = AuditInputs(
             promised=np.zeros(n),
             realised=np.zeros(n),
             interval=Promise(0.0, -1.0, 1.0, n, -1.0),
@@ -165,7 +166,9 @@ def test_a_detectable_bias_is_detected_by_an_audit_in_about_four_of_five() -> No
             arms=np.zeros((1, n)),
             rivals={},
             residuals=residuals,
-            partitions=[([f"{p}:{i}" for i in range(parts)], level) for p, level in enumerate(levels)],
+            partitions=[
+                (cell_names(*(f"{p}:{i}" for i in range(parts))), level) for p, level in enumerate(levels)
+            ],
         )
         cells = audit(observed, random_state=seed).cells
         there = cells[(cells["cell"] == "0:2") & (cells["coordinate"] == 1)]

@@ -113,7 +113,7 @@ def patched(sense: str = "max") -> tuple[oe.DecisionEnsemble, Floats]:
 @cache
 def white(schedule: str, sense: str, omega: str = "polytope", groups: bool = False) -> tuple[Problem, Any]:
     problem = random_problem(1, n=200, omega=omega)
-    options: dict[str, Any] = {"groups": lambda X: X % 3} if groups else {}
+    options: dict[str, Any] = {"subgroups": lambda X: X % 3} if groups else {}
     ensemble = problem.white_box(schedule=schedule, sense=sense, max_rounds=400, **options)
     assert ensemble.n_rounds_ > 2
     return problem, ensemble

@@ -56,7 +56,7 @@ def group_number(name: str, size: int) -> int:
 @SCHEDULES
 def test_a_black_box_is_explained_by_its_own_and_every_policys_level_sets(schedule: str, sense: str) -> None:
     problem = random_problem(2, n=200)
-    ensemble = problem.black_box(schedule=schedule, sense=sense, max_rounds=300, groups=lambda X: X % 2)
+    ensemble = problem.black_box(schedule=schedule, sense=sense, max_rounds=300, subgroups=lambda X: X % 2)
     assert ensemble.n_rounds_ > 1
     for row in (0, 7, 111):
         explanation = ensemble.explain(problem.X, row)
@@ -87,7 +87,7 @@ def test_an_extension_is_explained_with_what_it_went_on_from() -> None:
     problem = random_problem(3, n=120)
     rows, groups = np.arange(120), np.arange(120) // 50
     Y = problem.Y + 2.0 * (groups == 2)[:, None]
-    ensemble = oe.BlackBoxEnsemble(problem.policies[:2], problem.omega, validation=None, groups=lambda X: groups[X])
+    ensemble = oe.BlackBoxEnsemble(problem.policies[:2], problem.omega, validation=None, subgroups=lambda X: groups[X])
     ensemble.fit(rows[:100], Y[:100]).extend(policies=problem.policies[2:], X=rows[100:], Y=Y[100:])
     assert [len(log.rounds) > 0 for log in ensemble.log_] == [True, True]
     known = [lambda row: f"group={row // 50}" if row < 100 else "group unseen", lambda row: f"group={row // 50}"]

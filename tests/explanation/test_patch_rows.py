@@ -14,12 +14,15 @@ import pytest
 import optensemble as oe
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
-from optensemble.members.outputs import View
+from optensemble.members.fit_data import FitData
+from optensemble.members.outputs import MemberOutputs
+from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import black_box, white_box
-from optensemble.multicalibration.loop import Patch, debias, replay
+from optensemble.multicalibration.loop import debias
+from optensemble.multicalibration.patches import Patch
+from optensemble.multicalibration.schedules import Debiasing
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.patch import learn_patch
-from optensemble.stats.folds import folds
 from optensemble.stats.sampling import Sampling
 from tests.explanation.retold import BUCKETS, SCHEDULES, saved
 from tests.persistence.archives import parts, write
@@ -36,14 +39,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConve
 def test_a_patch_knows_how_many_rows_its_cells_had(schedule: str, black: bool) -> None:
     problem = random_problem(5, n=150)
     buckets = Buckets(problem.omega.lower, problem.omega.upper, BUCKETS)
-    room = np.concatenate([problem.actions, np.empty((1, 150, 3))]) if black else None
     start = np.zeros((1, 150, 3)) if black else problem.P
 
     def fresh() -> Situation:
-        return Situation(start.copy(), problem.omega, buckets, actions=None if room is None else room.copy())
+        return Situation(start.copy(), problem.omega, buckets, given=problem.actions if black else None)
 
     layout = black_box(buckets, 3) if black else white_box(buckets, 3)
-    log = debias(fresh(), problem.Y, layout, schedule=schedule, alpha=0.02, max_rounds=120).log
+    log = debias(fresh(), problem.Y, Debiasing(layout, schedule, alpha=0.02, max_rounds=120)).log
     situation, checked = fresh(), 0
     for number, patches in enumerate(log.rounds):
         for patch in patches:
@@ -64,8 +66,8 @@ def test_the_patch_of_a_forecast_knows_how_many_rows_its_cells_had() -> None:
     predictions = signal + 0.7 * rng.normal(size=(2, n, 3))
     actions = np.stack([omega.argmax(p) for p in predictions])
     labels = signal + 0.5 * rng.normal(size=(n, 3)) - 2.0 * actions[1][:, :1] * [1, 0, 0]
-    view, buckets = View(predictions, actions, labels.std(axis=0)), Buckets(omega.lower, omega.upper, BUCKETS)
-    log = learn_patch(view, signal, labels, omega, buckets, Sampling(), folds(n, random_state=0)).log
+    outputs = MemberOutputs(predictions, actions, omega, Buckets(omega.lower, omega.upper, BUCKETS))
+    log = learn_patch(FitData(outputs, labels, Sampling(), 0), signal).log
     masks = [m for a in (*actions, omega.argmax(signal)) for m in level_set_masks(a, omega, BUCKETS)]
     claims = np.stack([(a * p).sum(axis=1) for a, p in zip(actions, predictions, strict=True)])
     masks += [claims.argmax(axis=0) == model for model in range(2)]

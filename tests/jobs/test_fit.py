@@ -170,7 +170,7 @@ def test_a_box_takes_groups_and_time(kind: str, tmp_path: Path) -> None:
     )
     box = oe.BlackBoxEnsemble if kind == "black_box" else oe.WhiteBoxEnsemble
     given: dict[str, Any] = POLICIES if kind == "black_box" else MODELS
-    python = box(list(given.items()), feasible.Simplex(3), groups=["region"])
+    python = box(list(given.items()), feasible.Simplex(3), subgroups=["region"])
     require_same(job, python.fit(ROWS, labels_of(ROWS), time_ordered=True))
 
 

@@ -22,7 +22,8 @@ import optensemble as oe
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
 from optensemble.exceptions import InputError
-from optensemble.members.outputs import View
+from optensemble.members.fit_data import FitData
+from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Grouping, Subgroups, part_titles
 from optensemble.persistence import archive as _archive
 from optensemble.stacking import patch as _patching
@@ -151,37 +152,39 @@ def region_masks(table: pd.DataFrame) -> list[Mask]:
     return [(table["region"] == region).to_numpy() for region in REGIONS]
 
 
-def cells(view: View, omega: feasible.FeasibleSet, forecast: Floats, table: pd.DataFrame) -> list[Mask]:
+def cells(outputs: MemberOutputs, forecast: Floats, table: pd.DataFrame) -> list[Mask]:
     """Level sets of members and of the forecast, who promises most of two models, and regions; each with room."""
-    policies = [*view.actions, omega.argmax(forecast)]
-    masks = [mask for actions in policies for mask in level_set_masks(actions, omega, 10)]
-    claims = np.stack([payoff(view.actions[m], view.predictions[m]) for m in range(2)])
+    policies = [*outputs.actions, outputs.omega.argmax(forecast)]
+    masks = [mask for actions in policies for mask in level_set_masks(actions, outputs.omega, 10)]
+    claims = np.stack([payoff(outputs.actions[m], outputs.predictions[m]) for m in range(2)])
     none = np.zeros(len(forecast), dtype=bool)
     known = np.logical_or.reduce(region_masks(table))
     return [*masks, claims[0] >= claims[1], claims[0] < claims[1], none, *region_masks(table), ~known]
 
 
-def ridge(masks: list[Mask], residual: Floats, strength: float) -> Floats:
+def ridge(masks: list[Mask], residual: Floats, penalty: float) -> Floats:
     Z = np.stack(masks, axis=1).astype(float)
-    return np.asarray(np.linalg.solve(Z.T @ Z + strength * np.eye(len(masks)), Z.T @ residual))
+    return np.asarray(np.linalg.solve(Z.T @ Z + penalty * np.eye(len(masks)), Z.T @ residual))
 
 
-def textbook_patch(view: View, forecast: Floats, Y: Floats, table: pd.DataFrame) -> list[tuple[list[int], Floats]]:
+def textbook_patch(
+    outputs: MemberOutputs, forecast: Floats, Y: Floats, table: pd.DataFrame
+) -> list[tuple[list[int], Floats]]:
     """Regions alone, then at most twice all cells, as long as the out-of-fold loss falls by a standard error."""
-    omega, parts, found = feasible.Simplex(3), folds(len(Y), random_state=0), []
+    parts, found = folds(len(Y), random_state=0), []
     for alone in (True, False, False):
-        masks = cells(view, omega, forecast, table)
+        masks = cells(outputs, forecast, table)
         enough = [number for number, mask in enumerate(masks) if mask.sum() >= 50]
         kept = [number for number in enough if number >= len(masks) - 5] if alone else enough
         chosen, residual, best, corrected = [masks[c] for c in kept], Y - forecast, 0.0, forecast
-        for strength in (1000.0, 100.0, 10.0):
+        for penalty in (1000.0, 100.0, 10.0):
             weaker = forecast.copy()
             for train, test in parts:
-                delta = ridge([mask[train] for mask in chosen], residual[train], strength)
+                delta = ridge([mask[train] for mask in chosen], residual[train], penalty)
                 weaker[test] += np.stack([mask[test] for mask in chosen], axis=1) @ delta
             if np.square(Y - weaker).sum() >= np.square(Y - corrected).sum():
                 break
-            best, corrected = strength, weaker
+            best, corrected = penalty, weaker
         gain = np.square(residual).sum(axis=1) - np.square(Y - corrected).sum(axis=1)
         if best and gain.mean() > stats.sem(gain):
             found.append((kept, ridge(chosen, residual, best)))
@@ -194,13 +197,13 @@ def textbook_patch(view: View, forecast: Floats, Y: Floats, table: pd.DataFrame)
 @pytest.mark.parametrize(("shift", "slope"), [(1.0, 0.8), (1.0, 0.4), (0.0, 0.8)])
 def test_subgroups_are_corrected_by_themselves_and_then_with_all_cells(shift: float, slope: float) -> None:
     table, Y = prices(shift=shift)
-    old, omega, parts = table[:800], feasible.Simplex(3), folds(800, random_state=0)
-    view = fitted()._view(old)
-    forecast = slope * view.predictions.mean(axis=0)  # where the slope is too low, level sets are biased too
+    old = table[:800]
+    outputs = fitted()._query()(old)
+    forecast = slope * outputs.predictions.mean(axis=0)  # where the slope is too low, level sets are biased too
     with threadpool_limits(1):
-        log = learn_patch(view, forecast, Y[:800], omega, Buckets(omega.lower, omega.upper, 10), Sampling(), parts).log
-    expected = textbook_patch(view, forecast, Y[:800], old)
-    assert log.layout.count == len(cells(view, omega, forecast, old))
+        log = learn_patch(FitData(outputs, Y[:800], Sampling(), 0), forecast).log
+    expected = textbook_patch(outputs, forecast, Y[:800], old)
+    assert log.layout.count == len(cells(outputs, forecast, old))
     assert len(log.rounds) == len(expected) > 0
     for (patch,), (kept, delta) in zip(log.rounds, expected, strict=True):
         assert patch.cells.tolist() == kept
@@ -213,13 +216,12 @@ def test_subgroups_are_corrected_by_themselves_and_then_with_all_cells(shift: fl
 def test_rows_are_corrected_by_what_is_in_the_log_unseen_regions_too() -> None:
     table, _ = prices()
     new = table[800:].assign(region=np.where(np.arange(800) % 3 == 0, "atlantis", table["region"][800:]))
-    ensemble, omega = fitted(), feasible.Simplex(3)
-    view, forecaster = ensemble._view(new), ensemble.decider_.forecaster
-    said = forecaster(view, omega, ensemble._buckets)
+    outputs, forecaster = fitted()._query()(new), fitted().decider_.forecaster
+    said = forecaster(outputs).forecasts
     forecast = said["refined" if "refined" in said else "stack"]
     assert forecaster.patch is not None
     for (patch,) in forecaster.patch.rounds:
-        masks = cells(view, omega, forecast, new)
+        masks = cells(outputs, forecast, new)
         forecast = forecast + np.stack([masks[c] for c in patch.cells], axis=1) @ patch.delta
     np.testing.assert_allclose(said["patched"], forecast, atol=1e-9)
 
@@ -228,19 +230,19 @@ def test_subgroups_are_kept_before_level_sets_where_there_are_too_many_cells(mon
     monkeypatch.setattr(_patching, "MOST_CELLS", 8)
     rng = np.random.default_rng(0)
     regions = np.repeat(np.arange(3), [60, 500, 40])
-    view = View(
+    omega = feasible.Box(np.zeros(2), np.ones(2))
+    outputs = MemberOutputs(
         predictions=np.empty((0, 600, 2)),
         actions=rng.uniform(size=(2, 600, 2)) ** 2,  # more than 60 rows in the lowest level sets
-        scale=np.ones(2),
+        omega=omega,
+        buckets=Buckets(omega.lower, omega.upper, 10),
         subgroups=regions[None].astype(np.int32),
         titles=(("region=0", "region=1", "region=2", "region unseen"),),
     )
     forecast, noise = rng.normal(size=(2, 600, 2))
-    omega = feasible.Box(np.zeros(2), np.ones(2))
-    buckets, parts = Buckets(omega.lower, omega.upper, 10), folds(600, random_state=0)
-    found = learn_patch(view, forecast, forecast + noise, omega, buckets, Sampling(), parts)
+    found = learn_patch(FitData(outputs, forecast + noise, Sampling(), 0), forecast)
     masks = [
-        mask for actions in (*view.actions, omega.argmax(forecast)) for mask in level_set_masks(actions, omega, 10)
+        mask for actions in (*outputs.actions, omega.argmax(forecast)) for mask in level_set_masks(actions, omega, 10)
     ]
     masks += [regions == part for part in range(4)]
     counts, start = np.array([mask.sum() for mask in masks]), len(masks) - 4
@@ -341,10 +343,9 @@ def test_rows_may_belong_together_by_one_column_and_be_corrected_by_another() ->
 def test_guarantees_tell_how_consistent_it_is_on_subgroups_out_of_fold(shift: float) -> None:
     table, Y = prices(shift=shift)
     ensemble, old = fitted(shift=shift), table[:800]
-    view, parts = ensemble._view(old), folds(800)
     with threadpool_limits(1):
-        learned = learn_forecasts(view, Y[:800], feasible.Simplex(3), ensemble._buckets, Sampling(), parts)
-    forecast = list(learned.out_of_fold.values())[-1]
+        learned = learn_forecasts(FitData(ensemble._query()(old), Y[:800], Sampling()))
+    forecast = list(learned.out_of_fold.forecasts.values())[-1]
     told = ensemble.guarantees_.set_index("quantity").loc["worst Pr[C]·|E[y − h | C]| of 4 subgroups"]
     assert told["lemma"] == "Definition 1"
     assert told["observed"] == pytest.approx(max(violation(mask, Y[:800] - forecast) for mask in region_masks(old)))

@@ -35,7 +35,7 @@ def test_the_white_box_agrees_with_the_reference(seed: int, sense: str, options:
     problem = random_problem(seed)
     groups = problem.X % 3 if grouped else None
     ours = problem.white_box(
-        sense=sense, bucket_width=0.25, groups=(lambda X: X % 3) if grouped else None, **options, **COMMON
+        sense=sense, bucket_width=0.25, subgroups=(lambda X: X % 3) if grouped else None, **options, **COMMON
     )
     theirs = reference.white_box(
         problem.P, problem.Y, reference_actions(problem), sense=sense, width=0.25, groups=groups, **options, **COMMON
@@ -56,7 +56,7 @@ def test_the_black_box_agrees_with_the_reference(seed: int, sense: str, options:
     problem = random_problem(seed, n=80, k=2)
     groups = problem.X % 3 if grouped else None
     ours = problem.black_box(
-        sense=sense, bucket_width=0.25, groups=(lambda X: X % 3) if grouped else None, **options, **COMMON
+        sense=sense, bucket_width=0.25, subgroups=(lambda X: X % 3) if grouped else None, **options, **COMMON
     )
     theirs = reference.black_box(
         np.tile(problem.Y.mean(axis=0), (80, 1)),

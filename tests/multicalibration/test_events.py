@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
 from optensemble.members.subgroups import Grouping
-from optensemble.multicalibration.events import Cells, Event, Layout, Visit, black_box, white_box
+from optensemble.multicalibration.events import Cells, Event, Layout, Partitions, Visit, black_box, white_box
 from optensemble.multicalibration.state import Situation
 
 
@@ -118,5 +118,6 @@ def test_resolving_some_rows_is_the_same_as_solving_all_anew() -> None:
 
 
 def test_a_layout_counts_its_cells_from_definitions() -> None:
-    layout = Layout(sizes=(10, 3), events=(Event(0, (0,)), Event(0, (0, 1))))
+    layout = Layout(Partitions(levels=(10,), leaders=3), events=(Event(0, (0,)), Event(0, (0, 1))))
+    assert layout.sizes == (10, 3)
     assert layout.offsets.tolist() == [0, 10, 40]

@@ -17,10 +17,13 @@ from optensemble import feasible
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.kernel import make_kernel
-from optensemble.multicalibration import cell_tables as _tables
-from optensemble.multicalibration import loop as debiasing
+from optensemble.multicalibration import cell_tables
+from optensemble.multicalibration import update as algorithm_1
+from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import Cells, black_box, white_box
 from optensemble.multicalibration.least_squares import least_squares
+from optensemble.multicalibration.loop import debias
+from optensemble.multicalibration.schedules import Debiasing
 from optensemble.multicalibration.state import Situation
 from tests.problems import Problem, random_problem
 
@@ -38,11 +41,11 @@ def buckets_of(problem: Problem) -> Buckets:
 @pytest.mark.parametrize("schedule", ["frozen", "joint", "round-robin"])
 def test_the_log_replayed_is_the_fit_to_the_last_bit(schedule: str) -> None:
     problem = random_problem(3)
-    layout = white_box(buckets_of(problem), 3)
+    how = Debiasing(white_box(buckets_of(problem), 3), schedule, alpha=0.02, max_rounds=200)
     fitted, fresh = situation_of(problem), situation_of(problem)
-    run = debiasing.debias(fitted, problem.Y, layout, schedule=schedule, alpha=0.02, max_rounds=200)
+    run = debias(fitted, problem.Y, how)
     assert len(run.log.rounds) > 5
-    debiasing.replay(fresh, run.log)
+    replay(fresh, run.log)
     for name in ("predictions", "actions", "assessed", "winner"):
         np.testing.assert_array_equal(getattr(fresh, name), getattr(fitted, name))
 
@@ -51,13 +54,13 @@ def test_the_log_replayed_is_the_fit_to_the_last_bit(schedule: str) -> None:
 def test_replay_on_other_rows_treats_each_by_itself(schedule: str) -> None:
     problem = random_problem(4)
     other = random_problem(5, n=200)
-    layout = white_box(buckets_of(problem), 3)
-    run = debiasing.debias(situation_of(problem), problem.Y, layout, schedule=schedule, alpha=0.02, max_rounds=200)
+    how = Debiasing(white_box(buckets_of(problem), 3), schedule, alpha=0.02, max_rounds=200)
+    run = debias(situation_of(problem), problem.Y, how)
     whole = situation_of(other)
-    debiasing.replay(whole, run.log)
+    replay(whole, run.log)
     for rows in (slice(0, 1), slice(17, 90)):
         part = Situation(other.P[:, rows].copy(), other.omega, buckets_of(other))
-        debiasing.replay(part, run.log)
+        replay(part, run.log)
         np.testing.assert_array_equal(part.predictions, whole.predictions[:, rows])
 
 
@@ -102,7 +105,7 @@ def test_rounds_are_the_same_for_every_solver_of_the_rows(black: bool, sense: st
     for solver in sets:
         fit = Problem(problem.X, problem.Y, problem.P, solver)
         make = fit.black_box if black else fit.white_box
-        fits.append(make(schedule="round-robin", sense=sense, max_rounds=150, groups=lambda X: groups[X]))
+        fits.append(make(schedule="round-robin", sense=sense, max_rounds=150, subgroups=lambda X: groups[X]))
     first, *others = fits
     assert first.n_rounds_ > 20
     for other in others:
@@ -142,7 +145,7 @@ def test_without_the_table_of_overlaps_the_rows_are_swept(schedule: str, monkeyp
     """Beyond the limit Algorithm 1 goes column by column, and least squares by conjugate gradients."""
     problem = random_problem(6)
     with_table = problem.white_box(schedule=schedule, alpha=0.02, bucket_width=0.25)
-    monkeypatch.setattr(_tables, "TABLE_LIMIT", 0)
+    monkeypatch.setattr(cell_tables, "TABLE_LIMIT", 0)
     swept = problem.white_box(schedule=schedule, alpha=0.02, bucket_width=0.25)
     assert swept.converged_
     assert swept.guarantees_["holds"].all()
@@ -158,18 +161,21 @@ def test_without_the_table_of_overlaps_the_rows_are_swept(schedule: str, monkeyp
 def test_joint_is_the_smallest_least_squares_solution(
     shrinkage: float, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_tables, "TABLE_LIMIT", limit)
+    monkeypatch.setattr(cell_tables, "TABLE_LIMIT", limit)
     problem = random_problem(8)
     layout = white_box(buckets_of(problem), 3)
     cells, residual = situation_of(problem).cells(0, layout), problem.Y - problem.P[0]
-    tables = _tables.tabulate(cells, residual)
-    found = least_squares(cells, residual, tables, shrinkage)
+    table = cell_tables.tabulate(cells, residual)
+    found = least_squares(cells, residual, table, shrinkage)
     Z = dense(cells, len(residual))
     ridge = np.sqrt(shrinkage) * np.eye(layout.count)
     stacked, right = np.vstack([Z, ridge]), np.vstack([residual, np.zeros((layout.count, 3))])
-    np.testing.assert_allclose(found.delta, np.linalg.lstsq(stacked, right, rcond=None)[0], atol=1e-9)
-    assert not found.delta[tables.counts == 0].any()
-    before, after = (residual**2).sum(), ((residual - Z @ found.delta) ** 2).sum()
+    expected = np.linalg.lstsq(stacked, right, rcond=None)[0]
+    np.testing.assert_allclose(found.delta, expected[table.kept], atol=1e-9)
+    np.testing.assert_array_equal(table.kept, np.flatnonzero(Z.any(axis=0)))
+    delta = np.zeros((layout.count, 3))
+    delta[table.kept] = found.delta
+    before, after = (residual**2).sum(), ((residual - Z @ delta) ** 2).sum()
     assert found.drop == pytest.approx((before - after) / len(residual), abs=1e-9)
 
 
@@ -183,16 +189,16 @@ def dense(cells: Cells, n: int) -> npt.NDArray[np.float64]:
 def test_overlaps_of_shards_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(9)
     cells = situation_of(problem).cells(1, white_box(buckets_of(problem), 3))
-    tables = _tables.tabulate(cells, problem.Y)
-    monkeypatch.setattr(_tables, "_SHARD", 7)
-    Z = dense(cells, len(problem.Y))[:, tables.occupied]
-    np.testing.assert_array_equal(_tables.overlaps(cells, tables), Z.T @ Z)
+    kept = cell_tables.tabulate(cells, problem.Y).kept
+    monkeypatch.setattr(cell_tables, "_SHARD", 7)
+    Z = dense(cells, len(problem.Y))[:, kept]
+    np.testing.assert_array_equal(cell_tables.count_overlaps(cells, kept), Z.T @ Z)
 
 
-def test_a_long_update_looks_up_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_update_looks_up_between_batches_of_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(10)
     whole = problem.white_box(alpha=0.02)
-    monkeypatch.setattr(debiasing, "_SLICE", 40)
+    monkeypatch.setattr(algorithm_1, "_PATCHES_AT_ONCE", 40)
     np.testing.assert_array_equal(problem.white_box(alpha=0.02).n_patches_, whole.n_patches_)
 
 
@@ -220,7 +226,7 @@ def test_conditional_cells_are_many_and_swept() -> None:
 def test_conditional_cells_are_named_as_the_user_knows_them() -> None:
     problem = random_problem(14, omega="box")
     colours = np.array(["red", "green"])[problem.X % 2]
-    table = problem.black_box(bucket_width=0.5, alpha=0.05, groups=lambda X: colours[X]).conditional_
+    table = problem.black_box(bucket_width=0.5, alpha=0.05, subgroups=lambda X: colours[X]).conditional_
     low, high = problem.omega.lower[0], problem.omega.upper[0]
     above = table.set_index("cell").loc[f"action[0] of m1 in [{(low + high) / 2:.4g}, {high:.4g}]"]
     assert above["rows"] == (problem.actions[1][:, 0] == high).sum()

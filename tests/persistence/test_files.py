@@ -122,7 +122,7 @@ def test_groups_by_column(kind: Any, groups: Any, tmp_path: Path) -> None:
     ).assign(flag=row < 9)
     given = MEMBERS["models"] if kind is oe.WhiteBoxEnsemble else POLICIES["policies"]
     of_frame = {name: lambda X, member=member: member(X["row"].to_numpy()) for name, member in given.items()}
-    ensemble = kind(of_frame, PROBLEM.omega, groups=groups, **QUICK).fit(frame, PROBLEM.Y)
+    ensemble = kind(of_frame, PROBLEM.omega, subgroups=groups, **QUICK).fit(frame, PROBLEM.Y)
     again: dict[str, Any] = {"models" if kind is oe.WhiteBoxEnsemble else "policies": of_frame}
     loaded = round_trip(ensemble, frame, tmp_path, **again)
     np.testing.assert_array_equal(
@@ -139,7 +139,7 @@ def test_callable_groups_are_given_again(black: bool, tmp_path: Path) -> None:
         return X % 3
 
     fit, again = (PROBLEM.black_box, POLICIES) if black else (PROBLEM.white_box, MEMBERS)
-    round_trip(fit(groups=groups, **QUICK), PROBLEM.X, tmp_path, groups=groups, **again)
+    round_trip(fit(subgroups=groups, **QUICK), PROBLEM.X, tmp_path, groups=groups, **again)
     for wrong in (None, "region"):
         with pytest.raises(InputError, match=r"groups were a callable and must be given again: load\(path, groups="):
             oe.load(tmp_path / "first.oe", groups=wrong, **again)
@@ -157,12 +157,12 @@ def test_conditional_and_extended(tmp_path: Path) -> None:
     first, second = slice(0, 50), slice(50, 80)
     (name, policy), new = problem.policies
     ensemble = oe.BlackBoxEnsemble(
-        [(name, policy)], problem.omega, conditional=True, groups=lambda X: X // 30, **{**QUICK, "bucket_width": 0.5}
+        [(name, policy)], problem.omega, conditional=True, subgroups=lambda X: X // 30, **{**QUICK, "bucket_width": 0.5}
     ).fit(problem.X[first], problem.Y[first], time_ordered=True)
     ensemble.extend(policies=[new])
     ensemble.extend(X=problem.X[second], Y=problem.Y[second])
     assert len(ensemble.log_) == 3
-    loaded = ensemble_without_rows(ensemble, tmp_path, policies=dict(problem.policies), groups=ensemble.groups)
+    loaded = ensemble_without_rows(ensemble, tmp_path, policies=dict(problem.policies), groups=ensemble.subgroups)
     for method in ("decide", "predict", "self_assess", "choose"):
         np.testing.assert_array_equal(getattr(loaded, method)(problem.X), getattr(ensemble, method)(problem.X))
     assert loaded.time_ordered_ is True

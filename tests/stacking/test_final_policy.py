@@ -9,29 +9,32 @@ import pytest
 
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
-from optensemble.members.outputs import View
+from optensemble.members.fit_data import FitData
+from optensemble.members.outputs import MemberOutputs
 from optensemble.stacking.arm_choice import Choice
-from optensemble.stacking.final_policy import Decider, Learning, learn_decider
-from optensemble.stacking.forecaster import Learned, learn_forecasts
+from optensemble.stacking.final_policy import PLAYED, PolicyFit, learn_policy
+from optensemble.stacking.forecaster import Forecasts, learn_forecasts
 from optensemble.stacking.leaderboard import ENSEMBLE
-from optensemble.stats.folds import Fold
 from optensemble.stats.sampling import Sampling
+from tests.counting import CountingSet
 from tests.problems import Floats
 from tests.stacking.candidates import textbook_choice
 
 
-def learn(seed: int, sampling: Sampling, models: int = 2) -> tuple[Learning, Learned, View, Floats, list[Fold]]:
+def learn(seed: int, sampling: Sampling, models: int = 2) -> tuple[PolicyFit, Forecasts, FitData]:
+    """Fit the final policy; return it with the out-of-fold forecasts and the data that it was fitted to."""
     n, omega = 300, feasible.Simplex(3)
     rng = np.random.default_rng(seed)
     signal = rng.normal(size=(n, 3))
     predictions = signal + rng.normal(size=(3, n, 3))
     labels = signal + rng.normal(size=(n, 3))
     actions = np.stack([omega.argmax(p) for p in predictions])
-    view = View(predictions[:models], actions, labels.std(axis=0))
-    parts = sampling.folds(n, 0)
-    learned = learn_forecasts(view, labels, omega, Buckets(omega.lower, omega.upper, 10), sampling, parts)
-    names = ["a", "b", "c", *(name for name in NAMES if name in learned.out_of_fold), "ensemble"]
-    return learn_decider(names, view, labels, omega, learned, sampling, parts), learned, view, labels, parts
+    outputs = MemberOutputs(predictions[:models], actions, omega, Buckets(omega.lower, omega.upper, 10))
+    data = FitData(outputs, labels, sampling, 0)
+    forecasts = learn_forecasts(data)
+    known = forecasts.out_of_fold.forecasts
+    names = ["a", "b", "c", *(name for name in NAMES if name in known), "ensemble"]
+    return learn_policy(names, data, forecasts), known, data
 
 
 NAMES = ("average", "stack", "refined", "patched", "ridge", "mean")
@@ -43,31 +46,31 @@ def top(forecast: Floats) -> Floats:
 
 @pytest.mark.parametrize("models", [0, 2])
 @pytest.mark.parametrize("kind", ["independent", "in time order", "clustered"])
-def test_candidates_are_picked_out_of_fold(models: int, kind: str) -> None:
+def test_arms_are_picked_out_of_fold(models: int, kind: str) -> None:
     clusters = np.arange(300) // 6 if kind == "clustered" else None
     sampling = Sampling(kind == "in time order", clusters)
-    learning, learned, view, labels, parts = learn(1, sampling, models)
-    forecasts = learned.out_of_fold
+    fit, forecasts, data = learn(1, sampling, models)
+    outputs, labels = data.outputs, data.labels
     played = [name for name in ("average", "stack", "refined", "patched") if name in forecasts]
-    actions = [*view.actions, *(top(forecasts[name]) for name in played)]
+    actions = [*outputs.actions, *(top(forecasts[name]) for name in played)]
     judges = [forecasts[name] for name in ("stack", "refined", "patched") if name in forecasts]
     shares = blend(judges, labels)
     if models == 0:
-        judges += [view.actions.mean(axis=0) * labels.std(axis=0), forecasts["mean"]]
+        judges += [outputs.actions.mean(axis=0) * labels.std(axis=0), forecasts["mean"]]
         shares = np.concatenate([shares, [0.0, 0.0]])
     assessed = np.array([[(a * j).sum(axis=1) for j in judges] for a in actions])
     realised = np.array([(a * labels).sum(axis=1) for a in actions])
     effects = [sampling.design_effect(arm) for arm in realised - realised.mean(axis=0)]
-    pull = float(np.mean(effects)) * (1.0 if models else 0.5)
+    strength = float(np.mean(effects)) * (1.0 if models else 0.5)
     picked = np.empty(300, dtype=np.int64)
-    for train, test in parts:
-        constants, slopes = textbook_choice(assessed[:, :, train], realised[:, train], shares, pull)
+    for train, test in sampling.folds(300, 0):
+        constants, slopes = textbook_choice(assessed[:, :, train], realised[:, train], shares, strength)
         picked[test] = Choice(constants, slopes)(assessed[:, :, test])
     earned = realised[picked, np.arange(300)]
-    np.testing.assert_allclose(learning.candidates[ENSEMBLE].realised, earned, atol=1e-9)
-    constants, slopes = textbook_choice(assessed, realised, shares, pull)
-    np.testing.assert_allclose(learning.decider.choice.constants, constants, atol=1e-8)
-    np.testing.assert_allclose(learning.decider.choice.slopes, slopes, atol=1e-8)
+    np.testing.assert_allclose(fit.candidates[ENSEMBLE].realised, earned, atol=1e-9)
+    constants, slopes = textbook_choice(assessed, realised, shares, strength)
+    np.testing.assert_allclose(fit.policy.choice.constants, constants, atol=1e-8)
+    np.testing.assert_allclose(fit.policy.choice.slopes, slopes, atol=1e-8)
 
 
 def blend(forecasts: list[Floats], labels: Floats) -> Floats:
@@ -82,56 +85,80 @@ def blend(forecasts: list[Floats], labels: Floats) -> Floats:
 
 @pytest.mark.parametrize("models", [0, 1, 2, 3])
 def test_candidates_are_what_members_and_forecasts_earn(models: int) -> None:
-    learning, learned, view, labels, _ = learn(2, Sampling(), models)
-    known = [name for name in NAMES if name in learned.out_of_fold]
-    policies = [*view.actions, *(top(learned.out_of_fold[name]) for name in known)]
-    last = learned.out_of_fold[[name for name in ("stack", "refined", "patched") if name in known][-1]]
+    fit, forecasts, data = learn(2, Sampling(), models)
+    known = [name for name in NAMES if name in forecasts]
+    policies = [*data.outputs.actions, *(top(forecasts[name]) for name in known)]
+    last = forecasts[[name for name in ("stack", "refined", "patched") if name in known][-1]]
     for number, actions in enumerate(policies):
-        candidate, name = learning.candidates[number], [*"abc", *known][number]
+        candidate, name = fit.candidates[number], [*"abc", *known][number]
         assert candidate.name == name
-        np.testing.assert_allclose(candidate.realised, (actions * labels).sum(axis=1), atol=1e-12)
-        by = learned.out_of_fold[name] if name in ("ridge", "mean") else last
+        np.testing.assert_allclose(candidate.realised, (actions * data.labels).sum(axis=1), atol=1e-12)
+        by = forecasts[name] if name in ("ridge", "mean") else last
         np.testing.assert_allclose(candidate.assessed, (actions * by).sum(axis=1), atol=1e-12)
-    margins = {candidate.name: candidate.margin for candidate in learning.candidates.values()}
+    margins = {candidate.name: candidate.margin for candidate in fit.candidates.values()}
     assert [margins[name] for name in "abc"] == [2.0] * models + [0.5] * (3 - models)
     assert {margins[name] for name in ("average", "stack", "ridge", "mean") if name in margins} == {2.0}
     assert {margins[name] for name in ("refined", "patched", "ensemble") if name in margins} == {np.inf}
-    assert [candidate.kind for candidate in learning.candidates.values()][1:4] == ["model"] * models + ["policy"] * (
+    assert [candidate.kind for candidate in fit.candidates.values()][1:4] == ["model"] * models + ["policy"] * (
         3 - models
     )
 
 
 @pytest.mark.parametrize("winner", [ENSEMBLE, 0, 1, 2, 3, 4, 5, 6])
-def test_the_selected_candidate_decides(winner: int) -> None:
-    learning, learned, view, _, _ = learn(2, Sampling())
-    omega = feasible.Simplex(3)
-    buckets = Buckets(omega.lower, omega.upper, 10)
-    decider = replace(learning.decider, winner=winner)
-    decided = decider(view, omega, buckets)
-    forecasts = learned.forecaster(view, omega, buckets)
-    policies = [*view.actions, *(top(forecasts[name]) for name in decider.forecasts)]
+def test_whoever_wins_decides(winner: int) -> None:
+    fit, _, data = learn(2, Sampling())
+    outputs, policy = data.outputs, replace(fit.policy, winner=winner)
+    decided = policy(outputs).decisions
+    forecasts = policy.forecaster(outputs).forecasts
+    policies = [*outputs.actions, *(top(forecasts[name]) for name in policy.forecasts)]
     np.testing.assert_array_equal(decided.actions, np.stack(policies)[decided.chosen, np.arange(300)])
     np.testing.assert_allclose(decided.assessed, (decided.actions * decided.forecast).sum(axis=1), atol=1e-12)
     if winner != ENSEMBLE:
         assert (decided.chosen == winner).all()
 
 
-class Counting:
-    """A simplex that counts the rows it solves."""
+@pytest.mark.parametrize("winner", [ENSEMBLE, 0, 3, 6])
+def test_solving_the_policies_of_all_forecasts_changes_no_decision(winner: int) -> None:
+    fit, _, data = learn(2, Sampling())
+    policy = replace(fit.policy, winner=winner)
+    few, every = policy(data.outputs), policy(data.outputs, every=True)
+    assert set(every.played) == set(policy.forecasts)
+    assert set(few.played) <= set(every.played)
+    for name, actions in every.played.items():
+        np.testing.assert_array_equal(actions, top(every.forecasts[name]))
+    for ours, theirs in zip(vars(few.decisions).values(), vars(every.decisions).values(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
-    def __init__(self) -> None:
-        self.omega, self.solved = feasible.Simplex(3), 0
-        self.kernel = None
 
-    def argmax(self, C: Floats, hint: Floats | None = None) -> Floats:
-        self.solved += len(C)
-        return self.omega.argmax(C)
+def test_the_advantage_is_over_the_mean_member_as_assessed_and_as_realised() -> None:
+    fit, _, data = learn(2, Sampling())
+    done = fit.policy(data.outputs)
+    assessed, realised = done.beyond_members(data.labels)
+    for values, by, own in (
+        (assessed, done.decisions.forecast, done.decisions.assessed),
+        (realised, data.labels, (done.decisions.actions * data.labels).sum(axis=1)),
+    ):
+        members = np.mean([(actions * by).sum(axis=1) for actions in data.outputs.actions], axis=0)
+        np.testing.assert_allclose(values, own - members, atol=1e-12)
 
 
 @pytest.mark.parametrize("winner", [0, 1, 2])
 def test_a_member_that_decides_alone_takes_no_solves(winner: int) -> None:
-    learning, _, view, _, _ = learn(2, Sampling())
-    counting = Counting()
-    decider: Decider = replace(learning.decider, winner=winner)
-    decider(view, counting, Buckets(counting.omega.lower, counting.omega.upper, 10))
-    assert counting.solved == 0
+    fit, _, data = learn(2, Sampling())
+    counting = CountingSet(feasible.Simplex(3))
+    replace(fit.policy, winner=winner)(replace(data.outputs, omega=counting))
+    assert counting.solved == []
+
+
+@pytest.mark.parametrize("winner", [ENSEMBLE, 3, 4, 6])
+def test_the_policy_of_each_forecast_that_is_needed_is_solved_once(winner: int) -> None:
+    fit, _, data = learn(2, Sampling())
+    policy, counting = replace(fit.policy, winner=winner), CountingSet(feasible.Simplex(3))
+    outputs = replace(data.outputs, omega=counting)
+    assert "patched" not in policy.forecasts
+    policy(outputs)
+    needed = [name for name in PLAYED if name in policy.forecasts] if winner == ENSEMBLE else [winner]
+    assert counting.solved == [1 if winner == 3 + policy.forecasts.index("mean") else 300 for _ in needed]
+    counting.solved.clear()
+    policy(outputs, every=True)
+    assert sorted(counting.solved) == [1, *[300] * (len(policy.forecasts) - 1)]

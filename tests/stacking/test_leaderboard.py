@@ -15,21 +15,21 @@ from scipy import stats
 from optensemble.stacking.leaderboard import (
     ENSEMBLE,
     Candidate,
+    Competition,
     find_winner,
-    finding,
-    league_curse,
-    make_leaderboard,
-    paired,
+    leaderboard_frame,
+    winner_bias,
 )
+from optensemble.stats.paired_tests import paired_difference
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
 from tests.stacking.candidates import candidate
 
-# Selection
+# The competition
 
 
-def contest(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> dict[int, Candidate]:
-    """An ensemble, and candidates that lead it by about these numbers of standard errors."""
+def compete(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> dict[int, Candidate]:
+    """An ensemble, and candidates that lead it by about so many standard errors."""
     rng = np.random.default_rng(seed)
     ensemble = rng.normal(size=n)
     found = {ENSEMBLE: candidate(ensemble, np.inf, "ensemble")}
@@ -40,19 +40,17 @@ def contest(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) ->
     return found
 
 
-def test_the_ensemble_is_selected_unless_beaten_by_the_margin() -> None:
-    assert find_winner(contest(0, [1.9, 0.0, -5.0]), Sampling()) == ENSEMBLE
-    assert find_winner(contest(0, [1.9, 2.1, -5.0]), Sampling()) == 1
-    assert find_winner(contest(0, [0.4], margin=0.5), Sampling()) == ENSEMBLE
-    assert find_winner(contest(0, [0.6], margin=0.5), Sampling()) == 0
-    assert find_winner(contest(0, [99.0], margin=np.inf), Sampling()) == ENSEMBLE
+def test_the_ensemble_plays_unless_beaten_by_the_margin() -> None:
+    assert find_winner(compete(0, [1.9, 0.0, -5.0]), Sampling()) == ENSEMBLE
+    assert find_winner(compete(0, [1.9, 2.1, -5.0]), Sampling()) == 1
+    assert find_winner(compete(0, [0.4], margin=0.5), Sampling()) == ENSEMBLE
+    assert find_winner(compete(0, [0.6], margin=0.5), Sampling()) == 0
+    assert find_winner(compete(0, [99.0], margin=np.inf), Sampling()) == ENSEMBLE
 
 
 @given(seed=st.integers(0, 1000), leads=st.lists(st.floats(-4, 6), min_size=1, max_size=5))
-def test_the_candidate_that_earns_most_is_selected_among_those_that_beat_the_ensemble(
-    seed: int, leads: list[float]
-) -> None:
-    candidates = contest(seed, leads, n=60)
+def test_of_those_that_beat_the_ensemble_the_one_that_earns_most_plays(seed: int, leads: list[float]) -> None:
+    candidates = compete(seed, leads, n=60)
     gains = {
         number: each.realised - candidates[ENSEMBLE].realised for number, each in candidates.items() if number >= 0
     }
@@ -61,7 +59,7 @@ def test_the_candidate_that_earns_most_is_selected_among_those_that_beat_the_ens
     assert find_winner(candidates, Sampling()) == expected
 
 
-def test_dependent_rows_widen_the_margin() -> None:
+def test_rows_that_hang_together_make_it_harder_to_win() -> None:
     rng = np.random.default_rng(0)
     ensemble, clusters = rng.normal(size=200), np.arange(200) // 20
     lead = 0.4 + rng.normal(size=10)[clusters] + 0.1 * rng.normal(size=200)
@@ -74,13 +72,13 @@ def test_dependent_rows_widen_the_margin() -> None:
 
 def test_rounding_is_no_difference() -> None:
     payoff = np.random.default_rng(0).normal(size=100)
-    np.testing.assert_array_equal(paired(payoff, payoff * (1 + 1e-15)), 0)
-    np.testing.assert_array_equal(paired(payoff + 1e-3, payoff), (payoff + 1e-3) - payoff)
+    np.testing.assert_array_equal(paired_difference(payoff, payoff * (1 + 1e-15)), 0)
+    np.testing.assert_array_equal(paired_difference(payoff + 1e-3, payoff), (payoff + 1e-3) - payoff)
     candidates = {ENSEMBLE: candidate(payoff, np.inf), 0: candidate(payoff + 1e-14)}
     assert find_winner(candidates, Sampling()) == ENSEMBLE
 
 
-# Selection bias
+# The winner's curse
 
 
 def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, Candidate]:
@@ -89,7 +87,7 @@ def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, 
 
 
 def blocks_of(values: Floats, size: int) -> Floats:
-    """The same payoff for this number of consecutive rows."""
+    """The same payoff for so many rows one after the other."""
     return np.repeat(values, size, axis=-1)
 
 
@@ -101,9 +99,8 @@ CURSED = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", CURSED)
-def test_the_selection_bias_estimate_is_close_to_the_true_bias_among_equals(kind: str) -> None:
+def test_the_curse_is_about_what_the_winner_of_equals_is_flattered_by(kind: str) -> None:
     """Candidates that all earn 0 in truth: what the winner earns is all flattery."""
     n, size, sampling = CURSED[kind]
     estimated, flattered = [], []
@@ -111,21 +108,21 @@ def test_the_selection_bias_estimate_is_close_to_the_true_bias_among_equals(kind
         drawn = equals(np.random.default_rng(seed), n)
         candidates = {number: replace(each, realised=blocks_of(each.realised, size)) for number, each in drawn.items()}
         flattered.append(drawn[find_winner(drawn, Sampling())].realised.mean())
-        estimated.append(league_curse(candidates, sampling, seed))
+        estimated.append(winner_bias(candidates, sampling, seed))
     assert min(estimated) >= 0
     assert np.mean(flattered) > 1.2 / np.sqrt(n)
     assert 0.6 < np.mean(estimated) / np.mean(flattered) < 1.4
 
 
-def test_there_is_no_selection_bias_with_a_single_possible_winner() -> None:
+def test_there_is_no_curse_where_nobody_else_can_win() -> None:
     rng = np.random.default_rng(0)
     alone = {ENSEMBLE: candidate(rng.normal(size=150), np.inf), 0: candidate(rng.normal(size=150) - 5)}
-    assert league_curse(alone, Sampling(), 0) == pytest.approx(0, abs=1e-12)
-    assert league_curse({ENSEMBLE: alone[ENSEMBLE]}, Sampling(), 0) == 0
+    assert winner_bias(alone, Sampling(), 0) == pytest.approx(0, abs=1e-12)
+    assert winner_bias({ENSEMBLE: alone[ENSEMBLE]}, Sampling(), 0) == 0
 
 
 @pytest.mark.parametrize("clustered", [True, False])
-def test_the_selection_bias_is_the_lead_of_the_winner_of_resampled_rows(clustered: bool) -> None:
+def test_the_curse_is_how_much_more_the_winner_of_resampled_rows_leads_there(clustered: bool) -> None:
     candidates = equals(np.random.default_rng(0))
     clusters = np.arange(150) % 30
     sampling = Sampling(clusters=clusters) if clustered else Sampling()
@@ -146,12 +143,12 @@ def test_the_selection_bias_is_the_lead_of_the_winner_of_resampled_rows(clustere
         again = {number: replace(each, realised=each.realised[rows]) for number, each in unit.items()}
         number = list(again).index(find_winner(again, Sampling()))
         excess.append(lead[number, rows].mean() - lead[number].mean())
-    assert league_curse(candidates, sampling, 5) == pytest.approx(np.mean(excess), rel=1e-9)
+    assert winner_bias(candidates, sampling, 5) == pytest.approx(np.mean(excess), rel=1e-9)
 
 
-def test_the_selection_bias_depends_on_the_seed_alone() -> None:
+def test_the_curse_depends_on_the_seed_alone() -> None:
     candidates = equals(np.random.default_rng(0))
-    first, again, other = (league_curse(candidates, Sampling(), seed) for seed in (1, 1, 2))
+    first, again, other = (winner_bias(candidates, Sampling(), seed) for seed in (1, 1, 2))
     assert first == again != other
 
 
@@ -159,12 +156,17 @@ def test_the_selection_bias_depends_on_the_seed_alone() -> None:
 
 
 def board(sign: float, sampling: Sampling) -> tuple[pd.DataFrame, dict[int, Candidate], int]:
-    candidates = contest(3, [3.0, -1.0, 0.5])
+    candidates = compete(3, [3.0, -1.0, 0.5])
     candidates[2] = replace(candidates[2], margin=np.inf, kind="forecast")
     winner = find_winner(candidates, sampling)
     followed = {0: 1.0, 1: 0.0, 2: 0.0} if winner == 0 else {0: 0.2, 1: 0.5, 2: 0.3}
-    table = make_leaderboard(candidates, winner, sampling, sign, followed, {"patched": "no cell has 50 rows"})
-    return table, candidates, winner
+    standings = Competition(candidates, winner, sampling, sign).standings(followed)
+    return leaderboard_frame(standings, {"patched": "no cell has 50 rows"}), candidates, winner
+
+
+def frame(candidates: dict[int, Candidate], followed: float) -> pd.DataFrame:
+    """The leaderboard of an ensemble that wins, and of whose actions so many are the first member's."""
+    return leaderboard_frame(Competition(candidates, ENSEMBLE, Sampling(), 1.0).standings({0: followed}), {})
 
 
 SAMPLINGS = {
@@ -213,48 +215,49 @@ def test_the_leaderboard_says_why() -> None:
     why = table.set_index("candidate")["why"]
     assert why["m0"] == "beats the ensemble out of fold by more than 2 standard errors"
     assert why["m1"].endswith(
-        "standard errors worse than the winner; only if more than 2 better than the ensemble would it play instead"
+        "standard errors worse than the winner; "
+        "would decide alone only if more than 2 standard errors better than the ensemble"
     )
     assert why["m2"].startswith("part of the ensemble; alone ")
     assert why["ensemble"] == "3.0 standard errors worse than the winner"
-    candidates = contest(3, [1.0])
-    table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.5}, {})
-    assert "nothing simple beats that" in table.set_index("candidate")["why"]["ensemble"]
+    candidates = compete(3, [1.0])
+    table = frame(candidates, 0.5)
+    assert "no simple candidate beats that" in table.set_index("candidate")["why"]["ensemble"]
 
 
-def test_a_candidate_better_by_less_than_the_margin_is_said_to_be_so() -> None:
-    candidates = contest(3, [1.5])
-    table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.5}, {})
+def test_who_is_better_than_the_winner_by_less_than_the_margin_is_told_so() -> None:
+    candidates = compete(3, [1.5])
+    table = frame(candidates, 0.5)
     why = table.set_index("candidate").loc["m0", "why"]
     size, condition = str(why).split("; ")
     assert size == "1.5 standard errors better than the winner"
-    assert condition == "only if more than 2 better than the ensemble would it play instead"
+    assert condition == "would decide alone only if more than 2 standard errors better than the ensemble"
 
 
-def test_a_constant_loss_is_called_always_worse() -> None:
+def test_what_is_worse_by_the_same_in_every_row_is_always_worse() -> None:
     payoff = np.tile([0.0, 4.0], 50)
     candidates = {ENSEMBLE: candidate(payoff, np.inf, "ensemble"), 0: candidate(payoff - 2.0, name="lower")}
-    table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.5}, {}).set_index("candidate")
+    table = frame(candidates, 0.5).set_index("candidate")
     assert str(table.loc["lower", "why"]).startswith("always worse")
 
 
-def test_a_candidate_that_earns_the_same_is_listed_after_the_winner() -> None:
+def test_who_earns_the_same_as_the_winner_is_listed_after_it() -> None:
     payoff = np.random.default_rng(0).normal(size=100)
     candidates = {0: candidate(payoff, name="twin"), ENSEMBLE: candidate(payoff, np.inf, "ensemble")}
-    table = make_leaderboard(candidates, ENSEMBLE, Sampling(), 1.0, {0: 0.0}, {})
+    table = frame(candidates, 0.0)
     assert table["candidate"].tolist() == ["ensemble", "twin"]
     assert table["why"].tolist()[1] == "earns the same as the winner"
 
 
 @pytest.mark.parametrize("others", [[], [-1.0, -2.0, -3.0, -4.0, -5.0]], ids=["two", "seven"])
 @pytest.mark.parametrize(("lead", "sign"), [(5.0, 1.0), (5.0, -1.0), (2.2, 1.0), (0.5, 1.0), (0.5, -1.0)])
-def test_the_result_of_the_selection_in_a_sentence(lead: float, sign: float, others: list[float]) -> None:
-    candidates = contest(1, [lead, *others])
+def test_the_finding_in_a_sentence(lead: float, sign: float, others: list[float]) -> None:
+    candidates = compete(1, [lead, *others])
     candidates[0] = replace(candidates[0], name="best")
     gain = candidates[0].realised - candidates[ENSEMBLE].realised
     # the winner may be any of those that are compared with the mean: each interval must hold more often
     half = stats.t.ppf(1 - 0.025 / (1 + len(others)), 119) * float(stats.sem(gain))
-    words = finding(candidates, 0, candidates[ENSEMBLE].realised, Sampling(), sign)
+    words = Competition(candidates, 0, Sampling(), sign).finding(candidates[ENSEMBLE].realised)
     said = re.search(r"best (earns|costs) (\S+) ± (\S+) (more|less)", words)
     assert said is not None
     assert (said[1], said[4]) == (("earns", "more") if sign > 0 else ("costs", "less"))
@@ -265,6 +268,6 @@ def test_the_result_of_the_selection_in_a_sentence(lead: float, sign: float, oth
 
 
 def test_where_the_mean_label_wins_nothing_beats_it() -> None:
-    candidates = contest(1, [-3.0])
-    words = finding(candidates, ENSEMBLE, candidates[ENSEMBLE].realised, Sampling(), 1.0)
+    candidates = compete(1, [-3.0])
+    words = Competition(candidates, ENSEMBLE, Sampling(), 1.0).finding(candidates[ENSEMBLE].realised)
     assert words.startswith("nothing beats deciding by the mean label: ")

@@ -1,4 +1,4 @@
-"""Stacks, ridges and one-standard-error tests, each against a slow textbook version in plain numpy and sklearn."""
+"""Stacks, ridges and blends, each against a slow textbook version in plain numpy and sklearn."""
 
 from __future__ import annotations
 
@@ -8,24 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 from sklearn.linear_model import Ridge as SklearnRidge
 
-from optensemble.stacking.stack import (
-    STRENGTHS,
-    Design,
-    Gate,
-    RidgeTable,
-    Stack,
-    StackTable,
-    blend_weights,
-    fit_stack,
-    judge,
-    squared_loss,
-    stack_pull,
-    without,
-)
-from optensemble.stats.sampling import Sampling
+from optensemble.stacking.forecaster import add_up
+from optensemble.stacking.ridge import RIDGE_PENALTIES, Design, RidgeTable
+from optensemble.stacking.stack import Stack, StackTable, blend_weights, fit_stack, prior_strength, squared_loss
 from tests.problems import Floats
 from tests.stacking.textbook import (
     Rows,
@@ -53,7 +40,7 @@ def test_a_stack_is_non_negative_least_squares_with_pseudo_rows(seed: int, k: in
     np.testing.assert_allclose(stack(world.features), predicted, atol=1e-8)
 
 
-def test_a_negatively_correlated_member_has_weight_zero() -> None:
+def test_a_member_that_says_the_contrary_has_no_weight() -> None:
     world = make_world(0, k=2)
     world.features[1] = -world.labels
     assert fit_stack(world.features, world.labels, world.prior).weights[1] == 0
@@ -95,13 +82,13 @@ def test_a_member_that_never_varies_adds_nothing(level: float) -> None:
 # Ridges
 
 
-def fit_ridge(world: World, rows: Rows, strength: float) -> tuple[Floats, Floats]:
+def fit_ridge(world: World, rows: Rows, penalty: float) -> tuple[Floats, Floats]:
     """What a ridge, and a refinement of the stack, fitted on some rows, say of all rows."""
     design = Design(world.features)
     stack = StackTable.of(world.features[:, rows], world.labels[rows]).fit(world.prior, 1.0)
     path = RidgeTable.of(design.rows[rows], world.labels[rows]).path()
-    ridge = design.ridge(path.towards()(strength), path.centre, path.level)
-    beyond = path.towards(design.coefficients(stack))(strength)
+    ridge = design.ridge(path.towards()(penalty), path.centre, path.level)
+    beyond = path.towards(design.coefficients(stack))(penalty)
     refinement = design.ridge(beyond, path.centre, np.zeros(world.labels.shape[1]))
     return ridge(world.features), stack(world.features) + refinement(world.features)
 
@@ -110,26 +97,24 @@ SHAPES = pytest.mark.parametrize(("k", "n", "d"), [(3, 150, 4), (2, 60, 1), (5, 
 
 
 @SHAPES
-@pytest.mark.parametrize("strength", STRENGTHS)
-def test_a_ridge_equals_the_textbook_version_even_with_more_columns_than_rows(
-    k: int, n: int, d: int, strength: float
-) -> None:
+@pytest.mark.parametrize("penalty", RIDGE_PENALTIES)
+def test_a_ridge_is_the_textbooks_also_with_more_columns_than_rows(k: int, n: int, d: int, penalty: float) -> None:
     world, rows = make_world(1, k=k, n=n, d=d), np.arange(0, n, 2)
     columns = standardised(world.features)
-    theirs = SklearnRidge(alpha=strength).fit(columns[rows], world.labels[rows])
-    ours, _ = fit_ridge(world, rows, strength)
+    theirs = SklearnRidge(alpha=penalty).fit(columns[rows], world.labels[rows])
+    ours, _ = fit_ridge(world, rows, penalty)
     np.testing.assert_allclose(ours, theirs.predict(columns).reshape(ours.shape), atol=1e-8)
 
 
 @SHAPES
-@pytest.mark.parametrize("strength", STRENGTHS)
-def test_a_refinement_is_a_ridge_on_what_the_stack_leaves(k: int, n: int, d: int, strength: float) -> None:
+@pytest.mark.parametrize("penalty", RIDGE_PENALTIES)
+def test_a_refinement_is_a_ridge_on_what_the_stack_leaves(k: int, n: int, d: int, penalty: float) -> None:
     world, rows = make_world(1, k=k, n=n, d=d, specialised=True), np.arange(0, n, 2)
     columns = standardised(world.features)
     stacked = textbook_stack(world, rows, 1.0 / len(rows))(world.features)
     left = world.labels - stacked
-    theirs = SklearnRidge(alpha=strength).fit(columns[rows], left[rows])
-    _, ours = fit_ridge(world, rows, strength)
+    theirs = SklearnRidge(alpha=penalty).fit(columns[rows], left[rows])
+    _, ours = fit_ridge(world, rows, penalty)
     np.testing.assert_allclose(ours, stacked + theirs.predict(columns).reshape(ours.shape), atol=1e-7)
 
 
@@ -142,7 +127,7 @@ def test_a_column_that_never_varies_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("n", [20, 400])
-def test_with_constant_members_a_ridge_is_its_intercept(n: int) -> None:
+def test_members_that_never_vary_leave_a_ridge_its_level(n: int) -> None:
     world = World(np.ones((3, n, 20)), make_world(0, n=n, d=20).labels, np.full(3, 1 / 3))
     rows = np.arange(0, n, 2)
     ridge, refined = fit_ridge(world, rows, 1.0)
@@ -160,8 +145,8 @@ def test_tables_of_parts_add_up_to_the_table_of_the_whole(seed: int, parts: list
     spans = [slice(start, stop) for start, stop in pairwise(ends)]
     left_out = data.draw(st.none() | st.integers(0, len(parts) - 1))
     rows = np.concatenate([np.arange(ends[-1])[span] for i, span in enumerate(spans) if i != left_out])
-    stacks = without([StackTable.of(world.features[:, span], world.labels[span]) for span in spans], left_out)
-    ridges = without([RidgeTable.of(wide(world.features)[span], world.labels[span]) for span in spans], left_out)
+    stacks = add_up([StackTable.of(world.features[:, span], world.labels[span]) for span in spans], left_out)
+    ridges = add_up([RidgeTable.of(wide(world.features)[span], world.labels[span]) for span in spans], left_out)
     for ours, whole in (
         (stacks, StackTable.of(world.features[:, rows], world.labels[rows])),
         (ridges, RidgeTable.of(wide(world.features)[rows], world.labels[rows])),
@@ -196,41 +181,7 @@ def test_forecasts_that_agree_share_the_weight() -> None:
     np.testing.assert_allclose(blend_weights(np.stack([same, same, same]), same + 1), 1 / 3)
 
 
-# One-standard-error test
-
-
-def test_the_one_standard_error_test_compares_losses_row_by_row() -> None:
-    rng = np.random.default_rng(0)
-    before, after = rng.uniform(size=(2, 120))
-    gate = judge(before, after, Sampling())
-    assert gate.gain == pytest.approx((before - after).mean(), rel=1e-12)
-    assert gate.error == pytest.approx(float(stats.sem(before - after)), rel=1e-12)
-    assert gate.open == (gate.gain > gate.error)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "time_ordered", "opens"), [(0.9, False, 0), (1.1, False, 1), (1.9, True, 0), (2.1, True, 1)]
-)
-def test_a_gain_must_exceed_one_standard_error_or_two_in_time_order(
-    ratio: float, time_ordered: bool, opens: int
-) -> None:
-    noise = np.random.default_rng(0).normal(size=200)
-    sampling = Sampling(time_ordered)
-    noise -= noise.mean()
-    gain = noise + ratio * sampling.error(noise)
-    assert judge(gain, np.zeros(200), sampling).open == bool(opens)
-
-
-def test_a_refinement_without_effect_is_not_used() -> None:
-    loss = np.random.default_rng(0).uniform(size=50)
-    gate = judge(loss, loss, Sampling())
-    assert not gate.open
-    assert str(gate) == "the out-of-fold loss did not fall"
-
-
-def test_the_one_standard_error_test_in_words() -> None:
-    assert str(Gate(0.3, 0.2, 2.0)) == "the out-of-fold loss fell by 1.5 standard errors; more than 2 are needed"
-    assert str(Gate(-0.3, 0.2, 1.0)) == "the out-of-fold loss did not fall"
+# Losses
 
 
 def test_the_loss_of_a_row_is_its_squared_distance() -> None:
@@ -239,25 +190,25 @@ def test_the_loss_of_a_row_is_its_squared_distance() -> None:
     np.testing.assert_allclose(squared_loss(labels, predictions), by_hand)
 
 
-# Prior strength and centring
+# Out of fold
 
 
 def test_the_prior_strength_of_a_stack_is_in_the_features_units() -> None:
     features = np.random.default_rng(0).normal(size=(2, 30, 3)) + np.arange(3)
-    assert stack_pull(features) == pytest.approx(textbook_pull(features))
-    assert stack_pull(7 * features + 20) == pytest.approx(49 * textbook_pull(features))
-    assert stack_pull(0 * features) > 0
+    assert prior_strength(features) == pytest.approx(textbook_pull(features))
+    assert prior_strength(7 * features + 20) == pytest.approx(49 * textbook_pull(features))
+    assert prior_strength(0 * features) > 0
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6])
-def test_the_prior_strength_has_a_floor_above_rounding(size: float) -> None:
+def test_the_prior_strength_has_a_floor_far_above_rounding(size: float) -> None:
     rounding = size * (1 + 1e-15 * np.random.default_rng(0).normal(size=(2, 30, 3)))
-    assert stack_pull(rounding) == pytest.approx(0.1 * (1e-9 * size) ** 2, rel=1e-6)
-    assert stack_pull(rounding) > 1e6 * textbook_pull(rounding)
+    assert prior_strength(rounding) == pytest.approx(0.1 * (1e-9 * size) ** 2, rel=1e-6)
+    assert prior_strength(rounding) > 1e6 * textbook_pull(rounding)
 
 
 @given(seed=st.integers(0, 30), moved=st.floats(-5, 5), level=st.floats(-5, 5))
-def test_a_stack_of_centred_rows_is_the_stack_of_the_rows(seed: int, moved: float, level: float) -> None:
+def test_a_stack_of_rows_about_some_middle_is_the_stack_of_the_rows(seed: int, moved: float, level: float) -> None:
     world = make_world(seed, n=40)
     rng = np.random.default_rng(seed)
     centre, middle = moved + rng.normal(size=(3, 4)), level + rng.normal(size=4)
@@ -268,18 +219,18 @@ def test_a_stack_of_centred_rows_is_the_stack_of_the_rows(seed: int, moved: floa
     np.testing.assert_allclose(about(world.features), plain(world.features), atol=1e-9)
 
 
-@pytest.mark.parametrize("strength", [1.0, 100.0])
-def test_a_ridge_of_centred_labels_is_the_ridge_of_the_labels(strength: float) -> None:
+@pytest.mark.parametrize("penalty", [1.0, 100.0])
+def test_a_ridge_of_labels_about_some_middle_is_the_ridge_of_the_labels(penalty: float) -> None:
     world, middle = make_world(0), np.array([5.0, -2.0, 0.0, 1e3])
     design = Design(world.features)
 
     def ridge(labels: Floats, about: Floats | float) -> Floats:
         path = RidgeTable.of(design.rows, labels).path(about)
-        return design.ridge(path.towards()(strength), path.centre, path.level)(world.features)
+        return design.ridge(path.towards()(penalty), path.centre, path.level)(world.features)
 
     np.testing.assert_allclose(ridge(world.labels - middle, middle), ridge(world.labels, 0.0), atol=1e-9)
 
 
-def test_a_stack_is_an_intercept_and_weighted_deviations() -> None:
+def test_a_stack_is_a_level_and_weighted_departures() -> None:
     stack = Stack(np.array([0.5, 2.0]), np.array([[1.0], [3.0]]), np.array([10.0]))
     np.testing.assert_allclose(stack(np.array([[[2.0]], [[3.5]]])), [[10 + 0.5 * 1 + 2 * 0.5]])

@@ -60,8 +60,8 @@ def test_conditional_black_box_is_consistent_on_products_of_level_sets(seed: int
 def test_groups_are_cells_too(seed: int, schedule: str) -> None:
     problem = random_problem(seed)
     colours = np.random.default_rng(seed).choice(["red", "green", "blue"], size=len(problem.X))
-    white = problem.white_box(alpha=0.03, bucket_width=0.25, schedule=schedule, groups=lambda X: colours[X])
-    black = problem.black_box(alpha=0.03, bucket_width=0.25, schedule=schedule, groups=lambda X: colours[X])
+    white = problem.white_box(alpha=0.03, bucket_width=0.25, schedule=schedule, subgroups=lambda X: colours[X])
+    black = problem.black_box(alpha=0.03, bucket_width=0.25, schedule=schedule, subgroups=lambda X: colours[X])
     predictions = [*white.predict_members(problem.X), black.predict(problem.X)]
     for h, ensemble in zip(predictions, [white, white, white, black], strict=True):
         for colour in ("red", "green", "blue"):
@@ -73,7 +73,7 @@ def test_groups_are_cells_too(seed: int, schedule: str) -> None:
 def test_groups_with_conditional_cross_the_level_sets(seed: int) -> None:
     problem = random_problem(seed, n=80, d=2, k=2)
     odd = np.arange(80) % 2 == 1
-    ensemble = problem.black_box(alpha=0.03, bucket_width=0.25, conditional=True, groups=lambda X: X % 2)
+    ensemble = problem.black_box(alpha=0.03, bucket_width=0.25, conditional=True, subgroups=lambda X: X % 2)
     residual = problem.Y - ensemble.predict(problem.X)
     for mask in level_set_masks(ensemble.decide(problem.X), problem.omega, 4):
         assert violation(mask & odd, residual) <= 0.03 + ROUNDING

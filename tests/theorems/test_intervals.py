@@ -13,9 +13,10 @@ from scipy.signal import lfilter
 from scipy.special import ndtr
 
 from optensemble.evaluation.audit import audit
-from optensemble.evaluation.audit_inputs import Observed
+from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.promise import Promise
 from optensemble.stats.intervals import MOST_UNITS, Family, block_length, dependence, means
+from tests.evaluation.observations import cell_names
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ def held(kind: str) -> Counter[str]:
         clusters = np.repeat(np.arange(N), rng.integers(1, 9, size=N))[:N]
         of_payoff, of_cells = noise(rng, kind, clusters, 9), noise(rng, kind, clusters, 4)
         realised = 1 + of_payoff[:, 0]
-        observed = Observed(
+        observed = AuditInputs(
             promised=np.full(N, 1 + TRUE_GAP),
             realised=realised,
             interval=Promise(1.1, 0.9, 1.3, N, 0.9),
@@ -65,7 +66,9 @@ def held(kind: str) -> Counter[str]:
             arms=1.2 + of_payoff[:, 1:4].T,
             rivals={"weak": realised - 0.1 + of_payoff[:, 4], "strong": realised + 0.05 + of_payoff[:, 5] / 2},
             residuals=of_payoff[:, 6:],
-            partitions=[([f"{j}:{i}" for i in range(4)], parts(of_cells[:, j], 4)) for j in range(3)],
+            partitions=[
+                (cell_names(*(f"{j}:{i}" for i in range(4))), parts(of_cells[:, j], 4)) for j in range(3)
+            ],
             time_ordered=kind == "time",
             clusters=clusters if kind == "clusters" else None,
         )

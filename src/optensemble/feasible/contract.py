@@ -24,16 +24,9 @@ _OPTIMAL = 1e-9
 
 
 class Finding(NamedTuple):
-    """The outcome of one rule: passed, failed, or (None) a note that is no failure.
+    """The outcome of one rule: the rule in words; passed, failed, or (None) a note that is no failure; and the detail.
 
-    Attributes
-    ----------
-    rule
-        The rule, in words.
-    passed
-        True or False; None for a note.
-    detail
-        What was found, and what to do about it; empty where there is nothing to say.
+    The detail is what was found, and what to do about it; it is empty where the rule passed.
     """
 
     rule: str

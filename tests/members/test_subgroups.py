@@ -450,9 +450,9 @@ def test_groups_are_not_given_to_a_file_without_subgroups(tmp_path: Path) -> Non
 def test_a_file_of_the_time_before_subgroups_is_read(tmp_path: Path) -> None:
     table, _ = prices()
     fitted(None).save(tmp_path / "new.oe")
-    document, arrays = _archive.read(tmp_path / "new.oe")
+    document, arrays = _archive.read_archive(tmp_path / "new.oe")
     assert document.pop("subgroups") is None
-    _archive.write(tmp_path / "old.oe", document, arrays)
+    _archive.write_archive(tmp_path / "old.oe", document, arrays)
     with zipfile.ZipFile(tmp_path / "old.oe") as archive:
         assert "subgroups" not in json.loads(archive.read("ensemble.json"))
     assert same(state(oe.load(tmp_path / "old.oe"), table), state(fitted(None), table))

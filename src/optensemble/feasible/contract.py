@@ -24,16 +24,9 @@ _OPTIMAL = 1e-9
 
 
 class Finding(NamedTuple):
-    """The outcome of one rule: passed, failed, or (None) a note that is no failure.
+    """The outcome of one rule: the rule in words; passed, failed, or (None) a note that is no failure; and the detail.
 
-    Attributes
-    ----------
-    rule
-        The rule, in words.
-    passed
-        True or False; None for a note.
-    detail
-        What was found, and what to do about it; empty where there is nothing to say.
+    The detail is what was found, and what to do about it; it is empty where the rule passed.
     """
 
     rule: str
@@ -139,7 +132,7 @@ def check(omega: FeasibleSet, rows: int = 200, seed: int = 0) -> Report:
     trial, answers = _answers(omega, C)
     findings = [answers]
     if trial is not None:
-        findings += [_judge(rule, advice, test, trial) for rule, advice, test in _RULES]
+        findings += [_judge_rule(rule, advice, test, trial) for rule, advice, test in _RULES]
         findings += [_judge_note(rule, test, trial) for rule, test in _NOTES]
     return Report(findings, C)
 
@@ -172,7 +165,7 @@ def _one_by_one(omega: FeasibleSet, C: Floats) -> tuple[Indices, Floats, str | N
     return np.array(rows, dtype=np.int64), np.concatenate(actions), wrong
 
 
-def _judge(rule: str, advice: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Finding:
+def _judge_rule(rule: str, advice: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Finding:
     try:
         wrong = test(trial)
     except Exception as error:
@@ -181,7 +174,7 @@ def _judge(rule: str, advice: str, test: Callable[[_Trial], str | None], trial: 
 
 
 def _judge_note(rule: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Finding:
-    found = _judge(rule, "", test, trial)
+    found = _judge_rule(rule, "", test, trial)
     return found._replace(passed=found.passed or None, detail=found.detail.rstrip())
 
 

@@ -30,7 +30,7 @@ from optensemble.persistence.check_common import (
     check_subgroups,
 )
 from optensemble.persistence.check_corrections import (
-    MOST_ROUNDS,
+    MOST_LISTED_ROUNDS,
     black_layout,
     check_forecaster,
     check_layout,
@@ -85,8 +85,8 @@ def _check_logs(file: SavedFile, groups: tuple[int, ...]) -> None:
     root, k = file.root, len(file.names)
     black = root["kind"].value == _BLACK
     conditional = black and root["conditional"].flag()
-    rounds = [log["rounds"].whole(0, MOST_ROUNDS) for log in root["logs"]]
-    root["logs"].require(sum(rounds) < MOST_ROUNDS, f"have fewer than {MOST_ROUNDS:,} rounds")
+    rounds = [log["rounds"].whole(0, MOST_LISTED_ROUNDS) for log in root["logs"]]
+    root["logs"].require(sum(rounds) < MOST_LISTED_ROUNDS, f"have fewer than {MOST_LISTED_ROUNDS:,} rounds")
     for number, log in enumerate(root["logs"]):
         pairs = len(list(log["layout"]["events"])) if conditional else -1
         buckets = _action_buckets(file)

@@ -16,7 +16,7 @@ from optensemble.multicalibration.events import Layout
 from optensemble.persistence.check_common import SavedFile
 from optensemble.persistence.parts import Part, Wrong
 
-MOST_ROUNDS = 10_000_000
+MOST_LISTED_ROUNDS = 10_000_000
 """Rounds are listed, whether they have patches or not; a fit of days has fewer."""
 
 _MOST_IN_PARTITION = 2**31
@@ -73,7 +73,7 @@ def black_layout(buckets: Buckets, most_pairs: int, competing: int, groups: tupl
 def check_log(file: SavedFile, log: Part, key: str, layout: Layout, models: int) -> None:
     """Check patches laid end to end: their rounds, the members they correct, their cells and corrections."""
     shelf = file.shelf
-    number = shelf.wholes(f"{key}/round", None, high=log["rounds"].whole(0, MOST_ROUNDS))
+    number = shelf.wholes(f"{key}/round", None, high=log["rounds"].whole(0, MOST_LISTED_ROUNDS))
     _require_ascending(number, 0, f"{key}/round")
     shelf.wholes(f"{key}/member", len(number), high=models)
     cells = shelf.wholes(f"{key}/cells", None, high=layout.count)

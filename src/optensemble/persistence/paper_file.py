@@ -78,7 +78,7 @@ def restore_paper(
     subgroups: Any,
 ) -> PaperEnsemble:
     """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
-    ensemble = _make(document, arrays, given, feasible, subgroups)
+    ensemble = _make_paper(document, arrays, given, feasible, subgroups)
     values = document["grouping"]
     ensemble.grouping_ = None if values is None else Grouping(tuple(tuple(column) for column in values))
     ensemble.log_ = tuple(
@@ -102,7 +102,7 @@ def restore_paper(
     return ensemble
 
 
-def _make(
+def _make_paper(
     document: dict[str, Any],
     arrays: Arrays,
     given: dict[str, dict[str, Any]],

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.feasible._solvers.paths import measure, tie_slack, unpack_graph
+from optensemble.feasible._solvers.paths import measure_lengths, tie_slack, unpack_graph
 
 Flags = npt.NDArray[np.bool_]
 
@@ -44,7 +44,7 @@ def best_simple_paths(C, hinted, actions, status, floats, ints):  # type: ignore
         *(np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64)),
     )
     for i in range(len(C)):
-        scale, size, gains = measure(C[i], graph.edge)
+        scale, size, gains = measure_lengths(C[i], graph.edge)
         for a in range(arcs):
             work.length[a] = -scale * C[i, graph.edge[a]]
             work.raised[a] = max(work.length[a], 0.0)

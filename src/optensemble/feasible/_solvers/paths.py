@@ -63,7 +63,7 @@ def unpack_graph(ints):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def measure(c, edge):  # type: ignore[no-untyped-def]
+def measure_lengths(c, edge):  # type: ignore[no-untyped-def]
     """Return a power of two that keeps sums finite; and the largest size, and the sum of gains, of scaled lengths."""
     size = 0.0
     for a in range(len(edge)):
@@ -92,7 +92,7 @@ def best_forward_paths(C, hinted, actions, status, floats, ints):  # type: ignor
     nodes = len(graph.first) - 1
     distance, through = np.zeros(nodes), np.empty(len(graph.head))
     for i in range(len(C)):
-        scale, size, gains = measure(C[i], graph.edge)
+        scale, size, gains = measure_lengths(C[i], graph.edge)
         for v in range(1, nodes):
             least = np.inf
             for a in range(graph.first[v], graph.first[v + 1]):

@@ -23,7 +23,7 @@ _MIDNIGHT = " 00:00:00"
 
 _SHOWN = {
     "promise of the mean": "if rows are independent, the mean {goal} can be promised within about ± {size}",
-    "two arms told apart": "two candidates can be told apart if their mean {goal}s differ by {size}",
+    "two candidates compared": "two candidates can be told apart if their mean {goal}s differ by {size}",
     "white box cells": "a bias of {size} is detectable in level sets of the model with the best self-assessment",
     "black box cells": "a bias of {size} is detectable in level sets of any member",
 }

@@ -163,7 +163,7 @@ def test_what_a_promise_was_off_by_stands_beside_what_it_allowed_for() -> None:
     ]
     text = promise_sentences(outcomes)
     assert "promised 5.50 and realised 5.25 in A, 5.00 and 5.75 in B: off by 0.25 to 0.75, with" in text
-    assert "intervals of ± 0.50 to 1.25. " in text
+    assert "intervals of half-width 0.50 to 1.25. " in text
 
 
 def test_whom_it_is_ahead_of_is_said_once_for_all_of_whom_it_is_true() -> None:
@@ -185,9 +185,12 @@ def test_whom_it_is_ahead_of_is_said_once_for_all_of_whom_it_is_true() -> None:
     [
         ([5.5], "significantly better"),
         ([4.5], "significantly worse"),
-        ([5.1], "not significantly different"),
+        ([5.1], "statistically indistinguishable"),
         ([5.5, 5.5], "significantly better in every experiment"),
-        ([4.5, 5.5, 4.9], "significantly better in B, significantly worse in A and not significantly different in C"),
+        (
+            [4.5, 5.5, 4.9],
+            "significantly better in B, significantly worse in A and statistically indistinguishable in C",
+        ),
     ],
 )
 def test_beside_ridge_stacking_noise_decides_nothing(earned: list[float], side: str) -> None:

@@ -124,15 +124,15 @@ def test_gap_and_way_in_sample_are_ranges_over_experiments() -> None:
     [
         ([TOO_HIGH], "too high"),
         ([TOO_LOW], "too low"),
-        ([KEPT], "not significantly wrong"),
-        ([RIGHT_TO_THE_DIGIT], "not significantly wrong"),
+        ([KEPT], "correct within noise"),
+        ([RIGHT_TO_THE_DIGIT], "correct within noise"),
         ([TOO_HIGH, TOO_HIGH], "too high in every experiment"),
         ([TOO_LOW, TOO_LOW, TOO_LOW], "too low in every experiment"),
-        ([KEPT, KEPT], "not significantly wrong in every experiment"),
-        ([TOO_HIGH, KEPT], "too high in A and not significantly wrong in B"),
-        ([KEPT, TOO_HIGH, TOO_HIGH, TOO_HIGH], "too high in B, C and D and not significantly wrong in A"),
+        ([KEPT, KEPT], "correct within noise in every experiment"),
+        ([TOO_HIGH, KEPT], "too high in A and correct within noise in B"),
+        ([KEPT, TOO_HIGH, TOO_HIGH, TOO_HIGH], "too high in B, C and D and correct within noise in A"),
         ([TOO_LOW, TOO_HIGH], "too high in B and too low in A"),
-        ([TOO_LOW, KEPT, TOO_HIGH], "too high in C, too low in A and not significantly wrong in B"),
+        ([TOO_LOW, KEPT, TOO_HIGH], "too high in C, too low in A and correct within noise in B"),
     ],
 )
 def test_promises_on_fresh_rows_are_judged(pairs: list[Pair], verdict: str) -> None:

@@ -105,7 +105,7 @@ def test_sentences_say_what_was_understood(tmp_path: Path) -> None:
     found = "\n".join(understood(tmp_path, shuffled, data=data).sentences())
     Y, regions, customers = labels_of(ROWS), ROWS["region"].value_counts(), ROWS["customer"].value_counts()
     assert f"240 rows in {tmp_path / 'history.csv'}, in the order of date, 2025-01-01 00:00:00 to 2025-01-10" in found
-    assert f"3 labels between −{-Y.min():.4g} and {Y.max():.4g}; payoffs, to be large" in found
+    assert f"3 labels between −{-Y.min():.4g} and {Y.max():.4g}; the payoff is maximised" in found
     assert "decisions: Simplex, 3 coordinates, each between 0 and 1" in found
     assert f"groups by region: 2, of {regions.min()} to {regions.max()} rows" in found
     assert f"clusters by customer: {len(customers)}, of {customers.min()} to {customers.max()} rows" in found
@@ -116,7 +116,7 @@ def test_sentences_say_what_was_understood(tmp_path: Path) -> None:
 def test_costs_and_bounds_are_told(tmp_path: Path) -> None:
     found = understood(tmp_path, feasible={"kind": "box", "upper": [1, 2, 3]}, ensemble={"sense": "min"})
     text = "\n".join(found.sentences())
-    assert "costs, to be small" in text
+    assert "the cost is minimised" in text
     assert "decisions: Box, 3 coordinates, each within bounds of its own" in text
 
 

@@ -51,7 +51,7 @@ def promise_sentences(outcomes: Sequence[Outcome]) -> str:
     widths = [(outcome.audit.high - outcome.audit.low) / 2 for outcome in outcomes]
     payoffs = text.promised_and_realised(outcomes, FRESH, DECISION_ENSEMBLE)
     return (
-        f"{payoffs}: off by {text.format_range(errors, 2)}, with promised intervals of ± "
+        f"{payoffs}: off by {text.format_range(errors, 2)}, with promised intervals of half-width "
         f"{text.format_range(widths, 2)}. The promise was kept {_where_kept(outcomes)}."
     )
 
@@ -67,7 +67,7 @@ def comparison_sentences(outcomes: Sequence[Outcome]) -> str:
     results = {
         "significantly better": [name for name, of in gains.items() if of.gain > of.gain_error],
         "significantly worse": [name for name, of in gains.items() if of.gain < -of.gain_error],
-        "not significantly different": [name for name, of in gains.items() if abs(of.gain) <= of.gain_error],
+        "statistically indistinguishable": [name for name, of in gains.items() if abs(of.gain) <= of.gain_error],
     }
     difference = text.format_range([of.gain for of in gains.values()], 3, sign="+")
     return (
@@ -93,7 +93,7 @@ def decision_section(outcomes: Sequence[Outcome], settings: Settings) -> list[Ht
         Column("kept", kind="text"),
         Column(RIDGE_STACKING, "gain over"),
         Column(BEST_INITIAL, "gain over"),
-        Column("normalised payoff, %"),
+        Column("normalised, %"),
     ]
     caption = f"{DECISION_ENSEMBLE} on {settings.fresh_rows:,} fresh rows: mean payoff per row"
     return [

@@ -38,7 +38,8 @@ ABOUT_EXPERIMENTS = (
 )
 ABOUT_COLUMNS = (
     "Gap is promised minus realised, on fresh rows with its 95 % interval; if it is positive, the promise was too "
-    "high. The normalised payoff is 0 % for the best initial policy and 100 % for foresight. Click a heading to sort."
+    "high. The normalised payoff (norm. %) is 0 for the best initial policy and 100 for foresight. Click a heading to "
+    "sort."
 )
 ABOUT_BARS = (
     "The bars show the normalised payoff, from 0 % for the best initial policy to 100 % for foresight, averaged over "
@@ -213,7 +214,7 @@ def _promise_errors(outcomes: Sequence[Outcome], name: str) -> str:
         {
             "too high": [each for each, line in lines.items() if _is_significant(line) and line.gap > 0],
             "too low": [each for each, line in lines.items() if _is_significant(line) and line.gap < 0],
-            "not significantly wrong": [each for each, line in lines.items() if not _is_significant(line)],
+            "correct within noise": [each for each, line in lines.items() if not _is_significant(line)],
         }
     )
 

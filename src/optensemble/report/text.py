@@ -179,7 +179,7 @@ def block_summary(blocks: Blocks) -> str:
         return f"{what}; no interval was promised."
     out = len(blocks.outside)
     lie = "none lies outside its" if not out else "1 lies outside its" if out == 1 else f"{out} lie outside their"
-    return f"{what}: {lie} promised interval{'s' if out > 1 else ''} (1 in 20 is expected to, by chance)."
+    return f"{what}: {lie} promised interval{'s' if out > 1 else ''} (1 in 20 is expected by chance)."
 
 
 def bias_summary(audit: Audit) -> str:

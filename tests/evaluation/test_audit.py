@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from optensemble.evaluation.audit import Audit, audit
+from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.exceptions import InputError
 from tests.evaluation.observations import N, cell_names, observe, promise, student
 
@@ -33,7 +33,7 @@ def same(ours: Audit, theirs: Audit) -> bool:
 
 def test_the_summary_of_independent_rows_is_a_t_interval() -> None:
     observed = observe()
-    row = audit(observed).summary.iloc[0]
+    row = make_audit(observed).summary.iloc[0]
     assert (row["rows"], row["seen"]) == (N, 0)
     assert row["promised"] == pytest.approx(observed.promised.mean())
     assert row["realised"] == pytest.approx(observed.realised.mean())
@@ -48,7 +48,7 @@ def test_the_summary_of_clusters_of_one_size_is_that_of_their_means() -> None:
     observed = observe(clusters=shuffled % 40 + 7)
     gap = observed.promised - observed.realised
     of_clusters = np.array([gap[observed.clusters == c].mean() for c in range(7, 47)])
-    row = audit(observed).summary.iloc[0]
+    row = make_audit(observed).summary.iloc[0]
     assert (row["gap_low"], row["gap_high"]) == pytest.approx(student(of_clusters))
 
 
@@ -63,13 +63,13 @@ def test_the_summary_of_clusters_of_unequal_sizes_is_by_the_textbook() -> None:
     expected = np.trace(centring @ np.diag(sizes**2) @ centring.T)
     error = np.sqrt((sums**2).sum() * (sizes**2).sum() / expected) / N
     half = stats.t.ppf(0.975, max(sizes.sum() ** 2 / (sizes**2).sum() - 1, 1)) * error
-    row = audit(observed).summary.iloc[0]
+    row = make_audit(observed).summary.iloc[0]
     assert (row["gap_high"] - row["gap_low"]) / 2 == pytest.approx(half)
 
 
 def test_the_summary_in_time_order_is_that_of_block_means() -> None:
     observed = observe(n=1000, time_ordered=True)
-    found = audit(observed)
+    found = make_audit(observed)
     assert found.block_length == 10  # independent rows: the cube root of their number
     gap = (observed.promised - observed.realised).reshape(100, 10)
     row = found.summary.iloc[0]
@@ -79,7 +79,7 @@ def test_the_summary_in_time_order_is_that_of_block_means() -> None:
 def test_autocorrelated_rows_in_time_order_widen_the_interval() -> None:
     slow = np.repeat(np.random.default_rng(0).normal(size=100), 10)
     observed = observe(n=1000, realised=slow)
-    plain, ordered = audit(observed), audit(replace(observed, time_ordered=True))
+    plain, ordered = make_audit(observed), make_audit(replace(observed, time_ordered=True))
     assert plain.block_length is None
     assert ordered.block_length is not None
     assert ordered.summary["half_width"].iloc[0] > 2 * plain.summary["half_width"].iloc[0]
@@ -88,7 +88,7 @@ def test_autocorrelated_rows_in_time_order_widen_the_interval() -> None:
 def test_a_choice_made_in_one_cluster_has_no_interval() -> None:
     """Wherever the second was followed, that was on one day."""
     observed = observe()
-    found = audit(replace(observed, clusters=np.where(observed.chosen == 1, 0, 1 + np.arange(N) // 10)))
+    found = make_audit(replace(observed, clusters=np.where(observed.chosen == 1, 0, 1 + np.arange(N) // 10)))
     notes = found.by_choice.set_index("chosen")[["note", "low"]]
     assert notes["note"].tolist() == ["", "all rows belong together", "fewer than 30 rows"]
     assert notes["low"].isna().tolist() == [False, True, True]
@@ -96,7 +96,7 @@ def test_a_choice_made_in_one_cluster_has_no_interval() -> None:
 
 def test_by_choice_is_the_summary_where_each_was_followed() -> None:
     observed = observe()
-    table = audit(observed).by_choice.set_index("chosen")
+    table = make_audit(observed).by_choice.set_index("chosen")
     assert table["rows"].sum() == N
     for number, name in enumerate(observed.names):
         there = observed.chosen == number
@@ -116,7 +116,7 @@ def test_by_choice_is_the_summary_where_each_was_followed() -> None:
 
 def test_a_candidate_never_followed_has_no_row_by_choice() -> None:
     observed = observe(chosen=np.zeros(N, dtype=np.int64))
-    found = audit(observed)
+    found = make_audit(observed)
     assert found.by_choice["chosen"].tolist() == ["a"]
     never = found.swap[found.swap["chosen"] != "a"]
     assert (never["rows"] == 0).all()
@@ -140,7 +140,7 @@ def test_an_audit_of_costs_mirrors_that_of_payoffs(seed: int, kind: str) -> None
         rivals={name: -payoff for name, payoff in observed.rivals.items()},
         sign=-1.0,
     )
-    ours, theirs = audit(observed), audit(costs)
+    ours, theirs = make_audit(observed), make_audit(costs)
     assert ours.kept == theirs.kept
     assert ours.gap == pytest.approx(-theirs.gap)
     for frame in ("lift", "swap", "conditional"):
@@ -161,13 +161,13 @@ def test_an_audit_works_with_few_rows_one_candidate_and_no_baseline(n: int, kind
     observed = observe(n=n, time_ordered=kind == "time", clusters=np.arange(n) % 2 if kind == "clusters" else None)
     alone = replace(observed, names=["a"], chosen=np.zeros(n, dtype=np.int64), arms=observed.realised[None], rivals={})
     for one in (alone, replace(alone, partitions=[]), observed):
-        found = audit(one)
+        found = make_audit(one)
         assert np.isfinite(found.summary["half_width"].iloc[0])
         assert found._repr_html_()
         assert str(found)
-    swap = audit(alone).swap
+    swap = make_audit(alone).swap
     assert swap["gain"].tolist() == [0.0]
-    assert len(audit(alone).lift) == len(audit(alone).conditional) == 0
+    assert len(make_audit(alone).lift) == len(make_audit(alone).conditional) == 0
     if kind == "rows":
         row = found.summary.iloc[0]
         assert (row["gap_low"], row["gap_high"]) == pytest.approx(student(observed.promised - observed.realised))
@@ -198,11 +198,11 @@ def test_what_does_not_fit_together_is_refused(changes: dict[str, Any], words: s
 def test_the_same_rows_and_seed_give_the_same_bits_on_one_thread_or_many() -> None:
     observed = observe(n=3000)
     with threadpool_limits(1):
-        one = audit(observed, random_state=3)
+        one = make_audit(observed, random_state=3)
     with threadpool_limits(2):
-        many = audit(observed, random_state=3)
+        many = make_audit(observed, random_state=3)
     assert same(one, many)
-    other = audit(observed, random_state=4)
+    other = make_audit(observed, random_state=4)
     assert not same(one, other)
     pd.testing.assert_frame_equal(one.lift, other.lift)
     pd.testing.assert_frame_equal(one.summary, other.summary)
@@ -211,4 +211,4 @@ def test_the_same_rows_and_seed_give_the_same_bits_on_one_thread_or_many() -> No
 def test_an_honest_audit_warns_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        audit(observe())
+        make_audit(observe())

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from optensemble.evaluation.audit import audit
+from optensemble.evaluation.audit import make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
 from tests.evaluation.observations import D, N, cell_names, observe, student
 
@@ -22,7 +22,7 @@ def masks(observed: AuditInputs) -> dict[str, npt.NDArray[np.bool_]]:
 
 def test_cells_are_mean_residuals_with_simultaneous_intervals() -> None:
     observed = observe()
-    found = audit(observed)
+    found = make_audit(observed)
     cells = found.cells
     assert found.tested == len(cells) == 5 * D  # no cell is empty
     assert found.thin == 0
@@ -60,18 +60,18 @@ def brute_force_critical(observed: AuditInputs, draws: int = 20_000) -> float:
 
 def test_the_cells_of_tables_are_there_as_objects_too() -> None:
     observed = observe()
-    found = audit(observed)
+    found = make_audit(observed)
     given = {str(name): name for names, _ in observed.partitions for name in names}
     for table, names in ((found.cells, found.cell_names), (found.conditional, found.conditional_names)):
         assert names == tuple(given[cell] for cell in table["cell"])
-    assert audit(replace(observed, rivals={})).conditional_names == ()
+    assert make_audit(replace(observed, rivals={})).conditional_names == ()
 
 
 def test_a_planted_bias_is_found_where_it_is() -> None:
     observed = observe()
     residuals = observed.residuals.copy()
     residuals[observed.partitions[0][1] == 1, 0] -= 1.0
-    found = audit(replace(observed, residuals=residuals))
+    found = make_audit(replace(observed, residuals=residuals))
     worst = found.cells.iloc[0]
     assert (worst["cell"], worst["coordinate"], worst["significant"]) == ("middle", 0, True)
     assert worst["low"] <= -1.0 <= worst["high"]
@@ -81,7 +81,7 @@ def test_a_planted_bias_is_found_where_it_is() -> None:
 
 def test_cells_below_min_cell_are_left_out_and_counted() -> None:
     part = np.repeat([0, 1, 2, 3], [9, 10, 380, 1])
-    found = audit(observe(partitions=[(cell_names("nine", "ten", "most", "one", "none"), part)]))
+    found = make_audit(observe(partitions=[(cell_names("nine", "ten", "most", "one", "none"), part)]))
     assert set(found.cells["cell"]) == set(found.conditional["cell"]) == {"ten", "most"}
     assert (found.thin, found.tested) == (2, 2 * D)
     assert "2 cells had too few rows" in str(found)
@@ -90,7 +90,7 @@ def test_cells_below_min_cell_are_left_out_and_counted() -> None:
 def test_only_the_worst_fifty_cells_are_kept_but_all_count() -> None:
     rng = np.random.default_rng(0)
     partitions = [(cell_names(*(f"{p}-{i}" for i in range(3))), rng.integers(3, size=N)) for p in range(20)]
-    found = audit(observe(partitions=partitions))
+    found = make_audit(observe(partitions=partitions))
     assert found.tested == 20 * 3 * D
     assert len(found.cells) == 50
     assert len(found.conditional) == 60
@@ -100,7 +100,7 @@ def test_a_coordinate_without_noise_is_biased_or_not_with_certainty() -> None:
     residuals = np.column_stack(
         [np.full(N, 0.3), np.zeros(N), np.full(N, 1e-17), np.random.default_rng(0).normal(size=N)]
     )
-    cells = audit(observe(residuals=residuals)).cells
+    cells = make_audit(observe(residuals=residuals)).cells
     known = cells[cells["coordinate"] == 0]
     nothing = cells[cells["coordinate"].isin([1, 2])]
     assert known["significant"].all()
@@ -114,7 +114,7 @@ def test_a_coordinate_without_noise_is_biased_or_not_with_certainty() -> None:
 
 def test_lift_is_the_paired_comparison_with_each_baseline() -> None:
     observed = observe()
-    table = audit(observed).lift.set_index("rival")
+    table = make_audit(observed).lift.set_index("rival")
     assert table.index.tolist() == ["average", "ridge"]
     for name, payoff in observed.rivals.items():
         assert table.loc[name, "realised"] == pytest.approx(payoff.mean())
@@ -124,7 +124,7 @@ def test_lift_is_the_paired_comparison_with_each_baseline() -> None:
 
 def test_swaps_are_means_over_all_rows() -> None:
     observed = observe()
-    found = audit(observed)
+    found = make_audit(observed)
     regret = 0.0
     for i, chosen in enumerate(observed.names):
         gains = []
@@ -145,7 +145,7 @@ def test_a_swap_that_gains_is_seen() -> None:
     observed = observe()
     arms = observed.arms.copy()
     arms[1] = np.where(observed.chosen == 0, observed.realised + 0.5, arms[1])
-    row = audit(replace(observed, arms=arms)).swap.iloc[1]
+    row = make_audit(replace(observed, arms=arms)).swap.iloc[1]
     assert (row["chosen"], row["instead"]) == ("a", "b")
     assert 0 < row["low"] <= 0.5 * (observed.chosen == 0).mean() <= row["high"]
 
@@ -153,7 +153,7 @@ def test_a_swap_that_gains_is_seen() -> None:
 def test_conditional_utility_is_against_the_best_baseline_of_each_cell() -> None:
     observed = observe(rivals={"even": np.arange(N) % 2 * 1.0, "odd": 1.5 - np.arange(N) % 2})
     observed = replace(observed, partitions=[(cell_names("even", "odd"), np.arange(N) % 2)])
-    table = audit(observed).conditional
+    table = make_audit(observed).conditional
     assert set(table["cell"]) == {"even", "odd"}
     for row in table.to_dict("records"):
         there = masks(observed)[row["cell"]]

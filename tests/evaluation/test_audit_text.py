@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optensemble.evaluation.audit import audit
+from optensemble.evaluation.audit import make_audit
 from tests.evaluation.observations import Floats, K, N, cell_names, observe, promise
 
 
@@ -105,7 +105,7 @@ def test_the_verdict_says_promised_earned_and_kept_or_broken(
         interval=promise(*interval),
         sign=float(sign),
     )
-    found = audit(observed)
+    found = make_audit(observed)
     assert found.verdict == words
     assert found.kept is (None if np.isinf(interval[1]) else interval[1] <= mean <= interval[2])
     assert repr(found) == f"Audit({words!r})"
@@ -113,7 +113,7 @@ def test_the_verdict_says_promised_earned_and_kept_or_broken(
 
 
 def test_the_verdict_says_when_row_assessments_exceed_the_promise() -> None:
-    verdict = audit(
+    verdict = make_audit(
         observe(n=3000, realised=exact(0.1), promised=np.full(3000, 2.5), interval=promise(0.0, -1, 1))
     ).verdict
     assert verdict.endswith(": kept (but row by row it assessed itself at 2.50)")
@@ -121,14 +121,14 @@ def test_the_verdict_says_when_row_assessments_exceed_the_promise() -> None:
 
 def test_rows_that_were_fitted_on_prove_nothing() -> None:
     with pytest.warns(UserWarning, match=r"1,200 of these 3,000 rows .* proves nothing. Give rows it has not seen"):
-        found = audit(observe(n=3000, seen=1200))
+        found = make_audit(observe(n=3000, seen=1200))
     assert found.verdict.endswith("on 3,000 rows, of which 1,200 were fitted on: this proves nothing")
     assert found.summary["seen"].iloc[0] == 1200
     assert found.kept is None
 
 
 def test_a_few_rows_that_were_fitted_on_are_told_but_not_warned_of() -> None:
-    found = audit(observe(n=3000, realised=exact(2.1), seen=30))
+    found = make_audit(observe(n=3000, realised=exact(2.1), seen=30))
     assert found.verdict.endswith("on 3,000 rows, of which 30 were fitted on: kept")
     assert found.kept is True
 
@@ -137,7 +137,7 @@ def test_the_page_shows_every_table_and_escapes_names() -> None:
     evil = "<script>alert(1)</script>"
     observed = observe(names=[evil, "b", "c"], rivals={evil: np.zeros(N)})
     observed = replace(observed, partitions=[(cell_names(evil), np.zeros(N, dtype=np.int64))])
-    found = audit(observed)
+    found = make_audit(observed)
     page = found._repr_html_()
     assert "<script>" not in page
     assert page.count("&lt;script&gt;") >= 5
@@ -147,7 +147,7 @@ def test_the_page_shows_every_table_and_escapes_names() -> None:
 
 
 def test_the_page_leaves_out_tables_that_have_no_rows() -> None:
-    page = audit(observe(rivals={}, partitions=[]))._repr_html_()
+    page = make_audit(observe(rivals={}, partitions=[]))._repr_html_()
     assert page.count("<table") == 2
 
 
@@ -158,12 +158,12 @@ def test_the_page_lists_only_swaps_that_would_have_gained_the_largest_first() ->
     followed = observed.chosen
     for number, (a, b, c) in enumerate([(0.0, -1.0, -2.0), (1.0, 0.0, 2.0), (-1.0, -1.0, 0.0)]):
         arms[:, followed == number] = observed.realised[followed == number] + np.array([[a], [b], [c]])
-    found = audit(replace(observed, arms=arms))
+    found = make_audit(replace(observed, arms=arms))
     title = "Swaps that would have gained"
     page = found._repr_html_().split(title)[1].split("</table>")[0]
     listed = re.findall(r"<td>(a|b|c)</td>\s*<td>(a|b|c)</td>", page)
     assert listed == [("b", "c"), ("b", "a")]
-    none = audit(
+    none = make_audit(
         replace(observed, arms=np.tile(observed.realised, (K, 1)) - 1e-3 * (np.arange(K)[:, None] != followed))
     )
     assert title not in none._repr_html_()

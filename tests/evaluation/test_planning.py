@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optensemble.evaluation.audit import audit
+from optensemble.evaluation.audit import make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.planning import RowPlan, plan
@@ -166,11 +166,9 @@ def test_a_detectable_bias_is_detected_by_an_audit_in_about_four_of_five() -> No
             arms=np.zeros((1, n)),
             rivals={},
             residuals=residuals,
-            partitions=[
-                (cell_names(*(f"{p}:{i}" for i in range(parts))), level) for p, level in enumerate(levels)
-            ],
+            partitions=[(cell_names(*(f"{p}:{i}" for i in range(parts))), level) for p, level in enumerate(levels)],
         )
-        cells = audit(observed, random_state=seed).cells
+        cells = make_audit(observed, random_state=seed).cells
         there = cells[(cells["cell"] == "0:2") & (cells["coordinate"] == 1)]
         found += int(there["significant"].any())
     assert 0.7 <= found / 150 <= 0.9

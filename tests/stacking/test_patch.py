@@ -14,7 +14,7 @@ import pytest
 import optensemble as oe
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
-from optensemble.evaluation.lemmas_out_of_fold import worst_violation
+from optensemble.evaluation.lemmas_out_of_fold import worst_cell_violation
 from optensemble.members.fit_data import FitData
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration import cell_tables
@@ -210,7 +210,7 @@ def test_the_worst_violation_is_that_of_the_worst_cell(kind: str) -> None:
     kept = enough(masks)
     sampling = Sampling(kind == "in time order", np.arange(600) // 5 if kind == "clustered" else None)
     residual = world.labels - world.forecast
-    worst, low, high = worst_violation(world.cells, np.array(kept), residual, sampling)
+    worst, low, high = worst_cell_violation(world.cells, np.array(kept), residual, sampling)
     assert worst == pytest.approx(max(violation(masks[c], residual) for c in kept), rel=1e-9)
     assert 0 < low < worst < high
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
-from optensemble.evaluation.audit import audit
+from optensemble.evaluation.audit import make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.promise import Promise
 from optensemble.stats.intervals import MOST_UNITS, Family, block_length, dependence, means
@@ -66,13 +66,11 @@ def held(kind: str) -> Counter[str]:
             arms=1.2 + of_payoff[:, 1:4].T,
             rivals={"weak": realised - 0.1 + of_payoff[:, 4], "strong": realised + 0.05 + of_payoff[:, 5] / 2},
             residuals=of_payoff[:, 6:],
-            partitions=[
-                (cell_names(*(f"{j}:{i}" for i in range(4))), parts(of_cells[:, j], 4)) for j in range(3)
-            ],
+            partitions=[(cell_names(*(f"{j}:{i}" for i in range(4))), parts(of_cells[:, j], 4)) for j in range(3)],
             time_ordered=kind == "time",
             clusters=clusters if kind == "clusters" else None,
         )
-        found = audit(observed, random_state=seed)
+        found = make_audit(observed, random_state=seed)
         row = found.summary.iloc[0]
         wanted = found.conditional["rival"].map(TRUE_GAIN)
         choices = found.by_choice[found.by_choice["note"] == ""]

@@ -44,7 +44,7 @@ class Buckets:
 
     def __call__(self, actions: Floats) -> npt.NDArray[np.int16]:
         """Return the bucket of every coordinate of every action; both ends of the range are inside."""
-        levels: npt.NDArray[np.int16] = _buckets(actions, self.lower, self.per_unit, self.count)
+        levels: npt.NDArray[np.int16] = _bucket_all(actions, self.lower, self.per_unit, self.count)
         return levels
 
     @cached_property
@@ -79,7 +79,7 @@ def bucket(coordinate: float, lower: float, per_unit: float, count: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _buckets(actions: Floats, lower: Floats, per_unit: Floats, count: int) -> npt.NDArray[np.int16]:
+def _bucket_all(actions: Floats, lower: Floats, per_unit: Floats, count: int) -> npt.NDArray[np.int16]:
     n, d = actions.shape
     levels = np.empty((n, d), np.int16)
     for i in range(n):

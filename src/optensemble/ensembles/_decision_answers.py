@@ -16,7 +16,7 @@ from optensemble._core.threads import one_blas_thread
 from optensemble._core.validation import as_flag, require_choice
 from optensemble.ensembles._decision_fit import audit_inputs
 from optensemble.ensembles.base import DECISION, Answer, Policy
-from optensemble.evaluation.audit import Audit, audit
+from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
@@ -159,7 +159,7 @@ class FittedDecision(Policy):
             interval=now.record_.promise(answer.assessed),
             names=(now.names_, [name for name, _ in now.members_]),
         )
-        return audit(
+        return make_audit(
             replace(
                 inputs,
                 time_ordered=now.time_ordered_ if time_ordered is None else bool(time_ordered),

@@ -75,7 +75,7 @@ class DecisionFit:
     advantage: Record
 
 
-def fit_decision(members: list[str], data: FitData, threads: int, progress: Progress) -> DecisionFit:
+def learn_decision(members: list[str], data: FitData, threads: int, progress: Progress) -> DecisionFit:
     """Learn to decide from rows that members were not trained on."""
     titles = title_all(members)
     with one_blas_thread():

@@ -17,7 +17,7 @@ from optensemble.ensembles._paper_fit import (
     fit_baselines,
     fit_corrections,
     history_entries,
-    measure,
+    measure_consistency,
     outcome_of,
     validated_record,
     validation_frame,
@@ -102,7 +102,7 @@ class PaperEnsemble(FittedPaper):
 
     def _conclude(self, fit: DebiasedFit, labels: Floats, algorithm: Algorithm) -> None:
         """Learn how the fit went, and the tables of guarantees."""
-        terms, situation, found = self.terms_, fit.situation, measure(fit, labels)
+        terms, situation, found = self.terms_, fit.situation, measure_consistency(fit, labels)
         self.schedule_, self.shrinkage_, self.min_cell_ = fit.how.schedule, fit.how.shrinkage, fit.how.min_cell
         self.worst_violation_, self.n_thin_ = found.worst, found.below
         self.converged_, self.stopped_ = bool(found.worst <= terms.alpha), why_stopped(fit, found)

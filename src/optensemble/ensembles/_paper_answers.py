@@ -23,9 +23,9 @@ from optensemble.ensembles.base import Answer, Policy
 from optensemble.ensembles.cross_validation import FittedStage
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
-from optensemble.evaluation.audit import Audit, audit
-from optensemble.evaluation.audit_inputs import AuditInputs
-from optensemble.evaluation.lemmas_in_sample import PaperOutcome, Partition, Setting
+from optensemble.evaluation.audit import Audit, make_audit
+from optensemble.evaluation.audit_inputs import AuditedPartition, AuditInputs
+from optensemble.evaluation.lemmas_in_sample import PaperOutcome, Setting
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise, unknown_promise
@@ -179,7 +179,7 @@ class FittedPaper(Policy):
             clusters=None if groups is None else number_labels(row_labels(groups, X, len(labels))),
             seen=count_seen(fingerprints(*said_by(start.outputs), labels), now.fingerprints_),
         )
-        return audit(inputs), answer
+        return make_audit(inputs), answer
 
     def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
         """Explain the decision of one row of X; parameters as of :meth:`DecisionEnsemble.explain`."""
@@ -252,7 +252,7 @@ class FittedPaper(Policy):
         """Return the cells, their names, and the start."""
 
     @abstractmethod
-    def _partitions(self, situation: Situation) -> Iterator[Partition]:
+    def _partitions(self, situation: Situation) -> Iterator[AuditedPartition]:
         """Return the cells an audit looks at."""
 
     @abstractmethod

@@ -115,7 +115,7 @@ class Consistency:
     occupied: int
 
 
-def measure(fit: DebiasedFit, labels: Floats) -> Consistency:
+def measure_consistency(fit: DebiasedFit, labels: Floats) -> Consistency:
     """Measure the consistency on all cells afresh."""
     layout, least = fit.how.layout, fit.how.min_cell
     worst = worst_violation(fit.situation, labels, layout, least)

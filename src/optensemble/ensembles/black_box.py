@@ -16,9 +16,9 @@ from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm
 from optensemble.ensembles.base import BLACK_BOX
 from optensemble.ensembles.hyperparameters import Hyperparameters
+from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.evaluation.lemmas_in_sample import (
     PaperOutcome,
-    Partition,
     Setting,
     black_box_partitions,
     black_box_table,
@@ -27,7 +27,7 @@ from optensemble.evaluation.lemmas_in_sample import (
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.query import MemberQuery
-from optensemble.members.validation import as_labels, as_members, as_predictions, ask, require_rows, row_count
+from optensemble.members.validation import as_labels, as_members, as_predictions, ask_member, require_rows, row_count
 from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import subgroup_parts
 from optensemble.multicalibration.loop import Callback
@@ -239,7 +239,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         parts = layout.partitions.names(buckets, groups=subgroup_parts(titles), policies=policies)
         return Algorithm(layout, self.names_, parts, from_mean=isinstance(self.init_, np.ndarray))
 
-    def _partitions(self, situation: Situation) -> Iterator[Partition]:
+    def _partitions(self, situation: Situation) -> Iterator[AuditedPartition]:
         algorithm = self._algorithm()
         return black_box_partitions(situation, algorithm.layout.partitions, algorithm.parts)
 
@@ -258,7 +258,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         n, d = row_count(X), self.terms_.feasible.dimension
         if isinstance(self.init_, np.ndarray):
             return np.broadcast_to(self.init_, (n, d))
-        return as_predictions(ask(self.init_, "init", "predict", X), "init", n, d)
+        return as_predictions(ask_member(self.init_, "init", "predict", X), "init", n, d)
 
     def _take_policies(self, members: list[tuple[str, Any]]) -> None:
         self.members_ = members

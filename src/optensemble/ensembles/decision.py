@@ -12,7 +12,7 @@ from optensemble._core.progress import Progress, Stage, as_progress
 from optensemble._core.threads import thread_count
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
 from optensemble.ensembles._decision_answers import FittedDecision
-from optensemble.ensembles._decision_fit import STALE, FitOptions, fit_decision, why_broken
+from optensemble.ensembles._decision_fit import STALE, FitOptions, learn_decision, why_broken
 from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
@@ -248,7 +248,7 @@ class DecisionEnsemble(FittedDecision):
         """Learn on a copy, so that a failure or an interrupt loses nothing."""
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         fitted, data = self._prepare(rows, time_ordered, seed, progress)
-        fit = fit_decision([name for name, _ in fitted.members_], data, thread_count(options.get("n_jobs")), progress)
+        fit = learn_decision([name for name, _ in fitted.members_], data, thread_count(options.get("n_jobs")), progress)
         fitted.decider_, fitted.names_, fitted.winner_ = fit.policy, fit.names, fit.winner
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)
         fitted.finding_, fitted.notes_, fitted.guarantees_ = fit.finding, fit.notes, fit.guarantees

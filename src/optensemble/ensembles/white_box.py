@@ -9,9 +9,9 @@ from optensemble._core.arrays import Floats
 from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm, replay_all
 from optensemble.ensembles.base import WHITE_BOX
+from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.evaluation.lemmas_in_sample import (
     PaperOutcome,
-    Partition,
     Setting,
     white_box_partitions,
     white_box_table,
@@ -220,7 +220,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         parts = layout.partitions.names(buckets, [Leader(name) for name in self.names_], subgroup_parts(titles))
         return Algorithm(layout, self.names_, parts)
 
-    def _partitions(self, situation: Situation) -> Iterator[Partition]:
+    def _partitions(self, situation: Situation) -> Iterator[AuditedPartition]:
         algorithm = self._algorithm()
         return white_box_partitions(situation, algorithm.layout.partitions, algorithm.parts)
 

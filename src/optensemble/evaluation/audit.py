@@ -22,11 +22,11 @@ from optensemble.evaluation.audit_tables import (
     summary_table,
     swap_table,
 )
-from optensemble.evaluation.audit_text import as_text, sentence
+from optensemble.evaluation.audit_text import audit_text, sentence
 from optensemble.multicalibration.cell_names import CellName
 from optensemble.stats.intervals import Family, dependence
 
-__all__ = ["Audit", "AuditInputs", "audit"]
+__all__ = ["Audit", "AuditInputs", "make_audit"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +105,7 @@ class Audit:
         return float(self.swap_matrix.max(axis=1).sum())
 
     def __str__(self) -> str:
-        return as_text(self)
+        return audit_text(self)
 
     def __repr__(self) -> str:
         return f"Audit({self.verdict!r})"
@@ -116,7 +116,7 @@ class Audit:
         return audit_html(self)
 
 
-def audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
+def make_audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
     """Compare promised with realised payoff.
 
     Rows in time order are cut into blocks that hardly depend on each other; blocks, clusters, or else rows are the
@@ -145,7 +145,7 @@ def audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
     ...     names=["vendor"], chosen=all_rows, arms=realised[None], rivals={"average": realised - 0.1},
     ...     residuals=rng.normal(size=(500, 2)), partitions=[([CellName((Subgroup("all rows"),))], all_rows)],
     ... )
-    >>> print(audit(inputs))
+    >>> print(make_audit(inputs))
     promised 2.41, earned 2.37 ± 0.09 on 500 new rows: kept
     ...
     """

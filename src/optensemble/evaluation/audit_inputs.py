@@ -18,6 +18,10 @@ SEEN = 0.01
 """The largest share of rows that may have been fitted on; with more, an audit proves nothing."""
 
 
+AuditedPartition = tuple[list[CellName], Indices]
+"""The names of disjoint cells, and the number of each row's."""
+
+
 @dataclass(frozen=True, eq=False)
 class AuditInputs:
     """The inputs of an audit; payoffs in the user's units: a cost is a cost.
@@ -53,7 +57,7 @@ class AuditInputs:
     arms: Floats
     rivals: dict[str, Floats]
     residuals: Floats
-    partitions: list[tuple[list[CellName], Indices]]
+    partitions: list[AuditedPartition]
     sign: float = 1.0
     time_ordered: bool = False
     clusters: Indices | None = None

@@ -56,9 +56,9 @@ def _raw_gap(row: Any) -> str:
     return f" (but row by row it assessed itself at {assessed})"
 
 
-def as_text(audit: Audit) -> str:
+def audit_text(audit: Audit) -> str:
     """Return the verdict and what else stands out, a sentence a line."""
-    lines = [audit.verdict, _cells(audit)]
+    lines = [audit.verdict, _bias_sentence(audit)]
     for rival, *limits in audit.lift[["rival", "gain", "low", "high"]].itertuples(index=False, name=None):
         gain, low, high = (f"{value:+.3g}".replace("-", "−") for value in limits)
         lines.append(f"gain over {rival}: {gain} ({low} to {high})")
@@ -66,7 +66,7 @@ def as_text(audit: Audit) -> str:
     return "\n".join(lines)
 
 
-def _cells(audit: Audit) -> str:
+def _bias_sentence(audit: Audit) -> str:
     thin = f"; {audit.thin:,} cell{'s' if audit.thin > 1 else ''} had too few rows" if audit.thin else ""
     if not audit.tested:
         return f"no cell could be tested{thin}"

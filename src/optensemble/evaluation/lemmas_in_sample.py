@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from optensemble import guarantees
-from optensemble._core.arrays import Floats, Indices
+from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import cell_sums, row_dots
+from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.feasible import FeasibleSet
 from optensemble.multicalibration.cell_names import CellName
 from optensemble.multicalibration.events import Partitions, PartNames
@@ -178,18 +179,14 @@ def conditional_utility(outcome: PaperOutcome, setting: Setting, *, conditional:
     )
 
 
-Partition = tuple[list[CellName], Indices]
-"""The names of disjoint cells, and the number of each row's."""
-
-
-def black_box_partitions(situation: Situation, partitions: Partitions, names: PartNames) -> Iterator[Partition]:
+def black_box_partitions(situation: Situation, partitions: Partitions, names: PartNames) -> Iterator[AuditedPartition]:
     """Return the level sets of the own policy, the subgroups, and the level sets of every given policy."""
     parts = situation.parts(0)
     for number in (*partitions.own, *partitions.subgroups, *partitions.given):
         yield [CellName((part,)) for part in names[number]], parts[number].astype(np.int64)
 
 
-def white_box_partitions(situation: Situation, partitions: Partitions, names: PartNames) -> Iterator[Partition]:
+def white_box_partitions(situation: Situation, partitions: Partitions, names: PartNames) -> Iterator[AuditedPartition]:
     """Return the leaders, the level sets of the action taken crossed with them, and the subgroups."""
     parts, leaders = situation.parts(0), names[partitions.leader]
     yield [CellName((leader,)) for leader in leaders], situation.winner.astype(np.int64)

@@ -11,6 +11,7 @@ import pandas as pd
 from optensemble import guarantees
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
+from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.members.fit_data import FitData
 from optensemble.multicalibration.cell_names import CellName, Leader, Subgroup, level_sets
 from optensemble.multicalibration.cell_tables import unit_tables
@@ -23,7 +24,7 @@ from optensemble.stats.sampling import Sampling
 
 _UNITS = 32  # independent rows are dealt out into these: the spread of their sums is all that is needed
 _MOST_PARTITIONS = 200
-_AT_ONCE = 1 << 20  # means times units
+_MEANS_AT_ONCE = 1 << 20  # means times units
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _lemma_frame(rows: list[LemmaRow]) -> pd.DataFrame:
 
 def _consistency(cells: Cells, kept: Indices, what: str, residual: Floats, sampling: Sampling) -> LemmaRow:
     title = f"worst Pr[C]·|E[y − h | C]| of {len(kept):,} {what}"
-    return LemmaRow("Definition 1", title, np.inf, *worst_violation(cells, kept, residual, sampling))
+    return LemmaRow("Definition 1", title, np.inf, *worst_cell_violation(cells, kept, residual, sampling))
 
 
 def _interval(values: Floats, sampling: Sampling) -> tuple[float, float, float]:
@@ -82,13 +83,15 @@ def _interval(values: Floats, sampling: Sampling) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def worst_violation(cells: Cells, kept: Indices, residual: Floats, sampling: Sampling) -> tuple[float, float, float]:
+def worst_cell_violation(
+    cells: Cells, kept: Indices, residual: Floats, sampling: Sampling
+) -> tuple[float, float, float]:
     """Return the largest ``Pr[C]·|E[y_j − h_j | C]|`` of the cells kept, and a 95 % interval for its true value.
 
     Simultaneous over all cells and coordinates, by a multiplier bootstrap; dependent rows are one unit.
     """
     units = _units(len(residual), sampling)
-    family, step = Family(units, seed=[0]), max(_AT_ONCE // (_UNITS * residual.shape[1]), 1)
+    family, step = Family(units, seed=[0]), max(_MEANS_AT_ONCE // (_UNITS * residual.shape[1]), 1)
     found = [
         family.add(_cell_means(cells, kept[start : start + step], residual, units))
         for start in range(0, len(kept), step)
@@ -118,11 +121,7 @@ def _cell_means(cells: Cells, kept: Indices, residual: Floats, units: Indices) -
     return Means(total / n, error, float(count - 1), centred, np.arange(count))
 
 
-Partition = tuple[list[CellName], Indices]
-"""The names of disjoint cells, and the number of each row's."""
-
-
-def audited_cells(done: PolicyPass, names: list[str], members: list[str]) -> list[Partition]:
+def audited_cells(done: PolicyPass, names: list[str], members: list[str]) -> list[AuditedPartition]:
     """Return the cells an audit looks at.
 
     The candidate followed, the user's subgroups, own level sets and, unless they are too many, every member's.
@@ -139,7 +138,7 @@ def audited_cells(done: PolicyPass, names: list[str], members: list[str]) -> lis
     return found
 
 
-def _levels(actions: Floats, buckets: Buckets, member: str | None) -> Iterator[Partition]:
+def _levels(actions: Floats, buckets: Buckets, member: str | None) -> Iterator[AuditedPartition]:
     levels = buckets(np.ascontiguousarray(actions)).astype(np.int64)
     for j, sets in enumerate(level_sets(buckets, member, own=member is None)):
         yield [CellName((each,)) for each in sets], levels[:, j]

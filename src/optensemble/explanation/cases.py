@@ -10,7 +10,7 @@ import numpy as np
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import EDGE
 from optensemble._core.exact_sums import row_dots
-from optensemble.explanation.explanation import Case, Explanation, explain
+from optensemble.explanation.explanation import Case, Explanation, make_explanation
 from optensemble.explanation.patch_trace import Move, trace
 from optensemble.multicalibration.events import PartNames
 from optensemble.multicalibration.patches import PatchLog
@@ -52,7 +52,7 @@ def explain_replay(
     moves = trace(situation, logs, parts)
     taken = int(situation.winner[0])
     member, begun = (0, start) if situation.given else (taken, names[taken])
-    return explain(
+    return make_explanation(
         Case(
             row=question.row,
             coordinates=question.coordinates,
@@ -86,7 +86,7 @@ def explain_decision(question: Question, policy: FinalPolicy, done: PolicyPass) 
         *((titles[stage], done.forecasts[stage]) for stage in stages),
     ]
     moves = _moves(policy, done, done.forecasts[stages[-2]], question) if stages[-1] == PATCHED else []
-    return explain(
+    return make_explanation(
         Case(
             row=row,
             coordinates=question.coordinates,

@@ -13,7 +13,7 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.explanation.patch_trace import Move
-from optensemble.explanation.text import Comparison, as_html, as_text, reason
+from optensemble.explanation.text import Comparison, explanation_html, explanation_text, reason
 
 __all__ = ["Explanation"]
 
@@ -80,13 +80,13 @@ class Explanation:
     patches: pd.DataFrame
 
     def __str__(self) -> str:
-        return as_text(self)
+        return explanation_text(self)
 
     def __repr__(self) -> str:
         return f"Explanation(row={self.row}, {self.reason!r})"
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return explanation_html(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Case:
     always: str = ""
 
 
-def explain(case: Case) -> Explanation:
+def make_explanation(case: Case) -> Explanation:
     """Return the facts about a row as tables and words."""
     action, promised = case.actions[case.taken], float(case.values[case.taken])
     behind = case.sign * (promised - case.values) + 0.0  # no -0
@@ -148,7 +148,7 @@ def explain(case: Case) -> Explanation:
     )
     table = pd.DataFrame({"name": case.names, "value": case.values, "behind": behind, "same": same})
     order = np.lexsort((behind, np.arange(len(same)) != case.followed))  # nan comes last
-    actions = _columns("action", case.coordinates, case.actions)
+    actions = _coordinate_frame("action", case.coordinates, case.actions)
     return Explanation(
         row=case.row,
         followed=comparison.followed,
@@ -162,14 +162,14 @@ def explain(case: Case) -> Explanation:
     )
 
 
-def _columns(what: str, coordinates: list[str], values: Floats) -> pd.DataFrame:
+def _coordinate_frame(what: str, coordinates: list[str], values: Floats) -> pd.DataFrame:
     return pd.DataFrame(values + 0.0, columns=[f"{what}_{name}" for name in coordinates])
 
 
 def _steps(case: Case) -> pd.DataFrame:
     stages = pd.DataFrame({"stage": [name for name, _ in case.steps]})
     values = np.stack([values for _, values in case.steps])
-    return pd.concat([stages, _columns("y", case.coordinates, values)], axis=1)
+    return pd.concat([stages, _coordinate_frame("y", case.coordinates, values)], axis=1)
 
 
 def _patches(case: Case) -> pd.DataFrame:
@@ -190,7 +190,7 @@ def _patches(case: Case) -> pd.DataFrame:
     sums = [np.sum([move.delta for move in moves], axis=0) for moves in found]
     added = np.array(sums).reshape(len(found), len(case.coordinates))
     order = np.argsort(-np.square(added).sum(axis=1), kind="stable")
-    whole = pd.concat([table, _columns("y", case.coordinates, added)], axis=1)
+    whole = pd.concat([table, _coordinate_frame("y", case.coordinates, added)], axis=1)
     return whole.iloc[order].reset_index(drop=True)
 
 

@@ -14,7 +14,7 @@ from optensemble._core.arrays import Floats, Indices
 if TYPE_CHECKING:
     from optensemble.explanation.explanation import Explanation
 
-_SHOWN = 10  # rows of a table
+_ROWS_SHOWN = 10  # rows of a table
 _WIDE = 6  # coordinates beside each other
 
 
@@ -56,11 +56,11 @@ def reason(comparison: Comparison) -> str:
     )
 
 
-def as_text(explanation: Explanation) -> str:
+def explanation_text(explanation: Explanation) -> str:
     """Return the sentence, the action and the tables, for a terminal."""
     lines = [f"row {explanation.row}: {explanation.reason}", _done(explanation)]
     for title, table in _tables(explanation).items():
-        lines += ["", title, *([_text(table)] if len(table) else [])]
+        lines += ["", title, *([_table_text(table)] if len(table) else [])]
     return "\n".join(lines)
 
 
@@ -80,8 +80,8 @@ def _does(action: Floats, coordinates: list[str], title: str = "{}") -> str:
     """Say what an action does: the largest coordinates first."""
     order = np.argsort(-np.abs(action), kind="stable")
     done = [f"{title.format(coordinates[j])} = {_number(action[j])}" for j in order if action[j] != 0]
-    more = f" and {len(done) - _SHOWN} more" if len(done) > _SHOWN else ""
-    return ", ".join(done[:_SHOWN]) + more if done else "doing nothing"
+    more = f" and {len(done) - _ROWS_SHOWN} more" if len(done) > _ROWS_SHOWN else ""
+    return ", ".join(done[:_ROWS_SHOWN]) + more if done else "doing nothing"
 
 
 def _number(value: float) -> str:
@@ -101,12 +101,12 @@ def _tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
         ]
         others = others.iloc[:, :-count].assign(does=does)
     patches = explanation.patches
-    left = f", the {_SHOWN} largest of {len(patches)}" if len(patches) > _SHOWN else ""
+    left = f", the {_ROWS_SHOWN} largest of {len(patches)}" if len(patches) > _ROWS_SHOWN else ""
     moved = f"Patches that moved the prediction{left}" if len(patches) else "No patch moved the prediction"
     return {
         "Candidates": others,
         f"How the prediction came about{some}": _narrow(explanation.steps, count, shown),
-        moved: _narrow(patches.head(_SHOWN), count, shown),
+        moved: _narrow(patches.head(_ROWS_SHOWN), count, shown),
     }
 
 
@@ -116,7 +116,7 @@ def _narrow(table: pd.DataFrame, count: int, shown: Indices) -> pd.DataFrame:
     return table.iloc[:, [*range(first), *(first + shown)]]
 
 
-def _text(table: pd.DataFrame) -> str:
+def _table_text(table: pd.DataFrame) -> str:
     """Return a table with its words on the left, and its numbers on the right."""
     text = table.copy()
     for name in text.columns:
@@ -127,7 +127,7 @@ def _text(table: pd.DataFrame) -> str:
     return str(text.to_string(index=False, na_rep="", float_format=_number))
 
 
-def as_html(explanation: Explanation) -> str:
+def explanation_html(explanation: Explanation) -> str:
     """Return the sentence and the head of every table."""
     shown = [
         f"<h4>{escape(title)}</h4>\n{_html(table) if len(table) else ''}"

@@ -17,7 +17,7 @@ from optensemble.stats.sample_size import MINIMUM_ROWS
 
 _FEWEST_GROUPS = 5
 _MOST_REPEATS = 20
-_LARGEST = 1e60
+_LARGEST_LABEL = 1e60
 
 
 def is_rule(groups: Any) -> bool:
@@ -49,7 +49,7 @@ def require_enough(n: int) -> None:
 def require_size(labels: Floats) -> None:
     """Refuse labels that are too large, or too small, for the squares that are made of them."""
     largest = float(np.abs(labels).max())
-    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+    if largest > _LARGEST_LABEL or 0 < largest < 1 / _LARGEST_LABEL:
         raise InputError(f"the labels go up to {largest:.3g}, which squares of squares cannot hold. Scale them.")
 
 

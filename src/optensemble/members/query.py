@@ -13,7 +13,7 @@ from optensemble._core.progress import Step, silent
 from optensemble.feasible import FeasibleSet
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Subgroups
-from optensemble.members.validation import as_actions, as_predictions, ask, row_count
+from optensemble.members.validation import as_actions, as_predictions, ask_member, row_count
 
 Members = list[tuple[str, Any]]
 
@@ -35,11 +35,11 @@ class MemberQuery:
         predictions = np.empty((len(self.models), n, d))
         actions = np.empty((len(self.models) + len(self.policies), n, d))
         for number, (name, model) in enumerate(self.models):
-            predictions[number] = self.sign * as_predictions(ask(model, name, "predict", X), name, n, d)
+            predictions[number] = self.sign * as_predictions(ask_member(model, name, "predict", X), name, n, d)
             actions[number] = omega.argmax(predictions[number])
             step()
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
-            actions[number] = as_actions(ask(policy, name, "decide", X), name, n, omega)
+            actions[number] = as_actions(ask_member(policy, name, "decide", X), name, n, omega)
             step()
         outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign)
         if self.subgroups is None:

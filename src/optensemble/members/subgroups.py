@@ -76,7 +76,7 @@ class Subgroups:
         if rule is None:
             return None
         _require_rule(rule)
-        found = [_labels(rule, X) for X in batches]
+        found = [_subgroup_labels(rule, X) for X in batches]
         for labels in found:
             _require_columns(len(labels), len(found[0]))
         columns = [[label for batch in column for label in batch] for column in zip(*found, strict=True)]
@@ -84,7 +84,7 @@ class Subgroups:
 
     def __call__(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the part of every row in every column, of shape (columns, n)."""
-        labels = _labels(self.rule, X)
+        labels = _subgroup_labels(self.rule, X)
         _require_columns(len(labels), len(self.grouping.values))
         return self.grouping(labels)
 
@@ -102,22 +102,22 @@ def part_titles(rule: Any, grouping: Grouping) -> PartTitles:
     """
     return tuple(
         (*(f"{name}={value}" for value in known), f"{name} unseen")
-        for name, known in zip(_names(rule, len(grouping.values)), grouping.values, strict=True)
+        for name, known in zip(_column_titles(rule, len(grouping.values)), grouping.values, strict=True)
     )
 
 
-def _names(rule: Any, count: int) -> list[str]:
+def _column_titles(rule: Any, count: int) -> list[str]:
     if callable(rule):
         return ["group"] if count == 1 else [f"group {number}" for number in range(count)]
-    return [name if isinstance(name, str) else f"column {name}" for name in _columns(rule)]
+    return [name if isinstance(name, str) else f"column {name}" for name in _rule_columns(rule)]
 
 
-def _columns(rule: Any) -> list[Any]:
+def _rule_columns(rule: Any) -> list[Any]:
     return list(rule) if isinstance(rule, (list, tuple)) else [rule]
 
 
 def _require_rule(rule: Any) -> None:
-    if not callable(rule) and not all(isinstance(name, (str, Integral)) for name in _columns(rule)):
+    if not callable(rule) and not all(isinstance(name, (str, Integral)) for name in _rule_columns(rule)):
         raise InputError(
             f"subgroups must be a column of X, a list of columns, or a callable of X; got {type(rule).__name__}. "
             "Put the labels of the rows into a column of X: they are needed of further rows too."
@@ -132,7 +132,7 @@ def _require_columns(count: int, known: int) -> None:
         )
 
 
-def _labels(rule: Any, X: Any) -> list[list[Any]]:
+def _subgroup_labels(rule: Any, X: Any) -> list[list[Any]]:
     try:
         return group_columns(X, rule, row_count(X))
     except Exception as error:

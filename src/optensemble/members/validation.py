@@ -19,7 +19,7 @@ from optensemble.exceptions import InfeasibleActionError, InputError
 from optensemble.feasible import FeasibleSet
 
 _POLICY_SLACK = 1e-6  # a planner's log may be rounded
-_LARGEST = 1e100  # squares must not overflow
+_LARGEST_VALUE = 1e100  # squares must not overflow
 _FEWEST_ROWS = 2
 
 
@@ -58,8 +58,10 @@ def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
 
 def _as_rows(values: Any, name: str, n: int, d: int) -> Floats:
     array = as_floats(values, name)
-    if array.size and np.abs(array).max() > _LARGEST:
-        raise InputError(f"{name} must be at most {_LARGEST:g} in size; got {np.abs(array).max():g}. Rescale the data.")
+    if array.size and np.abs(array).max() > _LARGEST_VALUE:
+        raise InputError(
+            f"{name} must be at most {_LARGEST_VALUE:g} in size; got {np.abs(array).max():g}. Rescale the data."
+        )
     if array.ndim == 1 and d == 1:
         array = array.reshape(-1, 1)
     if array.shape != (n, d):
@@ -114,7 +116,7 @@ def as_members(members: Any, what: str) -> list[tuple[str, Any]]:
     return named
 
 
-def ask(member: Any, name: str, method: str, X: Any) -> Any:
+def ask_member(member: Any, name: str, method: str, X: Any) -> Any:
     """Have a member answer for the rows of X, by its ``method`` or as a function; its errors will name it."""
     function = _as_function(member, name, method)
     try:
@@ -145,7 +147,7 @@ def group_columns(X: Any, groups: Any, n: int) -> list[list[Any]]:
         columns = list(labels.T)
     else:
         names = groups if isinstance(groups, (list, tuple)) else [groups]
-        columns = [_column(X, name) for name in names]
+        columns = [_group_column(X, name) for name in names]
     return [_group_values(column) for column in columns]
 
 
@@ -162,7 +164,7 @@ def _group_values(column: npt.NDArray[Any]) -> list[Any]:
     return [value if isinstance(value, (str, int, float)) else str(value) for value in values]
 
 
-def _column(X: Any, name: Any) -> npt.NDArray[Any]:
+def _group_column(X: Any, name: Any) -> npt.NDArray[Any]:
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         if name not in frame.columns:

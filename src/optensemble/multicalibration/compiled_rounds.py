@@ -21,7 +21,7 @@ from optensemble.multicalibration.state import State, find_cells, take_up
 _ROUNDS = 512
 """Rounds between two looks at the keyboard, at most."""
 
-_AT_ONCE = 1 << 24
+_WORK_AT_ONCE = 1 << 24
 """Rows visited between two looks at the keyboard, at most."""
 
 
@@ -163,11 +163,11 @@ def run_rounds(  # type: ignore[no-untyped-def]
         count = shift(state, plan, member, cells, delta, rows)  # rows of cells below min_cell do not move
         written += length
         quiet = 0 if diary.made[number] > 0 else quiet + 1
-        if not solve(kernel, floats, ints, rows_at_once, state, member, rows[:count], work):
+        if not solve_rows(kernel, floats, ints, rows_at_once, state, member, rows[:count], work):
             return number + 1, solves, quiet, count
         refresh(tally, state, labels, member, rows[:count])
         solves, solved = solves + count, solved + count
-        if quiet == len(cycle) or solved > rows_at_once or (number + 1) * n > _AT_ONCE:
+        if quiet == len(cycle) or solved > rows_at_once or (number + 1) * n > _WORK_AT_ONCE:
             return number + 1, solves, quiet, 0
     return len(diary.entries), solves, quiet, 0
 
@@ -183,10 +183,10 @@ def replay_rounds(  # type: ignore[no-untyped-def]
         last = first + lengths[number]
         count = shift(state, plan, members[number], cells[first:last], delta[first:last], rows)
         first = last
-        if not solve(kernel, floats, ints, rows_at_once, state, members[number], rows[:count], work):
+        if not solve_rows(kernel, floats, ints, rows_at_once, state, members[number], rows[:count], work):
             return number + 1, solves, 0, count
         solves, solved = solves + count, solved + count
-        if solved > rows_at_once or (number + 1 - begun) * len(rows) > _AT_ONCE:
+        if solved > rows_at_once or (number + 1 - begun) * len(rows) > _WORK_AT_ONCE:
             return number + 1, solves, 0, 0
     return len(members), solves, 0, 0
 
@@ -198,7 +198,7 @@ def new_work(n, d):  # type: ignore[no-untyped-def]
 
 
 @maker
-def solve(kernel, floats, ints, rows_at_once, state, member, rows, work):  # type: ignore[no-untyped-def]
+def solve_rows(kernel, floats, ints, rows_at_once, state, member, rows, work):  # type: ignore[no-untyped-def]
     """Solve some rows again, hinting at their actions so far, and take that up; return False if some are not solved."""
     own, predictions = state.actions[len(state.actions) - len(state.predictions) + member], state.predictions[member]
     count, (coefficients, actions, status) = len(rows), work

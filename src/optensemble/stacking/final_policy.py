@@ -171,11 +171,11 @@ def solve_policies(omega: Solver, batch: ForecastBatch, names: tuple[str, ...] =
         if name in batch.solved:
             found[name] = batch.solved[name]
         elif name in batch.forecasts:
-            found[name] = (solve_few if name == MEAN else solve)(omega, batch.forecasts[name])
+            found[name] = (solve_few if name == MEAN else solve_forecast)(omega, batch.forecasts[name])
     return found
 
 
-def solve(omega: Solver, forecast: Floats) -> Floats:
+def solve_forecast(omega: Solver, forecast: Floats) -> Floats:
     """Return the best actions under a forecast."""
     return omega.argmax(np.ascontiguousarray(forecast))
 

@@ -101,11 +101,11 @@ class PatchFit:
 def situate(outputs: MemberOutputs, predictions: Floats) -> Situation:
     """Return what a forecast induces beside the members; the leading model is a subgroup, as the user's are."""
     return Situation(
-        predictions[None].copy(), outputs.omega, outputs.buckets, given=outputs.actions, groups=_groups(outputs)
+        predictions[None].copy(), outputs.omega, outputs.buckets, given=outputs.actions, groups=_patch_groups(outputs)
     )
 
 
-def _groups(outputs: MemberOutputs) -> npt.NDArray[np.int32] | None:
+def _patch_groups(outputs: MemberOutputs) -> npt.NDArray[np.int32] | None:
     leaders = [outputs.leaders[None]] if outputs.models > 1 else []
     found = leaders if outputs.subgroups is None else [*leaders, outputs.subgroups]
     return np.concatenate(found) if found else None
@@ -150,7 +150,7 @@ def learn_patch(data: FitData, predictions: Floats, step: Step = silent) -> Patc
             continue
         tables = fold_tables(fit.cells, labels - fit.predictions, kept, [fold.test for fold in data.folds])
         whole = reduce(add, tables)
-        penalty, corrected = _best_penalty(whole, tables, fit, data, step)
+        penalty, corrected = _choose_penalty(whole, tables, fit, data, step)
         test = compare_losses(squared_loss(labels, fit.predictions), squared_loss(labels, corrected), data.sampling)
         fit.tests.append(test)
         if test.passed:
@@ -177,7 +177,7 @@ def _select_cells(fit: PatchFit) -> None:
         fit.note = f"no cell has {MIN_CELL} rows"
 
 
-def _best_penalty(
+def _choose_penalty(
     whole: CellTable, tables: list[CellTable], fit: PatchFit, data: FitData, step: Step
 ) -> tuple[float, Floats]:
     """Return the penalty of the lowest out-of-fold loss, and the predictions corrected with it.

@@ -415,14 +415,14 @@ def test_columns_of_subgroups_are_in_the_file(rule: Any, tmp_path: Path) -> None
     ensemble = make(rule).fit(table[:800], Y[:800])
     ensemble.save(tmp_path / "ensemble.oe")
     strange = table[800:].assign(region="atlantis")
-    for again in (oe.load(tmp_path / "ensemble.oe"), oe.load(tmp_path / "ensemble.oe", groups=rule)):
+    for again in (oe.load(tmp_path / "ensemble.oe"), oe.load(tmp_path / "ensemble.oe", subgroups=rule)):
         assert same(state(again, table), state(ensemble, table))
         assert same(answers(again, strange), answers(ensemble, strange))
         assert again.subgroups == rule
         pd.testing.assert_frame_equal(again.guarantees_, ensemble.guarantees_)
         assert again.audit(table[800:], Y[800:]).cells["cell"].str.startswith("region=north").any()
     with pytest.raises(InputError, match=r"fitted with subgroups=.*got 'half'. Leave groups= out"):
-        oe.load(tmp_path / "ensemble.oe", groups="half")
+        oe.load(tmp_path / "ensemble.oe", subgroups="half")
     with pytest.warns(UserWarning, match="it is fitted on the new rows alone"):
         again.extend(X=table[:800], Y=Y[:800])
     assert same(state(again, table), state(ensemble, table))
@@ -435,16 +435,16 @@ def test_subgroups_by_a_callable_are_given_again(tmp_path: Path) -> None:
     table, Y = prices()
     ensemble = make(halves).fit(table[:800], Y[:800])
     ensemble.save(tmp_path / "ensemble.oe")
-    assert same(state(oe.load(tmp_path / "ensemble.oe", groups=halves), table), state(ensemble, table))
+    assert same(state(oe.load(tmp_path / "ensemble.oe", subgroups=halves), table), state(ensemble, table))
     for wrong in (None, "region"):
-        with pytest.raises(InputError, match=r"subgroups were a callable and must be given again: load\(path, groups="):
-            oe.load(tmp_path / "ensemble.oe", groups=wrong)
+        with pytest.raises(InputError, match=r"subgroups were a callable and must be given again: load\(path, subgroups="):
+            oe.load(tmp_path / "ensemble.oe", subgroups=wrong)
 
 
 def test_groups_are_not_given_to_a_file_without_subgroups(tmp_path: Path) -> None:
     fitted(None).save(tmp_path / "ensemble.oe")
     with pytest.raises(InputError, match=r"fitted with subgroups=None; got 'region'. Leave groups= out"):
-        oe.load(tmp_path / "ensemble.oe", groups="region")
+        oe.load(tmp_path / "ensemble.oe", subgroups="region")
 
 
 def test_a_file_of_the_time_before_subgroups_is_read(tmp_path: Path) -> None:

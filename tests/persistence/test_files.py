@@ -130,7 +130,7 @@ def test_groups_by_column(kind: Any, groups: Any, tmp_path: Path) -> None:
     )
     round_trip(ensemble, frame, tmp_path, groups=groups, **again)
     with pytest.raises(InputError, match=r"fitted with groups=.*got 'other'. Leave groups= out"):
-        oe.load(tmp_path / "first.oe", groups="other", **again)
+        oe.load(tmp_path / "first.oe", subgroups="other", **again)
 
 
 @pytest.mark.parametrize("black", [False, True])
@@ -141,15 +141,15 @@ def test_callable_groups_are_given_again(black: bool, tmp_path: Path) -> None:
     fit, again = (PROBLEM.black_box, POLICIES) if black else (PROBLEM.white_box, MEMBERS)
     round_trip(fit(subgroups=groups, **QUICK), PROBLEM.X, tmp_path, groups=groups, **again)
     for wrong in (None, "region"):
-        with pytest.raises(InputError, match=r"groups were a callable and must be given again: load\(path, groups="):
-            oe.load(tmp_path / "first.oe", groups=wrong, **again)
+        with pytest.raises(InputError, match=r"subgroups were a callable and must be given again: load\(path, subgroups="):
+            oe.load(tmp_path / "first.oe", subgroups=wrong, **again)
 
 
 def test_groups_that_were_not_there_are_refused(white: tuple[oe.WhiteBoxEnsemble, Path]) -> None:
     with pytest.raises(InputError, match="groups"):
-        oe.load(white[1], groups="region", **MEMBERS)
+        oe.load(white[1], subgroups="region", **MEMBERS)
     with pytest.raises(InputError, match="groups"):
-        oe.load(white[1], groups=lambda X: X % 3, **MEMBERS)
+        oe.load(white[1], subgroups=lambda X: X % 3, **MEMBERS)
 
 
 def test_conditional_and_extended(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def restore_decision(
     subgroups: Any,
 ) -> DecisionEnsemble:
     """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
-    rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, subgroups, "subgroups")
+    rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, subgroups)
     models, policies = _match_members(document, given)
     omega = unpack_set(document["feasible"], arrays, feasible)
     ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], rule)

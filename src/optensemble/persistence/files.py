@@ -6,6 +6,7 @@ that are :class:`~optensemble.members.columns.Columns` are saved whole.
 
 from __future__ import annotations
 
+import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def load(
     feasible: FeasibleSet | None = None,
     groups: Any = None,
     limit: int = LIMIT,
+    subgroups: Any = None,
 ) -> Any:
     """Read an ensemble that was saved; parts that could not be saved safely are given again.
 
@@ -51,15 +53,16 @@ def load(
     feasible
         The feasible set, if it was one that cannot be saved (``Oracle``, ``CvxpySet``, ``PyEPOSet``, a class of yours).
     groups
-        The groups, or the subgroups of a ``DecisionEnsemble``, if they were a callable.
+        The old name of ``subgroups``; it works with a ``FutureWarning``.
     limit
         The number of bytes that the file may take up, packed and unpacked; 2 GiB unless given.
+    subgroups
+        The subgroups, if they were a callable.
 
     Returns
     -------
     The ensemble, answering as it did when it was saved. The rows it was fitted on are not in the file; the record of
-    its out-of-fold payoffs is, if there was one: of an ensemble with ``validation=None``, once it was asked for a
-    promise.
+    its out-of-fold payoffs is, if there was one: of an ensemble with ``validation=None``, after ``cross_fit()``.
 
     Notes
     -----
@@ -67,6 +70,11 @@ def load(
     any fault is a :class:`~optensemble.exceptions.FileError`. The checksums in it show accidents, not intent: load an
     ensemble that decides about money only from a place where only those you trust can write.
     """
+    if groups is not None:
+        if subgroups is not None:
+            raise InputError("groups is the old name of subgroups, and both were given. Leave groups out.")
+        warnings.warn("groups= is now called subgroups=. Give subgroups= instead.", FutureWarning, stacklevel=2)
+        subgroups = groups
     given = {"models": by_name(models, "models"), "policies": by_name(policies, "policies")}
     if feasible is not None and not isinstance(feasible, FeasibleSet):
         raise InputError(f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}.")
@@ -75,7 +83,7 @@ def load(
     try:
         check_contents(document, arrays, int(limit))
         restore = restore_decision if document["kind"] == DecisionEnsemble.__name__ else restore_paper
-        ensemble: Any = restore(document, arrays, given, feasible, groups)
+        ensemble: Any = restore(document, arrays, given, feasible, subgroups)
         if document.get("table"):
             ensemble.table_ = document["table"]
     except OptEnsembleError:

@@ -57,14 +57,14 @@ def pack_rule(subgroups: Any) -> dict[str, Any]:
     return {"callable": callable(subgroups), "columns": _plain_columns(subgroups)}
 
 
-def unpack_rule(saved: dict[str, Any], given: Any, what: str) -> Any:
+def unpack_rule(saved: dict[str, Any], given: Any) -> Any:
     """Return the rule of subgroups that was packed, or the function that is given again."""
     if saved["callable"]:
         if not callable(given):
-            raise InputError(f"the {what} were a callable and must be given again: load(path, groups=…).")
+            raise InputError("the subgroups were a callable and must be given again: load(path, subgroups=…).")
         return given
     if given is not None and (callable(given) or _plain_columns(given) != saved["columns"]):
-        raise InputError(f"the ensemble was fitted with {what}={saved['columns']!r}; got {given!r}. Leave groups= out.")
+        raise InputError(f"the ensemble was fitted with subgroups={saved['columns']!r}; got {given!r}. Leave them out.")
     return saved["columns"]
 
 

@@ -120,7 +120,7 @@ def _make_paper(
         columns["models"] = {_INIT: document["init_columns"]} if document["init_columns"] else {}
     matched = {name: match(needed[name], given[name], columns[name], name) for name in needed}
     parameters = {name: document["parameters"][name] for name in PAPER_PARAMETERS}
-    parameters["subgroups"] = unpack_rule(document["groups"], subgroups, "groups")
+    parameters["subgroups"] = unpack_rule(document["groups"], subgroups)
     if kind is BlackBoxEnsemble:
         parameters["init"] = dict(matched["models"]).get(_INIT, "mean")
         parameters["conditional"] = document["conditional"]

@@ -1,1 +1,1 @@
-"""Ground floor: arrays, exact sums, compiled kernels, threads, files; it knows nothing of the rooms above."""
+"""The ground floor: arrays, exact sums, compiled kernels, threads, files, validation; it imports no other room."""

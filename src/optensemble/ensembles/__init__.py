@@ -1,1 +1,1 @@
-"""The estimators."""
+"""The estimators: white box, black box and DecisionEnsemble."""

@@ -1,1 +1,1 @@
-"""What may be promised, and whether it was kept: records, audits, lemmas beside observations, sample sizes."""
+"""Evaluation: promises, audits, lemmas beside observations, sample sizes."""

@@ -1,1 +1,1 @@
-"""Why a row was decided as it was."""
+"""Explanations of single decisions."""

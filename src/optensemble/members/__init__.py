@@ -1,1 +1,1 @@
-"""Models and policies: what they say of some rows, checked, in one sense."""
+"""Members: models and policies, the query of their outputs, and the validation of users' rows."""

@@ -1,1 +1,1 @@
-"""From what members say to one policy: stack, ridge, patch, calibrated choice, leaderboard."""
+"""From members' outputs to one policy: stack, ridge, patch, calibrated choice, leaderboard."""

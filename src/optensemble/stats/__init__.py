@@ -1,1 +1,1 @@
-"""Dependence between rows, folds, intervals and tests: numbers in, numbers out."""
+"""Statistics: dependence between rows, folds, intervals, paired tests, sample sizes; numbers in, numbers out."""

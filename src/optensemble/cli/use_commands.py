@@ -85,7 +85,7 @@ def audit(
     show_audit(speaker, later.audit, list(later.saved.roles.coordinates))
     if later.audit.kept is False:
         raise typer.Exit(REFUTED)
-    if later.audit.summary["seen"].iloc[0] > SEEN * len(later.rows):
+    if later.audit.totals.seen > SEEN * len(later.rows):
         raise typer.Exit(WRONG_USE)  # the warning says why
 
 

@@ -15,11 +15,12 @@ import pandas as pd
 
 from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
 from optensemble.evaluation.audit_tables import (
+    AuditSummary,
     cell_table,
     choice_table,
     conditional_table,
     lift_table,
-    summary_table,
+    summarise,
     swap_table,
 )
 from optensemble.evaluation.audit_text import audit_text, sentence
@@ -40,11 +41,11 @@ class Audit:
     ----------
     verdict
         One sentence: promised, realised, on how many rows, kept or not.
-    summary
-        One row: ``rows``, and among them ``seen`` in fitting; ``promised``, the mean over the rows; the ``promise`` of
-        that mean with its limits ``low`` and ``high``; ``realised`` ± ``half_width``; ``gap`` between ``gap_low`` and
-        ``gap_high``, from differences row by row; ``kept``, whether the realised mean lies within the limits (None if
-        there were none).
+    totals, summary
+        As an object, and as a frame of one row: ``rows``, and among them ``seen`` in fitting; ``promised``, the mean
+        over the rows; the ``promise`` of that mean with its limits ``low`` and ``high``; ``realised`` ± ``half_width``;
+        ``gap`` between ``gap_low`` and ``gap_high``, from differences row by row; ``kept``, whether the realised mean
+        lies within the limits (None if there were none).
     by_choice
         The same for each candidate that was followed; ``note`` says why limits are missing.
     cells
@@ -68,7 +69,7 @@ class Audit:
     """
 
     verdict: str
-    summary: pd.DataFrame
+    totals: AuditSummary
     by_choice: pd.DataFrame
     cells: pd.DataFrame
     lift: pd.DataFrame
@@ -81,16 +82,20 @@ class Audit:
     cell_names: tuple[CellName, ...] = ()
     conditional_names: tuple[CellName, ...] = ()
 
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The totals as a frame of one row."""
+        return pd.DataFrame([vars(self.totals)])
+
     @property
     def kept(self) -> bool | None:
         """Whether the realised mean lies within the promised limits; None if that cannot be said."""
-        kept: bool | None = self.summary["kept"].tolist()[0]
-        return kept
+        return self.totals.kept
 
     @property
     def gap(self) -> float:
         """Promised − realised."""
-        return float(self.summary["gap"].iloc[0])
+        return self.totals.gap
 
     @cached_property
     def swap_matrix(self) -> pd.DataFrame:
@@ -158,12 +163,12 @@ def make_audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
             stacklevel=3,
         )
     units, length = dependence(n, inputs.series, inputs.clusters, inputs.time_ordered)
-    summary = summary_table(inputs, units)
+    totals = summarise(inputs, units)
     cells = cell_table(inputs, units, Family(units, (random_state, 0)))
     conditional, conditional_names = conditional_table(inputs, units, Family(units, (random_state, 2)))
     return Audit(
-        verdict=sentence(summary, inputs.sign),
-        summary=summary,
+        verdict=sentence(totals, inputs.sign),
+        totals=totals,
         by_choice=choice_table(inputs, units),
         cells=cells.worst,
         lift=lift_table(inputs, units),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,28 +26,48 @@ WORST = 50
 _RESIDUAL_ROUNDING = 1e-12  # relative to the largest residual: what is left of a coordinate that is known
 
 
-def summary_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
-    """Return promised, realised, and kept or not, in one row; None where that cannot be said."""
+@dataclass(frozen=True)
+class AuditSummary:
+    """Promised and realised mean payoff, and whether the promise was kept; see :class:`~optensemble.Audit`.
+
+    ``kept`` is None where there were no limits to keep, or where rows were fitted on.
+    """
+
+    rows: int
+    seen: int
+    promised: float
+    promise: float
+    low: float
+    high: float
+    realised: float
+    half_width: float
+    gap: float
+    gap_low: float
+    gap_high: float
+    kept: bool | None
+
+
+def summarise(inputs: AuditInputs, units: Indices) -> AuditSummary:
+    """Return promised and realised payoff over all rows."""
     interval, found = inputs.interval, means(inputs.triple, units)
     gap, promised, realised = found.estimate.tolist()
-    half = found.half_width()
+    half = found.half_width().tolist()
     # without limits there is nothing to keep, and rows that were fitted on prove nothing
     judged = np.isfinite([interval.low, interval.high]).any() and inputs.seen <= SEEN * len(inputs.realised)
-    row = {
-        "rows": len(inputs.realised),
-        "seen": inputs.seen,
-        "promised": promised,
-        "promise": interval.mean,
-        "low": interval.low,
-        "high": interval.high,
-        "realised": realised,
-        "half_width": half[2],
-        "gap": gap,
-        "gap_low": gap - half[0],
-        "gap_high": gap + half[0],
-        "kept": bool(interval.low <= realised <= interval.high) if judged else None,
-    }
-    return pd.DataFrame([row])
+    return AuditSummary(
+        rows=len(inputs.realised),
+        seen=inputs.seen,
+        promised=promised,
+        promise=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        realised=realised,
+        half_width=half[2],
+        gap=gap,
+        gap_low=gap - half[0],
+        gap_high=gap + half[0],
+        kept=bool(interval.low <= realised <= interval.high) if judged else None,
+    )
 
 
 def choice_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:

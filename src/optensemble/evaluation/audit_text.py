@@ -5,54 +5,52 @@ from __future__ import annotations
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from optensemble._core.number_format import format_by_error
 from optensemble.evaluation.audit_inputs import SEEN
+from optensemble.evaluation.audit_tables import AuditSummary
 
 if TYPE_CHECKING:
     from optensemble.evaluation.audit import Audit
 
 
-def sentence(summary: pd.DataFrame, sign: float) -> str:
+def sentence(row: AuditSummary, sign: float) -> str:
     """Return promised and realised payoff and the outcome, in one sentence."""
-    row: Any = summary.iloc[0]
-    limited = isfinite(row["low"]) or isfinite(row["high"])
+    limited = isfinite(row.low) or isfinite(row.high)
     # where promise and payoff are close the limits would only be in the way
-    close = row["kept"] and abs(row["promise"] - row["realised"]) <= row["half_width"]
-    shown = [row["promise"], row["realised"]] + ([row["low"], row["high"]] if limited and not close else [])
-    promise, realised, *limits, half = format_by_error([*shown, row["half_width"]])
+    close = row.kept and abs(row.promise - row.realised) <= row.half_width
+    shown = [row.promise, row.realised] + ([row.low, row.high] if limited and not close else [])
+    promise, realised, *limits, half = format_by_error([*shown, row.half_width])
     between = f" ({limits[0]} to {limits[1]})" if limits else "" if limited else " without limits"
-    doubt = "" if isnan(row["half_width"]) else f" ± {half}"
+    doubt = "" if isnan(row.half_width) else f" ± {half}"
     promised, earned = ("promised", "earned") if sign > 0 else ("promised a cost of", "came to")
     said = f"{promised} {promise}{between}, {earned} {realised}{doubt} {_on_rows(row)}: {outcome(row, sign)}"
     return said + _raw_gap(row)
 
 
-def _on_rows(row: Any) -> str:
-    rows = f"{row['rows']:,} {'rows' if row['seen'] else 'new rows'}"
-    return f"on {rows}" + (f", {row['seen']:,} of them fitted on" if row["seen"] else "")
+def _on_rows(row: AuditSummary) -> str:
+    rows = f"{row.rows:,} {'rows' if row.seen else 'new rows'}"
+    return f"on {rows}" + (f", {row.seen:,} of them fitted on" if row.seen else "")
 
 
-def outcome(row: Any, sign: float) -> str:
+def outcome(row: AuditSummary, sign: float) -> str:
     """Return whether the promise was kept, in a few words; ``row`` is that of the summary."""
-    if row["seen"] > SEEN * row["rows"]:
+    if row.seen > SEEN * row.rows:
         return "this proves nothing"
-    if row["kept"] is None:
+    if row.kept is None:
         return "there was no promise to keep"
-    if row["kept"]:
+    if row.kept:
         return "kept"
-    above = row["realised"] > row["high"]
+    above = row.realised > row.high
     if sign > 0:
         return "not kept, it earned more than promised" if above else "not kept, it promised too much"
     return "not kept, it cost more than promised" if above else "not kept, it cost less than promised"
 
 
-def _raw_gap(row: Any) -> str:
+def _raw_gap(row: AuditSummary) -> str:
     """Return the mean of the rows' own promises where it lies outside the promise of their mean."""
-    if row["kept"] is None or row["low"] <= row["promised"] <= row["high"]:
+    if row.kept is None or row.low <= row.promised <= row.high:
         return ""
-    assessed, _ = format_by_error([row["promised"], row["half_width"]])
+    assessed, _ = format_by_error([row.promised, row.half_width])
     return f" (but row by row it assessed itself at {assessed})"
 
 

@@ -93,12 +93,12 @@ def audit_decision(
 ) -> DecisionAudit:
     """Audit the ensemble on fresh rows, and compare it row by row with every policy's ``realised`` payoffs there."""
     audit = ensemble.audit(table, labels)
-    promise = audit.summary.iloc[0]
+    promise = audit.totals
     ours = realised[DECISION_ENSEMBLE]
     differences = {policy: ours - payoff for policy, payoff in realised.items() if policy != DECISION_ENSEMBLE}
     return DecisionAudit(
-        low=float(promise["low"]),
-        high=float(promise["high"]),
+        low=float(promise.low),
+        high=float(promise.high),
         kept=bool(audit.kept),
         gains=tuple(PolicyGain(policy, float(gain.mean()), half_width(gain)) for policy, gain in differences.items()),
         way_error=way_error(ours, realised[BEST_INITIAL], foresight),

@@ -162,7 +162,7 @@ def _half_widths(data: ReportData, parts: list[Indices]) -> Floats:
     """
     sizes, length = np.array([len(part) for part in parts]), data.audit.block_length
     if length is None:
-        return np.asarray(float(data.audit.summary["half_width"].iloc[0]) * np.sqrt(data.rows / sizes))
+        return np.asarray(data.audit.totals.half_width * np.sqrt(data.rows / sizes))
     sums = []
     for part in parts:
         apart = data.realised[part] - data.realised[part].mean()

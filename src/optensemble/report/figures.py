@@ -69,13 +69,13 @@ class DotPlot:
 
 def draw_promise(data: ReportData) -> Figure:
     """Draw the promised interval above the realised one."""
-    row = data.audit.summary.iloc[0]
-    half = row["half_width"]
+    row = data.audit.totals
+    half = row.half_width
     return DotPlot(
         ["promised", "realised"],
-        np.array([row["promise"], row["realised"]]),
-        np.array([row["low"], row["realised"] - half]),
-        np.array([row["high"], row["realised"] + half]),
+        np.array([row.promise, row.realised]),
+        np.array([row.low, row.realised - half]),
+        np.array([row.high, row.realised + half]),
         f"Promised and realised {data.objective}",
         np.array([False, True]),
         colours=[PROMISED_COLOUR, REALISED_COLOUR],

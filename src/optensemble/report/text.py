@@ -90,7 +90,7 @@ def promise_status(data: ReportData) -> str:
 
 def report_title(data: ReportData) -> str:
     """Return the outcome in a few words."""
-    row: Any = data.audit.summary.iloc[0]
+    row = data.audit.totals
     said = outcome(row, data.sign)
     return as_sentence(said)[:-1] if data.audit.kept is None else f"The promise was {said}"
 
@@ -112,19 +112,15 @@ def cautions(data: ReportData) -> list[str]:
 
 def key_figures(data: ReportData) -> list[KeyFigure]:
     """Return the promise, the realised mean, the gain over the best member and the number of biases."""
-    row: Any = data.audit.summary.iloc[0]
-    promise, low, high, realised, half = format_by_error(
-        [row["promise"], row["low"], row["high"], row["realised"], row["half_width"]]
-    )
-    limited = isfinite(row["low"]) or isfinite(row["high"])
-    error = "" if isnan(row["half_width"]) else f" ± {half}"
+    row = data.audit.totals
+    promise, low, high, realised, half = format_by_error([row.promise, row.low, row.high, row.realised, row.half_width])
+    limited = isfinite(row.low) or isfinite(row.high)
+    error = "" if isnan(row.half_width) else f" ± {half}"
     biases = f"{data.audit.biased:,} of {data.audit.tested:,}"
     interval = f"95 % interval: {low} to {high}" if limited else "no interval"
     return [
         KeyFigure(f"Promised {data.objective}", promise, interval),
-        KeyFigure(
-            f"Realised {data.objective}", f"{realised}{error}", f"on average over {count_of(row['rows'], 'row')}"
-        ),
+        KeyFigure(f"Realised {data.objective}", f"{realised}{error}", f"on average over {count_of(row.rows, 'row')}"),
         *_gain_over_best_member(data),
         KeyFigure("Biases", biases, "pairs of cell and coordinate with a significant bias"),
     ]

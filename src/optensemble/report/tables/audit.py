@@ -71,7 +71,7 @@ def choice_sheet(audit: Audit) -> Sheet:
         Column(INTERVAL, kind="text"),
         Column("note", kind="text"),
     ]
-    frame, total = audit.by_choice, int(audit.summary["rows"].iloc[0])
+    frame, total = audit.by_choice, audit.totals.rows
     digits = column_decimals([*frame["promised"], *frame["realised"]], (frame["high"] - frame["low"]) / 2)
     rows = [
         [

@@ -165,9 +165,7 @@ def test_a_detectable_bias_is_detected_by_an_audit_in_about_four_of_five() -> No
             arms=np.zeros((1, n)),
             rivals={},
             residuals=residuals,
-            partitions=[
-                (cell_names(*(f"{p}:{i}" for i in range(parts))), level) for p, level in enumerate(levels)
-            ],
+            partitions=[(cell_names(*(f"{p}:{i}" for i in range(parts))), level) for p, level in enumerate(levels)],
         )
         cells = audit(observed, random_state=seed).cells
         there = cells[(cells["cell"] == "0:2") & (cells["coordinate"] == 1)]

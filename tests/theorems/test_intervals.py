@@ -64,9 +64,7 @@ def held(kind: str) -> Counter[str]:
             arms=1.2 + of_payoff[:, 1:4].T,
             rivals={"weak": realised - 0.1 + of_payoff[:, 4], "strong": realised + 0.05 + of_payoff[:, 5] / 2},
             residuals=of_payoff[:, 6:],
-            partitions=[
-                (cell_names(*(f"{j}:{i}" for i in range(4))), parts(of_cells[:, j], 4)) for j in range(3)
-            ],
+            partitions=[(cell_names(*(f"{j}:{i}" for i in range(4))), parts(of_cells[:, j], 4)) for j in range(3)],
             time_ordered=kind == "time",
             clusters=clusters if kind == "clusters" else None,
         )

@@ -35,13 +35,14 @@ pytestmark = pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("options", [{"schedule": "frozen"}, {"schedule": "round-robin", "max_rounds": 60}])
 @pytest.mark.parametrize("time_ordered", [False, True])
-def test_the_papers_algorithm_is_cross_fitted_when_first_asked_for_a_promise(
+def test_the_papers_algorithm_is_cross_fitted_fold_by_fold(
     kind: Any, options: dict[str, Any], time_ordered: bool
 ) -> None:
     fit: dict[str, Any] = {"time_ordered": time_ordered, "random_state": 4}
     ensemble = make(kind, **{**PAPER, **options}).fit(PROBLEM.X, PROBLEM.Y, **fit)
     raw = ensemble.self_assess(PROBLEM.X)
     assert not hasattr(ensemble, "record_")
+    assert ensemble.cross_fit() is ensemble
     promise = ensemble.promise(PROBLEM.X)
     rounds = {**options, "max_rounds": ensemble.n_rounds_}
     promised, realised = out_of_fold(kind, PROBLEM, **rounds, time_ordered=time_ordered, seed=4)
@@ -65,7 +66,7 @@ def test_an_extended_ensemble_is_cross_fitted_stage_by_stage() -> None:
         return ensemble.extend(policies=problem.policies[2:], X=problem.X[after], Y=problem.Y[after])
 
     whole = extended(problem.X, 2, 3)
-    whole.promise(problem.X)
+    whole.cross_fit()
     made = [len(log.rounds) for log in whole.log_]
     promised, realised = np.empty((2, 150))
     for train, test in folds(150):
@@ -105,7 +106,7 @@ def test_what_is_earned_on_fresh_rows_lies_in_the_interval(kind: Any, validation
         parameters: dict[str, Any] = {"alpha": 0.02, "validation": validation, "sense": sense, "max_rounds": 2}
         ensemble = kind(given, omega, **parameters).fit(*rows_of(rng, 200))
         X, Y = rows_of(rng, 200)
-        promise, earned = ensemble.promise(X), payoff(ensemble.decide(X), Y).mean()
+        promise, earned = ensemble.cross_fit().promise(X), payoff(ensemble.decide(X), Y).mean()
         kept += promise.low <= earned <= promise.high
         errors.append(sign * (promise.mean - earned))
         boasts.append(sign * (ensemble.self_assess(X).mean() - earned))
@@ -120,17 +121,27 @@ def test_what_is_earned_on_fresh_rows_lies_in_the_interval(kind: Any, validation
 def test_where_there_can_be_no_record_the_interval_is_infinite_and_says_why(kind: Any, tmp_path: Path) -> None:
     small = random_problem(3, n=60, d=2, k=2)
     for sense, worst in (("max", -np.inf), ("min", np.inf)):
-        few = make(kind, small, **PAPER, sense=sense).fit(small.X, small.Y).promise(small.X)
+        ensemble = make(kind, small, **PAPER, sense=sense).fit(small.X, small.Y)
+        few = ensemble.promise(small.X)
         assert (few.low, few.high, few.rely_on) == (-np.inf, np.inf, worst)
     assert few.note.startswith("it was fitted on 60 rows, and below 100 nothing can be judged out of fold")
     assert few.note.endswith("Judge it by audit(X, Y) on rows of known labels")
+    with pytest.raises(InputError, match="no record can be made: it was fitted on 60 rows, and below 100 nothing can"):
+        ensemble.cross_fit()
     ensemble = make(kind, **PAPER).fit(PROBLEM.X, PROBLEM.Y)
     ensemble.save(tmp_path / "paper.oe")
     loaded = load(tmp_path / "paper.oe", kind, PROBLEM)
-    promise = loaded.promise(PROBLEM.X)
-    assert promise.mean == pytest.approx(ensemble.self_assess(PROBLEM.X).mean())
-    assert np.isinf([promise.low, promise.high]).all()
-    assert promise.note.startswith("the rows it was fitted on are not in its file: nothing is known of other rows")
+    notes = ["it was fitted with validation=None, and cross_fit() was not called", "the rows it was fitted on are not"]
+    for each, note in zip((ensemble, loaded), notes, strict=True):
+        promise = each.promise(PROBLEM.X)
+        assert promise.mean == pytest.approx(ensemble.self_assess(PROBLEM.X).mean())
+        assert np.isinf([promise.low, promise.high]).all()
+        assert promise.note.startswith(note)
+        assert ": nothing is known of other rows. Judge it by audit(X, Y)" in promise.note
+    before = vars(loaded).copy()
+    with pytest.raises(InputError, match=r"the rows it was fitted on are not in its file. Fit again, on at least 100"):
+        loaded.cross_fit()
+    assert vars(loaded) == before
     with pytest.raises(InputError, match="at least 1 row is needed; got 0"):
         ensemble.promise(PROBLEM.X[:0])
 
@@ -141,11 +152,46 @@ def test_rows_that_changed_since_the_fit_make_no_record(kind: Any) -> None:
     X = PROBLEM.X.copy()
     ensemble = make(kind, **PAPER).fit(X, PROBLEM.Y)
     X[:5] = X[5:10]
-    promise = ensemble.promise(PROBLEM.X)
-    assert np.isinf(promise.high)
-    assert promise.note.startswith("the rows it was fitted on have changed since")
+    with pytest.raises(InputError, match=r"no record can be made: the rows it was fitted on have changed since. Fit"):
+        ensemble.cross_fit()
+    assert np.isinf(ensemble.promise(PROBLEM.X).high)
     X[:5] = PROBLEM.X[:5]
-    assert np.isfinite(ensemble.promise(PROBLEM.X).high)
+    assert np.isfinite(ensemble.cross_fit().promise(PROBLEM.X).high)
+
+
+@BOTH
+def test_a_validated_fit_has_its_record_and_is_not_cross_fitted_again(kind: Any) -> None:
+    ensemble = make(kind).fit(PROBLEM.X, PROBLEM.Y)
+    before = vars(ensemble).copy()
+    assert ensemble.cross_fit() is ensemble
+    assert vars(ensemble).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(ensemble).items())
+
+
+@NOT_CONVERGED
+@BOTH
+def test_cross_fitting_adds_a_record_and_baselines_and_changes_no_answer(kind: Any) -> None:
+    problem = random_problem(12, n=400, d=2, k=2)
+    train, test = np.split(problem.X, 2)
+    ensemble = make(kind, problem, **PAPER).fit(train, problem.Y[train])
+    before, alone, state = ensemble.answer(test), ensemble.audit(test, problem.Y[test]), vars(ensemble).copy()
+    ensemble.cross_fit()
+    after, whole = ensemble.answer(test), ensemble.audit(test, problem.Y[test])
+    for name in ("actions", "promised", "chosen", "predictions", "assessed"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    assert np.isinf(before.low).all()
+    assert np.isfinite(after.low).all()
+    assert {name for name, value in vars(ensemble).items() if value is not state.get(name)} == {
+        "record_",
+        "_forecaster",
+    }
+    names = [name for name, _ in members(kind, problem)]
+    average = ["average"] if kind is oe.WhiteBoxEnsemble else []
+    assert alone.lift["rival"].tolist() == names
+    assert whole.lift["rival"].tolist() == [*names, *average, "stack", "ridge", "mean"]
+    pd.testing.assert_frame_equal(whole.lift[: len(names)], alone.lift)
+    validated = make(kind, problem).fit(train, problem.Y[train]).audit(test, problem.Y[test])
+    np.testing.assert_array_equal(validated.lift["realised"], whole.lift["realised"])  # the same baselines
 
 
 # Audit

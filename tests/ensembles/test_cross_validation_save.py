@@ -27,6 +27,7 @@ def test_a_saved_ensemble_promises_what_it_promised(
     kind: Any, validation: str | None, time_ordered: bool, tmp_path: Path
 ) -> None:
     ensemble = make(kind, validation=validation, sense="min").fit(PROBLEM.X, PROBLEM.Y, time_ordered=time_ordered)
+    ensemble.cross_fit()
     promise = ensemble.promise(PROBLEM.X)
     ensemble.save(tmp_path / "ensemble.oe")
     loaded = load(tmp_path / "ensemble.oe", kind, PROBLEM)
@@ -109,8 +110,7 @@ def test_extending_means_fitting_again_on_all_rows_with_all_policies(tmp_path: P
 def test_a_loaded_ensemble_that_was_extended_knows_only_some_of_its_rows(tmp_path: Path) -> None:
     problem = random_problem(10, n=240, d=2, k=2)
     ensemble = make(oe.BlackBoxEnsemble, problem, **PAPER).fit(problem.X[:120], problem.Y[:120])
-    ensemble.promise(problem.X)
-    ensemble.save(tmp_path / "first.oe")
+    ensemble.cross_fit().save(tmp_path / "first.oe")
     loaded = oe.load(tmp_path / "first.oe", policies=problem.policies)
     assert np.isfinite(loaded.promise(problem.X).high)
     with pytest.warns(UserWarning, match="it goes on with the new rows alone"):

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.exceptions import NotFittedError
 from optensemble.stacking.forecaster import _map
 from tests.ensembles.decision import (
@@ -77,7 +78,8 @@ def test_every_public_method_asks_to_be_fitted_first() -> None:
     X, Y = problem().X, problem().Y
     arguments: dict[str, tuple[Any, ...]] = {
         **dict.fromkeys(("answer", "decide", "predict", "self_assess", "choose", "promise", "explain"), (X,)),
-        **dict.fromkeys(("score", "audit", "update"), (X, Y)),
+        **dict.fromkeys(("score", "audit", "audit_with_answer", "update"), (X, Y)),
+        "promise_of": (Assessments.of(Y[:, 0]),),
         "extend": (),
         "save": ("nowhere.oe",),
     }

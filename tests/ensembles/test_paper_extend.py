@@ -77,10 +77,11 @@ def test_extending_by_rows_of_a_new_group() -> None:
     problem = random_problem(18, n=90)
     ensemble = oe.BlackBoxEnsemble(problem.policies, problem.omega, subgroups=lambda X: X // 30, **COMMON)
     ensemble.fit(problem.X[:60], problem.Y[:60])
-    assert ensemble._group_sizes == (3,)  # one more for the unknown
+    assert ensemble.grouping_ is not None
+    assert ensemble.grouping_.sizes == (3,)  # one more for the unknown
     start = ensemble.predict(problem.X)
     ensemble.extend(X=problem.X[60:], Y=problem.Y[60:] + 1)
-    assert ensemble._group_sizes == (4,)
+    assert ensemble.grouping_.sizes == (4,)
     assert ensemble.converged_
     labels = np.concatenate([problem.Y[:60], problem.Y[60:] + 1])
     assert ensemble.history_["squared_error_own"].iloc[0] == pytest.approx(((start - labels) ** 2).sum(axis=1).mean())

@@ -100,11 +100,20 @@ def test_a_group_column_that_is_not_there(kind: Any, frame: Any) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("groups", ["region", 7, -3, 0.5])
+@pytest.mark.parametrize("groups", ["region", 7, -3])
 def test_a_group_column_that_an_array_does_not_have(kind: Any, groups: Any) -> None:
     array = np.column_stack([PROBLEM.X, NUMBER])
     words = rf"groups must name a column of X, be the number of one, or be callable; got {groups!r}.*\({N}, 2\)"
     refused(make(kind, members=on_rows(kind, lambda X: X[:, 0]), subgroups=groups), array, PROBLEM.Y, words)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("groups", "found"), [(0.5, "float"), (np.arange(N) % 3, "ndarray"), (["number", len], "list")]
+)
+def test_groups_that_are_neither_a_column_nor_a_callable(kind: Any, groups: Any, found: str) -> None:
+    words = f"subgroups must be a column of X, a list of columns, or a callable of X; got {found}. Put the labels"
+    refused(make(kind, members=on_rows(kind, column), subgroups=groups), PANDAS, PROBLEM.Y, words)
 
 
 @BOTH

@@ -122,14 +122,14 @@ def test_the_verdict_says_when_row_assessments_exceed_the_promise() -> None:
 def test_rows_that_were_fitted_on_prove_nothing() -> None:
     with pytest.warns(UserWarning, match=r"1,200 of these 3,000 rows .* proves nothing. Give rows it has not seen"):
         found = make_audit(observe(n=3000, seen=1200))
-    assert found.verdict.endswith("on 3,000 rows, of which 1,200 were fitted on: this proves nothing")
+    assert found.verdict.endswith("on 3,000 rows, 1,200 of them fitted on: this proves nothing")
     assert found.summary["seen"].iloc[0] == 1200
     assert found.kept is None
 
 
 def test_a_few_rows_that_were_fitted_on_are_told_but_not_warned_of() -> None:
     found = make_audit(observe(n=3000, realised=exact(2.1), seen=30))
-    assert found.verdict.endswith("on 3,000 rows, of which 30 were fitted on: kept")
+    assert found.verdict.endswith("on 3,000 rows, 30 of them fitted on: kept")
     assert found.kept is True
 
 
@@ -159,7 +159,7 @@ def test_the_page_lists_only_swaps_that_would_have_gained_the_largest_first() ->
     for number, (a, b, c) in enumerate([(0.0, -1.0, -2.0), (1.0, 0.0, 2.0), (-1.0, -1.0, 0.0)]):
         arms[:, followed == number] = observed.realised[followed == number] + np.array([[a], [b], [c]])
     found = make_audit(replace(observed, arms=arms))
-    title = "Swaps that would have gained"
+    title = "Swaps with a gain in hindsight"
     page = found._repr_html_().split(title)[1].split("</table>")[0]
     listed = re.findall(r"<td>(a|b|c)</td>\s*<td>(a|b|c)</td>", page)
     assert listed == [("b", "c"), ("b", "a")]

@@ -21,7 +21,7 @@ from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS
 from tests.evaluation.observations import cell_names
 
 z = NormalDist().inv_cdf
-PROMISE, ARMS, WHITE, BLACK = "promise of the mean", "two arms told apart", "white box cells", "black box cells"
+PROMISE, ARMS, WHITE, BLACK = "promise of the mean", "two candidates compared", "white box cells", "black box cells"
 
 
 def part(of: RowPlan, name: str) -> Any:

@@ -104,7 +104,7 @@ def test_where_there_is_no_alternative_there_is_no_margin() -> None:
     alone = oe.WhiteBoxEnsemble(problem.models[:1], problem.omega, validation=None, max_rounds=5)
     explanation = alone.fit(problem.X, problem.Y).explain(problem.X)
     assert math.isnan(explanation.margin)
-    assert explanation.reason == "m0 is followed: there is nobody else"
+    assert explanation.reason == "m0 is followed: there is no other candidate"
     one = feasible.Vertices([[0.2, 0.3, 0.4]])
     agreed = oe.WhiteBoxEnsemble(problem.models, one, validation=None, max_rounds=5).fit(problem.X, problem.Y)
     explanation = agreed.explain(problem.X)
@@ -171,7 +171,7 @@ def test_where_nothing_is_done_that_is_said() -> None:
     omega = feasible.Box(np.zeros(2), np.ones(2))
     ensemble = oe.WhiteBoxEnsemble([("gloomy", lambda X: -np.ones(X.shape))], omega, validation=None, max_rounds=0)
     text = str(ensemble.fit(np.zeros((4, 2)), -np.ones((4, 2))).explain(np.zeros((1, 2))))
-    assert "promised 0 of doing nothing" in text
+    assert "promised 0 for doing nothing" in text
     assert text.splitlines()[-1] == "No patch moved the prediction"
 
 

@@ -421,7 +421,7 @@ def test_columns_of_subgroups_are_in_the_file(rule: Any, tmp_path: Path) -> None
         assert again.subgroups == rule
         pd.testing.assert_frame_equal(again.guarantees_, ensemble.guarantees_)
         assert again.audit(table[800:], Y[800:]).cells["cell"].str.startswith("region=north").any()
-    with pytest.raises(InputError, match=r"fitted with subgroups=.*got 'half'. Leave groups= out"):
+    with pytest.raises(InputError, match=r"fitted with subgroups=.*got 'half'. Leave them out"):
         oe.load(tmp_path / "ensemble.oe", subgroups="half")
     with pytest.warns(UserWarning, match="it is fitted on the new rows alone"):
         again.extend(X=table[:800], Y=Y[:800])
@@ -437,13 +437,15 @@ def test_subgroups_by_a_callable_are_given_again(tmp_path: Path) -> None:
     ensemble.save(tmp_path / "ensemble.oe")
     assert same(state(oe.load(tmp_path / "ensemble.oe", subgroups=halves), table), state(ensemble, table))
     for wrong in (None, "region"):
-        with pytest.raises(InputError, match=r"subgroups were a callable and must be given again: load\(path, subgroups="):
+        with pytest.raises(
+            InputError, match=r"subgroups were a callable and must be given again: load\(path, subgroups="
+        ):
             oe.load(tmp_path / "ensemble.oe", subgroups=wrong)
 
 
 def test_groups_are_not_given_to_a_file_without_subgroups(tmp_path: Path) -> None:
     fitted(None).save(tmp_path / "ensemble.oe")
-    with pytest.raises(InputError, match=r"fitted with subgroups=None; got 'region'. Leave groups= out"):
+    with pytest.raises(InputError, match=r"fitted with subgroups=None; got 'region'. Leave them out"):
         oe.load(tmp_path / "ensemble.oe", subgroups="region")
 
 

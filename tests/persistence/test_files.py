@@ -129,7 +129,7 @@ def test_groups_by_column(kind: Any, groups: Any, tmp_path: Path) -> None:
         loaded.decide(frame.assign(region="elsewhere")), ensemble.decide(frame.assign(region="elsewhere"))
     )
     round_trip(ensemble, frame, tmp_path, groups=groups, **again)
-    with pytest.raises(InputError, match=r"fitted with groups=.*got 'other'. Leave groups= out"):
+    with pytest.raises(InputError, match=r"fitted with groups=.*got 'other'. Leave them out"):
         oe.load(tmp_path / "first.oe", subgroups="other", **again)
 
 
@@ -141,7 +141,9 @@ def test_callable_groups_are_given_again(black: bool, tmp_path: Path) -> None:
     fit, again = (PROBLEM.black_box, POLICIES) if black else (PROBLEM.white_box, MEMBERS)
     round_trip(fit(subgroups=groups, **QUICK), PROBLEM.X, tmp_path, groups=groups, **again)
     for wrong in (None, "region"):
-        with pytest.raises(InputError, match=r"subgroups were a callable and must be given again: load\(path, subgroups="):
+        with pytest.raises(
+            InputError, match=r"subgroups were a callable and must be given again: load\(path, subgroups="
+        ):
             oe.load(tmp_path / "first.oe", subgroups=wrong, **again)
 
 

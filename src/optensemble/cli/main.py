@@ -7,15 +7,14 @@ import json
 import signal
 import sys
 import warnings
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import optensemble
-from optensemble._core.estimator import do_without_scikit_learn
 from optensemble.cli.console import FAILED, INTERRUPTED, WRONG_USE, Interrupted, complain
 from optensemble.cli.job_commands import check, fit, init
+from optensemble.cli.program import exit_quickly, is_program, start_quickly
 from optensemble.cli.reproduce import reproduce
 from optensemble.cli.use_commands import audit, decide, explain, report
 from optensemble.exceptions import FeasibleSetError, InputError, OptEnsembleError
@@ -41,8 +40,20 @@ def main() -> None:
 
     0 done, 1 failed, 2 wrong use, 3 a promise refuted, 130 interrupted.
     """
-    if _is_the_program():
-        do_without_scikit_learn()
+    program = is_program()
+    if program:
+        start_quickly()
+    try:
+        _run()
+    except SystemExit as done:
+        if not program:
+            raise
+        code = done.code if isinstance(done.code, int) else 0
+    exit_quickly(code, FAILED)
+
+
+def _run() -> NoReturn:
+    """Run a command and leave with its exit code."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # leaving cleans up
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -71,13 +82,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _is_the_program() -> bool:
-    """Return whether this process is the command: in any other, estimators must be scikit-learn's."""
-    path = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
-    return "optensemble" in (path.stem, path.parent.name if path.name == "__main__.py" else "")
-
-
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     if "--json" in sys.argv:
         typer.echo(json.dumps({"error": " ".join(message.split()), "exit_code": code}, ensure_ascii=False))
     complain(message)

@@ -1,4 +1,4 @@
-"""The process of the command ``optensemble``, which starts and ends quickly because it runs nobody else's code."""
+"""The process of the program ``optensemble``: a quick start and a quick exit, as no other code runs in it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import NoReturn
 from optensemble._core.estimator import do_without_scikit_learn
 
 _COLLECT_AFTER = 200_000
-"""Objects allocated between garbage collections: at Python's 700 a tenth of the time of a small job goes into them."""
+"""Allocations between garbage collections; with the default of 700 they take a tenth of the time of a small job."""
 
 
 def is_program() -> bool:
-    """Return whether this process is the command; in any other, Python code calls it and goes on afterwards."""
+    """Return whether this process is the program, and not other Python code that calls ``main``."""
     path = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
     return "optensemble" in (path.stem, path.parent.name if path.name == "__main__.py" else "")
 
 
 def start_quickly() -> None:
-    """Load no scikit-learn, and collect garbage rarely."""
+    """Do without scikit-learn, and collect garbage rarely."""
     do_without_scikit_learn()
     gc.set_threshold(_COLLECT_AFTER)
 
 
 def exit_quickly(code: int, failed: int) -> NoReturn:
-    """End the process without taking apart what it has loaded, which takes a fifth of the time of a small job.
+    """End the process without freeing its objects, which takes a fifth of the time of a small job.
 
-    Files are closed and threads have ended by now: whoever opened or started one has waited for it.
+    Files are closed and threads are joined by now: both are only used in ``with`` blocks.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -88,7 +88,7 @@ def test_every_option_of_every_command_is_told() -> None:
 
 def test_every_key_of_a_job_file_is_told() -> None:
     text = (DOCS / "command_line.md").read_text(encoding="utf-8")
-    keys = {*job._DATA, *(key for options in job.OPTIONS.values() for key in options), *sets.KINDS}
+    keys = {*job._DATA, *(key for options in job.OPTIONS.values() for key in options), *sets.SET_KINDS}
     for key in keys:
         assert f"`{key}`" in text, key
     for section in job._SECTIONS:

@@ -1,4 +1,4 @@
-"""``python -m optensemble`` is the same as ``optensemble``."""
+"""``python -m optensemble``, the same as ``optensemble``."""
 
 from optensemble.cli import main
 

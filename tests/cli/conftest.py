@@ -15,12 +15,12 @@ from tests.jobs.worlds import write_job, write_table
 @pytest.fixture(scope="session")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an ensemble, made by the command line's own parts."""
-    from optensemble.jobs.fit import fit, prepare
+    from optensemble.jobs.fit import fit_job, prepare
     from optensemble.jobs.job import read_job
 
     folder = tmp_path_factory.mktemp("fitted")
     write_table(ROWS, folder / "history.csv")
-    fit(prepare(read_job(write_job(folder, data={"id": "day"})))).save(folder / "e.oe")
+    fit_job(prepare(read_job(write_job(folder, data={"id": "day"})))).save(folder / "e.oe")
     return folder / "e.oe"
 
 

@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_to(command: tuple[str, ...], line: Line
     ids=str,
 )
 def test_what_is_read_is_not_written_over(command: tuple[str, ...], line: Line, folder: Path) -> None:
-    refused(line, folder, command, WRONG_USE, command[command.index("-o") + 1], "is read, and would be written over")
+    refused(line, folder, command, WRONG_USE, command[command.index("-o") + 1], "is an input, and would be overwritten")
 
 
 def test_a_job_file_is_not_written_over_unless_asked(line: Line, folder: Path) -> None:

@@ -46,7 +46,7 @@ from tests.jobs.worlds import write_job, write_table
 @pytest.mark.parametrize(
     ("value", "part"),
     [
-        ("abc", "'abc' in line 9, which is no number"),
+        ("abc", "'abc' in line 9, which is not a number"),
         ("1,5", "Write decimals with a point"),
         ("", "no value in line 9"),
         ("NA", "no value in line 9"),

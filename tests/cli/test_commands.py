@@ -124,7 +124,7 @@ def test_the_commands_print_their_results_in_words(line: Line, folder: Path) -> 
     assert "optensemble check job.toml" in said.out
     said = line("check", "job.toml")
     assert (said.code, said.err) == (0, "")
-    assert "240 rows are enough to fit" in said.out
+    assert "240 rows are enough for a fit" in said.out
     said = line("fit", "job.toml", "-o", "ensemble.oe")
     ensemble = oe.load(folder / "ensemble.oe")
     assert (said.code, said.err) == (0, "")
@@ -243,7 +243,9 @@ def test_the_examples_of_help_are_commands_that_exist() -> None:
 def test_help_tells_commands_and_exit_codes() -> None:
     text = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "200"}).stdout
     assert all(command in text for command in COMMANDS)
-    assert all(code in text for code in ("0 done", "1 failed", "2 wrong use", "3 promise refuted", "130 interrupted"))
+    assert all(
+        code in text for code in ("0 success", "1 failure", "2 wrong use", "3 promise broken", "130 interrupted")
+    )
 
 
 # A terminal

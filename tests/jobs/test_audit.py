@@ -13,11 +13,11 @@ import pytest
 import optensemble as oe
 from optensemble import feasible
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs.audit import Later, explain, judge, make_report
-from optensemble.jobs.decide import decide
-from optensemble.jobs.fit import fit, prepare
+from optensemble.jobs.audit import TableAudit, audit_table, explain_row, make_report
+from optensemble.jobs.decide import decide_table
+from optensemble.jobs.fit import fit_job, prepare
 from optensemble.jobs.job import read_job
-from optensemble.jobs.saved_ensemble import Saved, open_saved
+from optensemble.jobs.saved_ensemble import SavedEnsemble, open_ensemble
 from optensemble.tables.reading import Tables
 from tests.jobs.worlds import (
     LABELS,
@@ -36,7 +36,7 @@ ROWS, LATER = make_rows(), make_rows(150, seed=2)
 
 def job_ensemble(folder: Path, **changes: Any) -> Path:
     write_table(ROWS, folder / "history.csv")
-    fit(prepare(read_job(write_job(folder, **changes)))).save(folder / "e.oe")
+    fit_job(prepare(read_job(write_job(folder, **changes)))).save(folder / "e.oe")
     return folder / "e.oe"
 
 
@@ -50,12 +50,12 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return Tables((write_table(LATER, tmp_path_factory.mktemp("later") / "later.parquet"),))
 
 
-def judged(path: Path, tables: Tables, **columns: Any) -> Later:
-    return judge(open_saved(path, tables, **columns), tables)
+def judged(path: Path, tables: Tables, **columns: Any) -> TableAudit:
+    return audit_table(open_ensemble(path, tables, **columns), tables)
 
 
 def explained(path: Path, tables: Tables, row: int | None = None, id_value: str | None = None, **columns: Any) -> Any:
-    return explain(open_saved(path, tables, **columns), tables, row, id_value)
+    return explain_row(open_ensemble(path, tables, **columns), tables, row, id_value)
 
 
 # Audits
@@ -80,7 +80,7 @@ def test_an_audit_goes_by_time_and_clusters_of_the_job(tmp_path: Path, later: Ta
 def test_later_rows_of_one_cluster_are_judged_with_a_warning(tmp_path: Path) -> None:
     path = job_ensemble(tmp_path, data={"clusters": "customer"})
     tables = Tables((write_table(LATER.assign(customer=7), tmp_path / "one.csv"),))
-    with pytest.warns(UserWarning, match="all rows are of one customer: they are judged as if they were independent"):
+    with pytest.warns(UserWarning, match="all rows are of one customer: they are treated as independent"):
         found = judged(path, tables).audit
     assert str(found) == str(oe.load(path).audit(LATER, labels_of(LATER)))
 
@@ -162,8 +162,8 @@ def test_a_row_is_found_by_an_id_of_any_type(
 @pytest.mark.parametrize(
     ("row", "id_value", "message"),
     [
-        (None, None, "say which row to explain: --row with its number, or --id"),
-        (3, "0-00003", "say which row to explain"),
+        (None, None, "name the row to explain: --row with its number, or --id"),
+        (3, "0-00003", "name the row to explain"),
         (150, None, "has no row 150: it has 150, counted from 0. Check --row or --id."),
         (None, "zebra", "has no row of id 'zebra'"),
     ],
@@ -178,7 +178,7 @@ def test_a_row_that_is_not_there_is_told(
 
 def test_without_an_id_column_there_is_no_id(tmp_path: Path, later: Tables) -> None:
     path = job_ensemble(tmp_path)
-    with pytest.raises(InputError, match=r"knows no id column. Name it with --id-column, or give --row"):
+    with pytest.raises(InputError, match=r"has no id column. Name it with --id-column, or give --row"):
         explained(path, later, id_value="2-00003")
     assert explained(path, later, id_value="2-00003", id_column="day").row == 3
 
@@ -191,7 +191,7 @@ def test_coordinates_of_an_explanation_are_named_by_the_labels(tmp_path: Path) -
         for star, town in zip(STARS, ("north", "south", "west"), strict=True)
     }
     write_table(ROWS.rename(columns=named), tmp_path / "history.csv")
-    fit(prepare(read_job(write_job(tmp_path, data={"labels": "price_*"})))).save(tmp_path / "e.oe")
+    fit_job(prepare(read_job(write_job(tmp_path, data={"labels": "price_*"})))).save(tmp_path / "e.oe")
     found = explained(tmp_path / "e.oe", Tables((tmp_path / "history.csv",)), 3)
     assert {"action_north", "action_south", "action_west"} <= set(found.alternatives)
 
@@ -207,13 +207,13 @@ def python_saved(folder: Path, **parameters: Any) -> tuple[oe.DecisionEnsemble, 
 
 def test_an_ensemble_of_python_with_columns_can_be_used_on_files(tmp_path: Path, later: Tables) -> None:
     ensemble, path = python_saved(tmp_path)
-    saved = open_saved(path, later)
-    decide(saved, later, tmp_path / "d.csv")
+    saved = open_ensemble(path, later)
+    decide_table(saved, later, tmp_path / "d.csv")
     found = read_table(tmp_path / "d.csv")
     assert list(found)[:3] == ["action_0", "action_1", "action_2"]
     np.testing.assert_array_equal(found.iloc[:, :3].to_numpy(dtype=float), ensemble.decide(LATER))
     with pytest.raises(InputError, match=r"e\.oe does not say which columns are labels. Give --labels"):
-        judge(saved, later)
+        audit_table(saved, later)
     assert str(judged(path, later, labels="y_*").audit) == str(ensemble.audit(LATER, labels_of(LATER)))
 
 
@@ -225,7 +225,7 @@ def test_groups_of_python_are_groups_of_a_table(values: list[Any], tmp_path: Pat
     ensemble = python_ensemble(subgroups="region").fit(rows, rows[LABELS])
     ensemble.save(tmp_path / "e.oe")
     tables = Tables((write_table(rows[:100], tmp_path / "new.parquet"),))
-    decide(open_saved(tmp_path / "e.oe", tables), tables, tmp_path / "d.parquet")
+    decide_table(open_ensemble(tmp_path / "e.oe", tables), tables, tmp_path / "d.parquet")
     expected = ensemble.decide(rows[:100])[:, 0]
     assert 0.2 < expected.mean() < 0.8
     np.testing.assert_array_equal(read_table(tmp_path / "d.parquet")["action_0"], expected)
@@ -236,16 +236,16 @@ def test_ensembles_that_need_python_are_refused(tmp_path: Path, later: Tables) -
     box: Any = oe.WhiteBoxEnsemble([("m", lambda X: X)], feasible.Simplex(3), validation=None)
     box.fit(X, labels_of(LATER)).save(tmp_path / "code.oe")
     with pytest.raises(InputError, match=r"code\.oe: .*use this ensemble from Python"):
-        open_saved(tmp_path / "code.oe", later)
+        open_ensemble(tmp_path / "code.oe", later)
     box = oe.WhiteBoxEnsemble([("m", oe.Columns([0, 1, 2]))], feasible.Simplex(3), validation=None)
     box.fit(X, labels_of(LATER)).save(tmp_path / "array.oe")
     with pytest.raises(InputError, match=r"array\.oe: its members are numbered columns of an array"):
-        open_saved(tmp_path / "array.oe", later)
+        open_ensemble(tmp_path / "array.oe", later)
 
 
 def test_a_job_file_is_no_ensemble(tmp_path: Path, later: Tables) -> None:
     with pytest.raises(InputError, match=r"job\.toml is a job file. `optensemble fit .*job\.toml` makes an ensemble"):
-        open_saved(write_job(tmp_path), later)
+        open_ensemble(write_job(tmp_path), later)
 
 
 def test_labels_may_be_given_one_by_one(plain: Path, later: Tables) -> None:
@@ -255,13 +255,13 @@ def test_labels_may_be_given_one_by_one(plain: Path, later: Tables) -> None:
 
 def test_a_file_that_is_not_an_ensemble_is_refused(tmp_path: Path, later: Tables) -> None:
     with pytest.raises(FileError, match=r"there is no file .*no\.oe"):
-        open_saved(tmp_path / "no.oe", later)
+        open_ensemble(tmp_path / "no.oe", later)
     with pytest.raises(FileError, match="is not a whole optensemble file"):
-        open_saved(later.paths[0], later)
+        open_ensemble(later.paths[0], later)
 
 
 def test_the_columns_of_the_model_that_a_black_box_began_with_are_read(tmp_path: Path, later: Tables) -> None:
     path = job_ensemble(tmp_path, models={"b": None}, ensemble={"kind": "black_box"})
-    saved: Saved = open_saved(path, later)
+    saved: SavedEnsemble = open_ensemble(path, later)
     assert set(MODELS["a"].names) <= set(saved.numbers)
-    np.testing.assert_array_equal(judge(saved, later).audit.summary["rows"], [len(LATER)])
+    np.testing.assert_array_equal(audit_table(saved, later).audit.summary["rows"], [len(LATER)])

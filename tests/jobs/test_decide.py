@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs.decide import Decisions, decide
-from optensemble.jobs.fit import fit, prepare
+from optensemble.jobs.decide import DecisionSummary, decide_table
+from optensemble.jobs.fit import fit_job, prepare
 from optensemble.jobs.job import read_job
-from optensemble.jobs.saved_ensemble import Saved, open_saved
+from optensemble.jobs.saved_ensemble import SavedEnsemble, open_ensemble
 from optensemble.tables.reading import Tables, find_tables
 from tests.jobs.worlds import LABELS, leftovers, make_rows, read_table, write_job, write_table
 
@@ -33,21 +33,21 @@ class World:
     folder: Path
     new: Path
 
-    def open(self, tables: Tables | None = None, **columns: Any) -> Saved:
-        return open_saved(self.folder / "e.oe", tables or self.tables, **columns)
+    def open(self, tables: Tables | None = None, **columns: Any) -> SavedEnsemble:
+        return open_ensemble(self.folder / "e.oe", tables or self.tables, **columns)
 
     @property
     def tables(self) -> Tables:
         return Tables((self.new,))
 
-    def decide(self, out: Path, batch: int = 1 << 16, **columns: Any) -> Decisions:
-        return decide(self.open(**columns), self.tables, out, batch=batch)
+    def decide(self, out: Path, batch: int = 1 << 16, **columns: Any) -> DecisionSummary:
+        return decide_table(self.open(**columns), self.tables, out, batch=batch)
 
 
 def write_ensemble(folder: Path, rows: pd.DataFrame, **changes: Any) -> None:
     write_table(rows, folder / "history.parquet")
     changes["data"] = {"fit": "history.parquet", "id": "day", **changes.get("data", {})}
-    fit(prepare(read_job(write_job(folder, **changes)))).save(folder / "e.oe")
+    fit_job(prepare(read_job(write_job(folder, **changes)))).save(folder / "e.oe")
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -124,7 +124,7 @@ def test_how_rows_are_spread_over_files_does_not_matter(
         write_table(NEW[start:stop], folder / f"{number}.{names[number % 3]}")
         for number, (start, stop) in enumerate(pairwise(bounds))
     ]
-    decide(plain.open(), find_tables([str(path) for path in paths]), folder / "d.parquet")
+    decide_table(plain.open(), find_tables([str(path) for path in paths]), folder / "d.parquet")
     plain.decide(folder / "whole.parquet")
     pd.testing.assert_frame_equal(read_table(folder / "d.parquet"), read_table(folder / "whole.parquet"))
 
@@ -153,7 +153,7 @@ def test_what_a_group_is_called_does_not_depend_on_the_rows_beside_it(
 
 def test_progress_counts_rows(plain: World, tmp_path: Path) -> None:
     told: list[int] = []
-    decide(plain.open(), plain.tables, tmp_path / "d.csv", told.append, batch=40)
+    decide_table(plain.open(), plain.tables, tmp_path / "d.csv", told.append, batch=40)
     assert told == [40, 80, 90]
 
 
@@ -162,17 +162,17 @@ def test_labels_times_and_clusters_are_never_needed(world: World, tmp_path: Path
     assert not unwanted & set(NEW)
     world.decide(tmp_path / "d.csv")  # and labels that are there change nothing
     labelled = write_table(make_rows(90, seed=1), tmp_path / "labelled.parquet")
-    decide(world.open(), Tables((labelled,)), tmp_path / "labelled.csv")
+    decide_table(world.open(), Tables((labelled,)), tmp_path / "labelled.csv")
     assert (tmp_path / "d.csv").read_bytes() == (tmp_path / "labelled.csv").read_bytes()
 
 
 def test_the_id_column_may_be_another_or_none(plain: World, tmp_path: Path) -> None:
     other = write_table(NEW.rename(columns={"day": "key"}), tmp_path / "new.csv")
     tables = Tables((other,))
-    decide(plain.open(tables, id_column="key"), tables, tmp_path / "d.csv")
+    decide_table(plain.open(tables, id_column="key"), tables, tmp_path / "d.csv")
     assert read_table(tmp_path / "d.csv")["key"].tolist() == NEW["day"].tolist()
     with pytest.raises(InputError, match=r"new\.csv has no column 'day'"):
-        decide(plain.open(tables), tables, tmp_path / "d.csv")
+        decide_table(plain.open(tables), tables, tmp_path / "d.csv")
 
 
 def test_limits_that_are_not_known_are_left_empty(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_limits_that_are_not_known_are_left_empty(tmp_path: Path) -> None:
     saved = world.open()
     record = saved.ensemble.record_
     saved.ensemble.record_ = type(record)(record.assessed[:30], record.realised[:30])
-    decide(saved, world.tables, tmp_path / "d.csv")
+    decide_table(saved, world.tables, tmp_path / "d.csv")
     found = read_table(tmp_path / "d.csv")
     assert found["low"].isna().all()
     assert found["high"].isna().all()
@@ -196,7 +196,7 @@ def refused(world: World, path: Path, out: Path, error: type[Exception] = InputE
     out.write_text("what was there")
     tables = Tables((path,))
     with pytest.raises(error) as caught:
-        decide(world.open(tables, **columns), tables, out, batch=40)
+        decide_table(world.open(tables, **columns), tables, out, batch=40)
     assert out.read_text() == "what was there"
     assert leftovers(out.parent) == []
     return str(caught.value)
@@ -241,7 +241,7 @@ def test_ids_of_one_file_as_numbers_and_of_another_as_text_are_one_column(
         write_table(numbered[:0], tmp_path / "3.arrow"),
     ]
     for files in (paths, paths[::-1]):
-        decide(plain.open(), Tables(tuple(files)), tmp_path / out)
+        decide_table(plain.open(), Tables(tuple(files)), tmp_path / out)
         assert sorted(map(int, read_table(tmp_path / out)["day"])) == list(range(90))
 
 
@@ -249,22 +249,22 @@ def test_the_same_id_as_a_number_and_as_text_is_there_twice(plain: World, tmp_pa
     numbered = NEW.assign(day=np.arange(90))
     paths = (write_table(numbered, tmp_path / "1.parquet"), write_table(numbered, tmp_path / "2.csv"))
     with pytest.raises(InputError, match="is there 2 times"):
-        decide(plain.open(), Tables(paths), tmp_path / "d.parquet")
+        decide_table(plain.open(), Tables(paths), tmp_path / "d.parquet")
     assert not (tmp_path / "d.parquet").exists()
 
 
 def test_a_file_that_vanishes_on_the_way_leaves_nothing(plain: World, tmp_path: Path) -> None:
     paths = [write_table(NEW.assign(day=NEW["day"] + end), tmp_path / f"{end}.csv") for end in ("a", "b")]
     with pytest.raises(FileError, match=r"there is no file .*b\.csv"):
-        decide(plain.open(), Tables(tuple(paths)), tmp_path / "d.csv", lambda _: paths[1].unlink())
+        decide_table(plain.open(), Tables(tuple(paths)), tmp_path / "d.csv", lambda _: paths[1].unlink())
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
 def test_what_is_read_is_not_written_over(plain: World, tmp_path: Path) -> None:
     table = Path(shutil.copy(plain.new, tmp_path))
     before = table.read_bytes()
-    with pytest.raises(InputError, match="is read, and would be written over"):
-        decide(plain.open(), Tables((table,)), table)
-    with pytest.raises(InputError, match="is read, and would be written over"):
-        decide(plain.open(), Tables((table,)), plain.folder / "e.oe")
+    with pytest.raises(InputError, match="is an input, and would be overwritten"):
+        decide_table(plain.open(), Tables((table,)), table)
+    with pytest.raises(InputError, match="is an input, and would be overwritten"):
+        decide_table(plain.open(), Tables((table,)), plain.folder / "e.oe")
     assert table.read_bytes() == before

@@ -13,7 +13,7 @@ import pytest
 import optensemble as oe
 from optensemble import feasible
 from optensemble.exceptions import InputError
-from optensemble.jobs.fit import Task, fit, prepare
+from optensemble.jobs.fit import Task, fit_job, prepare
 from optensemble.jobs.job import read_job
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from tests.jobs.worlds import (
@@ -39,7 +39,7 @@ def task_of(folder: Path, rows: pd.DataFrame = ROWS, table: str = "history.csv",
 
 
 def fitted(folder: Path, rows: pd.DataFrame = ROWS, table: str = "history.csv", **changes: Any) -> Any:
-    return fit(task_of(folder, rows, table, **changes))
+    return fit_job(task_of(folder, rows, table, **changes))
 
 
 def require_same(job: Any, python: Any, X: pd.DataFrame = NEW) -> None:
@@ -73,7 +73,7 @@ def test_the_seed_is_the_random_state(tmp_path: Path) -> None:
 
 def test_threads_change_nothing(tmp_path: Path) -> None:
     task = task_of(tmp_path)
-    require_same(fit(task, n_jobs=2), fit(task, n_jobs=1))
+    require_same(fit_job(task, n_jobs=2), fit_job(task, n_jobs=1))
 
 
 def test_groups_are_subgroups(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_time_puts_rows_in_order(tmp_path: Path) -> None:
 def test_several_files_are_one_table(tmp_path: Path) -> None:
     for number, part in enumerate((ROWS[:100], ROWS[100:])):
         write_table(part, tmp_path / f"part-{number}.csv")
-    job = fit(prepare(read_job(write_job(tmp_path, data={"fit": "part-*.csv"}))))
+    job = fit_job(prepare(read_job(write_job(tmp_path, data={"fit": "part-*.csv"}))))
     require_same(job, python_ensemble().fit(ROWS, labels_of(ROWS)))
 
 
@@ -113,7 +113,7 @@ def test_policies_alone_will_do(tmp_path: Path) -> None:
 
 def test_progress_is_told(tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []
-    fit(task_of(tmp_path), lambda stage, share: told.append((stage, share)))
+    fit_job(task_of(tmp_path), lambda stage, share: told.append((stage, share)))
     assert {"asking members", "cross-fitting", "choosing"} <= {stage for stage, _ in told}
     assert all(0 < share <= 1 for _, share in told)
 
@@ -187,7 +187,7 @@ def test_a_paper_ensemble_saved_from_a_job_answers_as_before(kind: str, tmp_path
     [
         ({"ensemble": {"kind": "white_box"}}, "a white_box takes [models] and no [policies]"),
         ({"ensemble": {"kind": "white_box"}, "models": None}, "a white_box takes [models] and no [policies]"),
-        ({"ensemble": {"kind": "black_box"}}, "a black_box takes [policies], and at most one model to begin with"),
+        ({"ensemble": {"kind": "black_box"}}, "a black_box takes [policies], and at most one model to start from"),
         ({"ensemble": {"kind": "black_box"}, "policies": None}, "a black_box takes [policies]"),
         (
             {"ensemble": {"kind": "white_box"}, "policies": None, "data": {"clusters": "customer"}},
@@ -232,7 +232,7 @@ def test_rows_are_read_once_and_hold_what_is_needed(tmp_path: Path) -> None:
 def test_an_id_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     rows = ROWS.assign(day=["same" if i in (3, 200) else day for i, day in enumerate(ROWS["day"])])
     with pytest.raises(
-        InputError, match=r"history\.csv: column 'day' must have an id of its own .*'same' is there 2 times"
+        InputError, match=r"history\.csv: column 'day' must have a distinct id .*'same' is there 2 times"
     ):
         task_of(tmp_path, rows, data={"id": "day"})
 

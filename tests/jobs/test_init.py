@@ -12,20 +12,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from optensemble.exceptions import OptEnsembleError
-from optensemble.jobs.check import understand
+from optensemble.jobs.check import summarise_job
 from optensemble.jobs.fit import prepare
-from optensemble.jobs.init import Begun, find_families, guess, job_text, relative_to, write_job
+from optensemble.jobs.init import JobDraft, find_families, guess, job_text, relative_to, write_job
 from optensemble.jobs.job import read_job
-from optensemble.jobs.sets import KINDS
+from optensemble.jobs.sets import SET_KINDS
 from tests.jobs.worlds import LABELS, STARS, make_rows, write_table
 
 COLUMNS = list(make_rows(3).columns)
 MORE_IS_NEEDED = {"risk_budget", "shortest_path", "vertices", "product"}
-BEGUN = Begun("history.csv", "y_*", {"a": "a_*", "b": "b_*"}, {"plan": "plan_*"}, "simplex", 3)
+DRAFT = JobDraft("history.csv", "y_*", {"a": "a_*", "b": "b_*"}, {"plan": "plan_*"}, "simplex", 3)
 
 
-def begun(**changes: Any) -> Begun:
-    return Begun(**{**vars(BEGUN), **changes})
+def draft(**changes: Any) -> JobDraft:
+    return JobDraft(**{**vars(DRAFT), **changes})
 
 
 # Guesses
@@ -90,7 +90,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
     labels=NAMES,
     members=st.dictionaries(NAMES, NAMES, min_size=2, max_size=4),
     columns=st.tuples(*[st.none() | NAMES] * 3),
-    kind=st.sampled_from(list(KINDS)),
+    kind=st.sampled_from(list(SET_KINDS)),
     dimension=st.integers(1, 40),
     sense=st.sampled_from(["max", "min"]),
 )
@@ -107,7 +107,7 @@ def test_what_was_answered_is_what_the_file_says(
     models = dict(list(members.items())[:1])
     policies = dict(list(members.items())[1:])
     named = dict(zip(("id", "time", "groups"), columns, strict=True))
-    text = job_text(Begun(fit, labels, models, policies, kind, dimension, sense, **named))
+    text = job_text(JobDraft(fit, labels, models, policies, kind, dimension, sense, **named))
     found = tomllib.loads(text)
     assert found["data"] == {"fit": fit, "labels": labels, **{name: value for name, value in named.items() if value}}
     assert (found["models"], found["policies"]) == (models, policies)
@@ -115,22 +115,22 @@ def test_what_was_answered_is_what_the_file_says(
     assert found["ensemble"] == {"sense": sense}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SET_KINDS)
 def test_the_file_says_what_may_be_changed(kind: str) -> None:
-    text = job_text(begun(kind=kind))
-    for other in KINDS:
+    text = job_text(draft(kind=kind))
+    for other in SET_KINDS:
         assert other in text
     for key in ("id", "time", "groups", "clusters", "seed"):
         assert f"# {key} = " in text
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in MORE_IS_NEEDED])
+@pytest.mark.parametrize("kind", [kind for kind in SET_KINDS if kind not in MORE_IS_NEEDED])
 def test_a_new_file_passes_a_check_as_it_is(kind: str, tmp_path: Path) -> None:
     write_table(make_rows(), tmp_path / "history.csv")
     columns: dict[str, Any] = {"id": "day", "time": "date", "groups": "region"}
     policies = {"plan": "plan_*"} if kind in ("simplex", "box", "polytope", "knapsack") else {}
-    write_job(tmp_path / "job.toml", job_text(begun(kind=kind, policies=policies, **columns)))
-    found = understand(prepare(read_job(tmp_path / "job.toml")))
+    write_job(tmp_path / "job.toml", job_text(draft(kind=kind, policies=policies, **columns)))
+    found = summarise_job(prepare(read_job(tmp_path / "job.toml")))
     assert [pair["label"] for pair in found.pairs] == LABELS
     assert found.enough
 
@@ -138,7 +138,7 @@ def test_a_new_file_passes_a_check_as_it_is(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(MORE_IS_NEEDED))
 def test_a_new_file_whose_set_needs_more_says_so(kind: str, tmp_path: Path) -> None:
     write_table(make_rows(), tmp_path / "history.csv")
-    write_job(tmp_path / "job.toml", job_text(begun(kind=kind)))
+    write_job(tmp_path / "job.toml", job_text(draft(kind=kind)))
     with pytest.raises(OptEnsembleError, match=r"job\.toml: \[feasible\]"):
         prepare(read_job(tmp_path / "job.toml"))
 
@@ -146,7 +146,7 @@ def test_a_new_file_whose_set_needs_more_says_so(kind: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("d", [1, 2, 5, 12, 13, 24])
 @pytest.mark.parametrize("kind", ["polytope", "knapsack", "assignment"])
 def test_arguments_to_fill_in_are_of_the_right_size(kind: str, d: int, tmp_path: Path) -> None:
-    found = tomllib.loads(job_text(begun(kind=kind, dimension=d)))["feasible"]
+    found = tomllib.loads(job_text(draft(kind=kind, dimension=d)))["feasible"]
     if kind == "knapsack":
         assert len(found["weights"]) == d
     if kind == "assignment":

@@ -169,7 +169,7 @@ def test_a_section_that_is_missing_is_named(section: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("key", ["fit", "labels"])
 def test_a_key_that_is_missing_is_named(key: str, tmp_path: Path) -> None:
-    assert f"[data] lacks {key!r}. Say {key} = " in refused(write_job(tmp_path, data={key: None}))
+    assert f"[data] lacks {key!r}. Add, for example, {key} = " in refused(write_job(tmp_path, data={key: None}))
 
 
 @pytest.mark.parametrize("section", ["data", "models", "policies", "feasible", "ensemble"])

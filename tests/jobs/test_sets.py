@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from optensemble import feasible
 from optensemble.exceptions import EmptySetError, FileError, InputError
-from optensemble.jobs.sets import KINDS, make_set, snake
+from optensemble.jobs.sets import SET_KINDS, make_set, snake
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,8 +84,8 @@ def write(path: Path, values: Any, delimiter: str = ",") -> str:
 
 
 def test_every_kind_that_can_be_saved_is_known_by_name() -> None:
-    assert set(KINDS) == set(SECTIONS)
-    assert all(snake(kind.__name__) == name for name, kind in KINDS.items())
+    assert set(SET_KINDS) == set(SECTIONS)
+    assert all(snake(getattr(feasible, kind).__name__) == name for name, kind in SET_KINDS.items())
 
 
 @pytest.mark.parametrize("kind", SECTIONS)
@@ -246,7 +246,7 @@ def test_a_node_that_no_edge_has_is_refused() -> None:
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({"lower": 0}, 'lacks a kind. Say for example kind = "polytope"'),
+        ({"lower": 0}, 'lacks a kind. Set, for example, kind = "polytope"'),
         ({"kind": "poltope"}, "kind 'poltope' is not known. Did you mean 'polytope'?"),
         ({"kind": "zebra"}, "kind 'zebra' is not known. Known are assignment, box, "),
         ({"kind": 3}, "kind 3 is not known."),
@@ -264,7 +264,7 @@ def test_a_node_that_no_edge_has_is_refused() -> None:
         ({"kind": "product", "blocks": 3}, "blocks must be sections [[feasible.blocks]]"),
         ({"kind": "product", "blocks": ["box"]}, "blocks must be sections [[feasible.blocks]]"),
         ({"kind": "product", "blocks": [{"kind": "bx"}]}, "block 0: kind 'bx' is not known. Did you mean 'box'?"),
-        ({"kind": "product", "blocks": [{"kind": "simplex"}]}, "block 0: simplex cannot be made of these arguments"),
+        ({"kind": "product", "blocks": [{"kind": "simplex"}]}, "block 0: simplex cannot be made from these arguments"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -304,8 +304,8 @@ def test_a_matrix_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         (None, FileError, "which cannot be read: No such file or directory"),
         ("", InputError, "which is empty"),
         ("1,1,0\n0,1\n", InputError, "have [2, 3] cells. Give a full table."),
-        ("a,b,c\n1,1,0\n", InputError, "has 'a' in row 1, which is no number. Give numbers without a header."),
-        ("1,1,0\n1,,0\n", InputError, "has '' in row 2, which is no number"),
+        ("a,b,c\n1,1,0\n", InputError, "has 'a' in row 1, which is not a number. Give numbers without a header."),
+        ("1,1,0\n1,,0\n", InputError, "has '' in row 2, which is not a number"),
         ("1;1;0\n0,5;1;0\n", InputError, "has '0,5' in row 2"),
     ]:
         path = tmp_path / "A.csv"

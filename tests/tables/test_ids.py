@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from optensemble.exceptions import InputError
 from optensemble.tables import ids as module
-from optensemble.tables.ids import Ids
+from optensemble.tables.ids import IdRegister
 
 
 def require(parts: Sequence[pd.Series[Any]]) -> None:
-    with Ids("day", "t.csv") as ids:
+    with IdRegister("day", "t.csv") as ids:
         for part in parts:
             ids.add(part)
         ids.require_distinct(lambda: iter(parts))
@@ -27,7 +27,7 @@ def require(parts: Sequence[pd.Series[Any]]) -> None:
 
 @pytest.fixture(params=[1, 2, 5, 1 << 20])
 def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(module, "_AT_ONCE", request.param)
+    monkeypatch.setattr(module, "_HASHES_IN_MEMORY", request.param)
     return int(request.param)
 
 
@@ -42,7 +42,7 @@ def test_a_table_is_refused_if_and_only_if_some_id_is_there_twice(words: list[li
     counts = Counter(value for part in words for value in part)
     twice = {value: count for value, count in counts.items() if count > 1}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_AT_ONCE", at_once)
+        patch.setattr(module, "_HASHES_IN_MEMORY", at_once)
         if not twice:
             require(parts)
             return
@@ -58,7 +58,7 @@ def test_an_id_repeated_in_another_of_many_parts_is_found(at_once: int) -> None:
     numbers = np.random.default_rng(0).permutation(211)
     parts = [pd.Series(part) for part in np.array_split(numbers, 7)]
     require(parts)
-    with pytest.raises(InputError, match=r"t\.csv: column 'day' must have an id of its own .* '3' is there 2 times\. "):
+    with pytest.raises(InputError, match=r"t\.csv: column 'day' must have a distinct id .* '3' is there 2 times\. "):
         require([*parts, pd.Series([3])])
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble.exceptions import FileError, InputError
-from optensemble.tables.writing import new_table, require_place
+from optensemble.tables.writing import require_output_path, table_writer
 from tests.jobs.worlds import leftovers, read_table
 
 FORMATS = ["t.csv", "t.parquet", "t.arrow", "t.feather"]
@@ -26,13 +26,13 @@ COLUMNS: dict[str, Any] = {
 
 
 def write(path: Path, *parts: dict[str, Any]) -> None:
-    with new_table(path) as table:
+    with table_writer(path) as table:
         for part in parts:
             table.write(part)
 
 
 def write_and_fail(path: Path, error: BaseException) -> None:
-    with new_table(path) as table:
+    with table_writer(path) as table:
         table.write(COLUMNS)
         raise error
 
@@ -105,7 +105,7 @@ def test_an_error_on_the_way_leaves_what_was_there(
 def test_while_it_is_written_the_old_table_is_there(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("old")
-    with new_table(path) as table:
+    with table_writer(path) as table:
         table.write(COLUMNS)
         assert path.read_text() == "old"
     assert path.read_text().startswith('"day"')
@@ -149,7 +149,7 @@ def test_columns_of_other_kinds_than_in_the_first_batch_are_cast_or_refused(tmp_
 
 def test_compressed_and_unknown_files_are_refused_before_anything_is_done(tmp_path: Path) -> None:
     for name in ("t.csv.gz", "t.xlsx"):
-        with pytest.raises(InputError, match=f"{name}.*"), new_table(tmp_path / name):
+        with pytest.raises(InputError, match=f"{name}.*"), table_writer(tmp_path / name):
             pytest.fail("it was opened")
     assert list(tmp_path.iterdir()) == []
 
@@ -158,19 +158,19 @@ def test_compressed_and_unknown_files_are_refused_before_anything_is_done(tmp_pa
 
 
 def test_a_place_is_a_file_in_a_folder_that_is_there(tmp_path: Path) -> None:
-    require_place(tmp_path / "new.csv", [tmp_path / "other.csv"])
+    require_output_path(tmp_path / "new.csv", [tmp_path / "other.csv"])
     with pytest.raises(InputError, match=r"is a folder. Give -o the name of a file"):
-        require_place(tmp_path, [])
+        require_output_path(tmp_path, [])
     with pytest.raises(InputError, match=r"would be in the folder .*nowhere, which does not exist"):
-        require_place(tmp_path / "nowhere" / "new.csv", [])
+        require_output_path(tmp_path / "nowhere" / "new.csv", [])
 
 
 def test_what_is_read_is_not_written_over_by_whatever_name(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("x")
     (tmp_path / "link.csv").symlink_to(tmp_path / "in.csv")
     for out in ("in.csv", "link.csv", "../" + tmp_path.name + "/in.csv"):
-        with pytest.raises(InputError, match="is read, and would be written over"):
-            require_place(tmp_path / out, [tmp_path / "other.csv", tmp_path / "in.csv"])
+        with pytest.raises(InputError, match="is an input, and would be overwritten"):
+            require_output_path(tmp_path / out, [tmp_path / "other.csv", tmp_path / "in.csv"])
 
 
 # Errors of the operating system

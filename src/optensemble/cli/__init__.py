@@ -1,4 +1,4 @@
-"""The command line: ``optensemble COMMAND``; every command tells the rest with ``--help``."""
+"""The command line: ``optensemble COMMAND``; each command documents itself with ``--help``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands speak: words and tables for people, JSON for machines, bars on a terminal, or nothing."""
+"""Output of commands: text and tables, JSON, progress bars on a terminal, or nothing."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
     from optensemble.report.html import Sheet
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print nothing but warnings and errors.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print only warnings and errors.")]
+
+FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+"""Exit codes."""
 
 _WIDEST_PROSE = 60
 
 
-FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+class CommandInterrupted(Exception):  # noqa: N818  (it is not an error)
+    """The interruption of a command; the message says what is left behind."""
 
 
-class Interrupted(Exception):  # noqa: N818  (it is not an error)
-    """A command was interrupted, and says what it leaves."""
-
-
-def complain(message: str) -> None:
-    """Tell an error, in one line."""
+def print_error(message: str) -> None:
+    """Print an error to stderr, in one line."""
     typer.echo(f"optensemble: {' '.join(message.split())}", err=True)
 
 
-class Speaker:
-    """Says what a command found, in the way that was asked for."""
+class CommandOutput:
+    """Output of a command: text, JSON or nothing."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         from rich.console import Console
@@ -43,34 +43,34 @@ class Speaker:
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     @property
-    def speaks(self) -> bool:
-        """Whether words and tables are wanted."""
+    def prints_text(self) -> bool:
+        """Whether text and tables are printed."""
         return not (self._json or self._quiet)
 
-    def say(self, *lines: str) -> None:
+    def print_lines(self, *lines: str) -> None:
         """Print lines."""
-        if self.speaks:
+        if self.prints_text:
             for line in lines:
                 self._console.print(line)
 
-    def show(self, sheet: Sheet, only: Sequence[int] | None = None) -> None:
-        """Print a table, or some of its columns; no lack of room costs it digits."""
-        if self.speaks:
-            table = as_table(sheet, only)
+    def print_table(self, sheet: Sheet, only: Sequence[int] | None = None) -> None:
+        """Print a table, or some of its columns, as wide as its numbers need."""
+        if self.prints_text:
+            table = terminal_table(sheet, only)
             width, boundless = self._console.width, self._console.options.update(width=1000)
             self._console.width = max(width, self._console.measure(table, options=boundless).maximum)
             self._console.print(table)
             self._console.width = width
-            self.say("")
+            self.print_lines("")
 
-    def tell(self, document: dict[str, Any]) -> None:
-        """Print what machines read."""
+    def print_json(self, document: dict[str, Any]) -> None:
+        """Print the JSON object."""
         if self._json:
-            typer.echo(json.dumps(plain(document), ensure_ascii=False, indent=2))
+            typer.echo(json.dumps(json_value(document), ensure_ascii=False, indent=2))
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[str, float], None]]:
-        """Show a bar for every stage while work goes on, where somebody looks."""
+        """Show a progress bar for every stage, on a terminal."""
         from rich.console import Console
 
         console = Console(stderr=True)
@@ -83,16 +83,16 @@ class Speaker:
         with Progress(*columns, console=console, transient=True) as bars:
             tasks = {what: bars.add_task(what, total=None)}
 
-            def tell(stage: str, share: float) -> None:
+            def update(stage: str, share: float) -> None:
                 if stage not in tasks:
                     tasks[stage] = bars.add_task(stage, total=1.0)
                 bars.update(tasks[stage], completed=share)
 
-            yield tell
+            yield update
 
 
-def as_table(sheet: Sheet, only: Sequence[int] | None = None) -> Table:
-    """Return a table for a terminal, of all columns or of those numbered."""
+def terminal_table(sheet: Sheet, only: Sequence[int] | None = None) -> Table:
+    """Return a table for the terminal, with all columns or those in ``only``."""
     from rich.table import Table
 
     table = Table(title=sheet.caption, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
@@ -107,26 +107,26 @@ def as_table(sheet: Sheet, only: Sequence[int] | None = None) -> Table:
     return table
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it: frames are lists of rows, and what is no number is null.
+def json_value(value: Any) -> Any:
+    """Return a value in JSON types: frames are lists of rows, NaN and infinity are null.
 
     >>> import numpy as np, pandas as pd
-    >>> plain({"a": np.float64("nan"), "b": pd.DataFrame({"x": [1]})})
+    >>> json_value({"a": np.float64("nan"), "b": pd.DataFrame({"x": [1]})})
     {'a': None, 'b': [{'x': 1}]}
     """
     import numpy as np
     import pandas as pd
 
     if isinstance(value, pd.DataFrame):
-        return [plain(row) for row in value.to_dict("records")]
+        return [json_value(row) for row in value.to_dict("records")]
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): json_value(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [json_value(each) for each in value]
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return json_value(value.tolist())
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return json_value(value.item())
     if isinstance(value, float):
         return value if isfinite(value) else None
     return value if value is None or isinstance(value, (str, int, bool)) else str(value)

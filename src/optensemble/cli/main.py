@@ -1,4 +1,4 @@
-"""What is common to all commands: how they are found, how errors are told, and what exit codes mean."""
+"""The entry point: commands, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import json
 import signal
 import sys
 import warnings
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import optensemble
-from optensemble._core.estimator import do_without_scikit_learn
-from optensemble.cli.console import FAILED, INTERRUPTED, WRONG_USE, Interrupted, complain
-from optensemble.cli.job_commands import check, fit, init
-from optensemble.cli.reproduce import reproduce
-from optensemble.cli.use_commands import audit, decide, explain, report
+from optensemble.cli.console import FAILED, INTERRUPTED, WRONG_USE, CommandInterrupted, print_error
+from optensemble.cli.job_commands import check_command, fit_command, init_command
+from optensemble.cli.program import exit_quickly, is_program, start_quickly
+from optensemble.cli.reproduce import reproduce_command
+from optensemble.cli.use_commands import audit_command, decide_command, explain_command, report_command
 from optensemble.exceptions import FeasibleSetError, InputError, OptEnsembleError
 
 TERMINATED = 128 + signal.SIGTERM
@@ -27,40 +26,58 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="One policy from several models or policies under constraints, and a payoff forecast to be believed.\n\n"
-    "A job file says once what is decided and by whom it may be decided: `init` writes one, `check` says what it "
-    "understands, `fit` makes an ensemble, `decide`, `audit`, `explain` and `report` use it.\n\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong use, 3 promise refuted (`audit`), 130 interrupted.",
+    help="One policy from several models or policies under constraints, with a calibrated payoff forecast.\n\n"
+    "A job file describes the data, the members and the feasible set: `init` writes one, `check` summarises it, `fit` "
+    "makes an ensemble; `decide`, `audit`, `explain` and `report` use the ensemble.\n\n"
+    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 promise broken (`audit`), 130 interrupted.",
 )
-for command in (init, check, fit, decide, audit, explain, report, reproduce):
-    app.command()(command)
+app.command("init")(init_command)
+app.command("check")(check_command)
+app.command("fit")(fit_command)
+app.command("decide")(decide_command)
+app.command("audit")(audit_command)
+app.command("explain")(explain_command)
+app.command("report")(report_command)
+app.command("reproduce")(reproduce_command)
 
 
 def main() -> None:
-    """Run the command line; an error is one line on stderr, and the exit code says what kind it was.
+    """Run the command line; an error is one line on stderr, and the exit code its kind.
 
-    0 done, 1 failed, 2 wrong use, 3 a promise refuted, 130 interrupted.
+    0 success, 1 failure, 2 wrong use, 3 promise broken, 130 interrupted.
     """
-    if _is_the_program():
-        do_without_scikit_learn()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # leaving cleans up
+    program = is_program()
+    if program:
+        start_quickly()
+    try:
+        _run()
+    except SystemExit as done:
+        if not program:
+            raise
+        code = done.code if isinstance(done.code, int) else 0
+    exit_quickly(code, FAILED)
+
+
+def _run() -> NoReturn:
+    """Run a command and exit with its code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # SystemExit runs the clean-up of ``with`` blocks
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a console without ± or − shows something else, and goes on
-    warnings.showwarning = _warn  # type: ignore[assignment]  # where a warning comes from is nobody's business here
+            stream.reconfigure(errors="replace")  # a console without ± or − prints a substitute
+    warnings.showwarning = _warn  # type: ignore[assignment]  # without the line of code it comes from
     try:
         code = app(standalone_mode=False)
     except OptEnsembleError as error:
         _fail(str(error), WRONG_USE if isinstance(error, (InputError, FeasibleSetError)) else FAILED)
-    except Interrupted as error:
+    except CommandInterrupted as error:
         _fail(str(error), INTERRUPTED)
-    except BrokenPipeError:  # who reads has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         sys.stderr.close()
         sys.exit(FAILED)
     except OSError as error:
         _fail(f"cannot write the output: {error.strerror or error}. Make room, and try again.", FAILED)
     except Exception as error:
-        # typer has moved click's exceptions: what makes them is that they know how to be shown
+        # versions of typer differ in where click's exceptions are; their methods are the same
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             _fail_use(error)
         if type(error).__name__ == "Abort":
@@ -71,37 +88,31 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _is_the_program() -> bool:
-    """Return whether this process is the command: in any other, estimators must be scikit-learn's."""
-    path = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
-    return "optensemble" in (path.stem, path.parent.name if path.name == "__main__.py" else "")
-
-
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     if "--json" in sys.argv:
         typer.echo(json.dumps({"error": " ".join(message.split()), "exit_code": code}, ensure_ascii=False))
-    complain(message)
+    print_error(message)
     sys.exit(code)
 
 
 def _fail_use(error: Any) -> None:
-    """Tell wrong use of a command in a line; a command without arguments tells its help."""
+    """Print wrong use of a command in a line; without arguments, its help."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "optensemble"
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         sys.exit(WRONG_USE)
-    said = error.format_message()
-    stop = "" if said.endswith((".", "?")) else "."
-    _fail(f"{said}{stop} `{command} --help` shows how it is used.", WRONG_USE)
+    message = error.format_message()
+    stop = "" if message.endswith((".", "?")) else "."
+    _fail(f"{message}{stop} See `{command} --help`.", WRONG_USE)
 
 
 def _warn(message: Warning | str, *_: Any) -> None:
-    complain(f"warning: {message}")
+    print_error(f"warning: {message}")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"optensemble {optensemble.__version__}")
         raise typer.Exit
 
@@ -110,6 +121,8 @@ def _version(asked: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", metavar="", callback=_version, is_eager=True, help="Print the version and leave."),
+        typer.Option(
+            "--version", metavar="", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None: ...

@@ -1,4 +1,4 @@
-"""What was found, on the terminal and for machines."""
+"""Results of commands as text, tables and JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optensemble._core.number_format import NO_NUMBER, column_decimals, with_minus
-from optensemble.cli.console import Speaker
+from optensemble.cli.console import CommandOutput
 from optensemble.ensembles.base import DECISION
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import number_cell
@@ -19,40 +19,41 @@ from optensemble.report.tables.fit import leaderboard_sheet, validation_sheet
 if TYPE_CHECKING:
     from optensemble.evaluation.audit import Audit
     from optensemble.explanation.explanation import Explanation
-    from optensemble.jobs.check import Understood
-    from optensemble.jobs.decide import Decisions
+    from optensemble.jobs.check import JobSummary
+    from optensemble.jobs.decide import DecisionSummary
     from optensemble.jobs.fit import Task
 
 _MOST_LABELS = 12
-_MOST_TRIED = 8
+_MOST_SETTINGS = 8
 _MOST_CELLS = 5
 _LEADERBOARD = (0, 1, 2, 3, 7, 8)  # candidate, kind, realised with its interval, followed, decides
 
 
-def show_understood(speaker: Speaker, found: Understood) -> None:
-    """Show what a job was understood as."""
-    speaker.show(_pairing(found))
-    speaker.show(_members(found))
-    speaker.say(*found.sentences())
-    for doubt in found.doubts:
-        warnings.warn(doubt, UserWarning, stacklevel=2)
-    speaker.tell(
+def print_job_summary(output: CommandOutput, summary: JobSummary) -> None:
+    """Print the summary of a job."""
+    output.print_table(_label_sheet(summary))
+    output.print_table(_member_sheet(summary))
+    output.print_lines(*summary.sentences())
+    for warning in summary.warnings:
+        warnings.warn(warning, UserWarning, stacklevel=2)
+    cells = summary.cells
+    output.print_json(
         {
-            "job": str(found.task.job.path),
-            "rows": len(found.task.rows),
-            "columns": found.pairs,
-            "members": found.members,
-            "cells": vars(found.cells),
-            "plan": found.plan.parts,
-            "doubts": found.doubts,
-            "enough": found.enough,
+            "job": str(summary.task.job.path),
+            "rows": len(summary.task.rows),
+            "columns": summary.pairs,
+            "members": summary.members,
+            "cells": {"filled": cells.filled, "thin": cells.below_min_cell, "median": cells.median},
+            "plan": summary.plan.parts,
+            "doubts": summary.warnings,
+            "enough": summary.enough,
         }
     )
 
 
-def _pairing(found: Understood) -> Sheet:
-    """Show which columns go with which label."""
-    members = list(found.pairs[0]["columns"])
+def _label_sheet(summary: JobSummary) -> Sheet:
+    """Return the columns of the members by label."""
+    members = list(summary.pairs[0]["columns"])
     columns = [Column("label", kind="text"), *(Column(name, kind="text") for name in members)]
     columns += [Column("lower"), Column("upper")]
     rows = [
@@ -61,16 +62,16 @@ def _pairing(found: Understood) -> Sheet:
             *map(Cell, pair["columns"].values()),
             *(Cell(f"{pair[end]:g}".replace("-", "−")) for end in ("lower", "upper")),
         ]
-        for pair in found.pairs[:_MOST_LABELS]
+        for pair in summary.pairs[:_MOST_LABELS]
     ]
-    more = len(found.pairs) - len(rows)
+    more = len(summary.pairs) - len(rows)
     rows += [[Cell(f"and {more} more"), *[Cell("")] * (len(columns) - 1)]] if more > 0 else []
-    return Sheet("Which columns go together, in the order of the decision, and its bounds", columns, rows)
+    return Sheet("Columns by coordinate of the decision, and its bounds", columns, rows)
 
 
-def _members(found: Understood) -> Sheet:
-    digits = column_decimals(found.members["realised"])
-    goal = "payoff" if found.task.job.sense == "max" else "cost"
+def _member_sheet(summary: JobSummary) -> Sheet:
+    digits = column_decimals(summary.members["realised"])
+    goal = "payoff" if summary.task.job.sense == "max" else "cost"
     texts = [Column("member", kind="text"), Column("kind", kind="text")]
     rows = [
         [
@@ -79,7 +80,7 @@ def _members(found: Understood) -> Sheet:
             _r_squared_cell(row["explained"]),
             number_cell(row["realised"], digits),
         ]
-        for row in found.members.to_dict("records")
+        for row in summary.members.to_dict("records")
     ]
     return Sheet("Members on these rows", [*texts, Column("R²"), Column(goal)], rows)
 
@@ -88,14 +89,14 @@ def _r_squared_cell(share: float) -> Cell:
     return Cell(NO_NUMBER if isnan(share) else with_minus(f"{100 * share:.0f} %"))
 
 
-def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
-    """Show who earns what out of fold, and what that means."""
+def print_fit(output: CommandOutput, ensemble: Any, task: Task, out: Path) -> None:
+    """Print the leaderboard out of fold and its result."""
     document: dict[str, Any] = {"ensemble": str(out), "kind": type(ensemble).__name__, "rows": len(task.rows)}
     if ensemble.kind == DECISION:
         board = ensemble.leaderboard_
-        speaker.show(leaderboard_sheet(board[board["kind"] != "left out"]), _LEADERBOARD)
+        output.print_table(leaderboard_sheet(board[board["kind"] != "left out"]), _LEADERBOARD)
         why = board.loc[board["chosen"].astype(bool), "why"].iloc[0]
-        speaker.say(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *ensemble.notes_)
+        output.print_lines(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *ensemble.notes_)
         document |= {
             "winner": ensemble.winner_,
             "finding": ensemble.finding_,
@@ -103,24 +104,25 @@ def show_fitted(speaker: Speaker, ensemble: Any, task: Task, out: Path) -> None:
             "notes": ensemble.notes_,
         }
     elif ensemble.terms_.validated:
-        tried = ensemble.validation_
-        speaker.show(validation_sheet(tried[tried["chosen"] | tried["gain"].isin(tried["gain"].nlargest(_MOST_TRIED))]))
+        settings = ensemble.validation_
+        best = settings["gain"].nlargest(_MOST_SETTINGS)
+        output.print_table(validation_sheet(settings[settings["chosen"] | settings["gain"].isin(best)]))
         document["validation"] = ensemble.validation_
-    speaker.tell({**document, "guarantees": ensemble.guarantees_})
-    speaker.say(f"Wrote {out}.")
+    output.print_json({**document, "guarantees": ensemble.guarantees_})
+    output.print_lines(f"Wrote {out}.")
 
 
-def show_decisions(speaker: Speaker, decisions: Decisions, out: Path) -> None:
-    """Show what was decided in all."""
+def print_decisions(output: CommandOutput, decisions: DecisionSummary, out: Path) -> None:
+    """Print the summary of a table of decisions."""
     followed = ", ".join(f"{name} on {count:,}" for name, count in decisions.followed.items())
     rows = "row" if decisions.rows == 1 else "rows"
-    speaker.say(
+    output.print_lines(
         f"{decisions.rows:,} {rows} decided, following {followed}.",
         f"Promised: {decisions.promise}.",
         f"Wrote {out}.",
     )
     promise = {name: value for name, value in vars(decisions.promise).items() if name != "advantage"}
-    speaker.tell(
+    output.print_json(
         {
             "decisions": str(out),
             "rows": decisions.rows,
@@ -131,19 +133,20 @@ def show_decisions(speaker: Speaker, decisions: Decisions, out: Path) -> None:
     )
 
 
-def show_audit(speaker: Speaker, audit: Audit, coordinates: list[str]) -> None:
-    """Show what was promised and what came true."""
-    speaker.say(audit.verdict, "")
-    speaker.show(choice_sheet(audit))
-    speaker.show(lift_sheet(audit))
+def print_audit(output: CommandOutput, audit: Audit, coordinates: list[str]) -> None:
+    """Print promised and realised payoffs."""
+    output.print_lines(audit.verdict, "")
+    output.print_table(choice_sheet(audit))
+    output.print_table(lift_sheet(audit))
     if audit.biased:
-        are = "is" if audit.biased == 1 else "are"
-        speaker.say(f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate {are} significantly biased")
-        speaker.show(cell_sheet(audit, coordinates, most=_MOST_CELLS))
+        verb = "is" if audit.biased == 1 else "are"
+        pairs = f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate"
+        output.print_lines(f"{pairs} {verb} significantly biased")
+        output.print_table(cell_sheet(audit, coordinates, most=_MOST_CELLS))
     else:
-        speaker.say(*str(audit).splitlines()[1:2])
+        output.print_lines(*str(audit).splitlines()[1:2])
     summary = audit.summary.to_dict("records")[0]
-    speaker.tell(
+    output.print_json(
         {
             "verdict": audit.verdict,
             "kept": audit.kept,
@@ -159,9 +162,9 @@ def show_audit(speaker: Speaker, audit: Audit, coordinates: list[str]) -> None:
     )
 
 
-def show_explanation(
-    speaker: Speaker, explanation: Explanation, id_value: str | None, coordinates: Sequence[str]
+def print_explanation(
+    output: CommandOutput, explanation: Explanation, id_value: str | None, coordinates: Sequence[str]
 ) -> None:
-    """Show why a row is decided as it is."""
-    speaker.say(*([] if id_value is None else [f"id {id_value}"]), str(explanation))
-    speaker.tell({"id": id_value, "coordinates": coordinates, **vars(explanation)})
+    """Print the explanation of a row."""
+    output.print_lines(*([] if id_value is None else [f"id {id_value}"]), str(explanation))
+    output.print_json({"id": id_value, "coordinates": coordinates, **vars(explanation)})

@@ -1,4 +1,4 @@
-"""The command that runs the paper's experiments."""
+"""The command reproduce, which runs the paper's experiments."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from optensemble.cli.console import Interrupted, Json, Quiet, Speaker
+from optensemble.cli.console import CommandInterrupted, CommandOutput, Json, Quiet
 from optensemble.experiments.settings import FEWEST_ROWS, DebiasOn, Settings, Trees
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 _DEFAULT = Settings()
 
 
-def reproduce(
+def reproduce_command(
     experiments: Annotated[
         str, typer.Option(help="Which of the paper's experiments A, B, C and D, with commas.")
     ] = "A,B,C,D",
@@ -85,8 +85,8 @@ def reproduce(
     except KeyboardInterrupt:
         kept = ", ".join(find_finished(out, names)) or "nothing yet"
         left = f"Finished and in {out}: {kept}. The same command with --resume goes on."
-        raise Interrupted(f"Interrupted. {left}") from None
-    speaker = Speaker(as_json, quiet)
-    if speaker.speaks:
+        raise CommandInterrupted(f"Interrupted. {left}") from None
+    output = CommandOutput(as_json, quiet)
+    if output.prints_text:
         print_results(Console(), result, settings)
-    speaker.tell({"page": str(result.page), **result.document})
+    output.print_json({"page": str(result.page), **result.document})

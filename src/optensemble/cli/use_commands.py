@@ -1,4 +1,4 @@
-"""The commands that use a fitted ensemble: decide, audit, explain and report."""
+"""Commands on a fitted ensemble: decide, audit, explain and report."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optensemble.cli.console import WRONG_USE, Json, Quiet, Speaker
+from optensemble.cli.console import WRONG_USE, CommandOutput, Json, Quiet
 
 if TYPE_CHECKING:
-    from optensemble.jobs.audit import Later
-    from optensemble.jobs.saved_ensemble import Saved
+    from optensemble.jobs.audit import TableAudit
+    from optensemble.jobs.saved_ensemble import SavedEnsemble
     from optensemble.tables.reading import Tables
 
-REFUTED = 3
+PROMISE_BROKEN = 3
 
 EnsembleFile = Annotated[Path, typer.Argument(help="A fitted ensemble.", metavar="ENSEMBLE.oe")]
-Files = Annotated[list[str], typer.Argument(help="Tables: CSV, Parquet or Arrow; globs are fine.", metavar="TABLE...")]
-Labels = Annotated[str | None, typer.Option(help="Columns of the labels, if not as in the job file.")]
-IdColumn = Annotated[str | None, typer.Option(help="The column of ids, if not as in the job file.")]
-Time = Annotated[str | None, typer.Option(help="The column of times, if not as in the job file.")]
+Files = Annotated[
+    list[str], typer.Argument(help="Tables: CSV, Parquet or Arrow; patterns with * as well.", metavar="TABLE...")
+]
+Labels = Annotated[str | None, typer.Option(help="Columns of the labels, if other than in the job file.")]
+IdColumn = Annotated[str | None, typer.Option(help="The column of ids, if other than in the job file.")]
+Time = Annotated[str | None, typer.Option(help="The column of times, if other than in the job file.")]
 
 
-def decide(
+def decide_command(
     ensemble: EnsembleFile,
     tables: Files,
     out: Annotated[Path, typer.Option("--out", "-o", help="The table to write: .parquet, .csv or .arrow.")],
@@ -32,9 +34,9 @@ def decide(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Decide for every row of a table: the action, whom it follows, the promised payoff and its 95 % limits.
+    """Decide for every row of a table: action, followed member, promised payoff and its 95 % limits.
 
-    Labels are not needed. Tables larger than memory are fine. The output is written whole or not at all.
+    Labels are not needed. Tables can be larger than memory. The output is written atomically.
 
     For example:
 
@@ -42,24 +44,24 @@ def decide(
 
     - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day`
     """
-    from optensemble.cli.rendering import show_decisions
-    from optensemble.jobs import decide as deciding
+    from optensemble.cli.rendering import print_decisions
+    from optensemble.jobs.decide import decide_table
 
-    speaker = Speaker(as_json, quiet)
+    output = CommandOutput(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
-    with speaker.progress("deciding") as tell:
+    with output.progress("deciding") as progress:
         total = found.rows
-        share = None if not total else (lambda rows: tell("rows", rows / total))
-        decisions = deciding.decide(saved, found, out, share)
-    if decisions.promise.unlike and not speaker.speaks:  # otherwise it is said with the promise
+        share = None if not total else (lambda rows: progress("rows", rows / total))
+        decisions = decide_table(saved, found, out, share)
+    if decisions.promise.unlike and not output.prints_text:  # otherwise the printed promise says so
         warnings.warn(decisions.promise.note, UserWarning, stacklevel=2)
     if decisions.unseen:
-        told = f"{decisions.unseen:,} of {decisions.rows:,} rows are of a group that no row fitted on was of"
-        warnings.warn(f"{told}: for them the promise rests on other groups", UserWarning, stacklevel=2)
-    show_decisions(speaker, decisions, out)
+        unseen = f"{decisions.unseen:,} of {decisions.rows:,} rows are of groups that were not in the rows of the fit"
+        warnings.warn(f"{unseen}: for them the promise rests on other groups", UserWarning, stacklevel=2)
+    print_decisions(output, decisions, out)
 
 
-def audit(
+def audit_command(
     ensemble: EnsembleFile,
     tables: Files,
     labels: Labels = None,
@@ -67,9 +69,9 @@ def audit(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare what was promised with what came true, on rows of known labels that were not fitted on.
+    """Compare promised with realised payoffs on rows with labels that were not in the fit.
 
-    The exit code is 3 if the promise is refuted at 95 %, so that a scheduler can alarm.
+    The exit code is 3 if the promise is broken at the 95 % level, so that a scheduler can raise an alarm.
 
     For example:
 
@@ -77,28 +79,28 @@ def audit(
 
     - `optensemble audit ensemble.oe later.parquet --quiet || echo "look at the report"`
     """
-    from optensemble.cli.rendering import show_audit
+    from optensemble.cli.rendering import print_audit
     from optensemble.evaluation.audit_inputs import SEEN
 
-    speaker = Speaker(as_json, quiet)
-    later = _judge(speaker, ensemble, tables, labels, time)
-    show_audit(speaker, later.audit, list(later.saved.roles.coordinates))
-    if later.audit.kept is False:
-        raise typer.Exit(REFUTED)
-    if later.audit.totals.seen > SEEN * len(later.rows):
+    output = CommandOutput(as_json, quiet)
+    audited = _audit(output, ensemble, tables, labels, time)
+    print_audit(output, audited.audit, list(audited.saved.roles.coordinates))
+    if audited.audit.kept is False:
+        raise typer.Exit(PROMISE_BROKEN)
+    if audited.audit.totals.seen > SEEN * len(audited.rows):
         raise typer.Exit(WRONG_USE)  # the warning says why
 
 
-def explain(
+def explain_command(
     ensemble: EnsembleFile,
     tables: Files,
-    row: Annotated[int | None, typer.Option(help="Which row, counted from 0.", min=0)] = None,
-    id_value: Annotated[str | None, typer.Option("--id", help="Which row, by its id.")] = None,
+    row: Annotated[int | None, typer.Option(help="The number of the row, from 0.", min=0)] = None,
+    id_value: Annotated[str | None, typer.Option("--id", help="The id of the row.")] = None,
     id_column: IdColumn = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say why a row is decided as it is: who won, by what margin, what moved the prediction, what others would do.
+    """Explain the decision for one row: winner, margin, corrections of the prediction, and other members' actions.
 
     For example:
 
@@ -106,16 +108,16 @@ def explain(
 
     - `optensemble explain ensemble.oe new.parquet --id 2026-01-31`
     """
-    from optensemble.cli.rendering import show_explanation
-    from optensemble.jobs import audit as judging
+    from optensemble.cli.rendering import print_explanation
+    from optensemble.jobs.audit import explain_row
 
-    speaker = Speaker(as_json, quiet)
+    output = CommandOutput(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
-    explanation = judging.explain(saved, found, row, id_value)
-    show_explanation(speaker, explanation, id_value, saved.roles.coordinates)
+    explanation = explain_row(saved, found, row, id_value)
+    print_explanation(output, explanation, id_value, saved.roles.coordinates)
 
 
-def report(
+def report_command(
     ensemble: EnsembleFile,
     tables: Files,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
@@ -124,7 +126,7 @@ def report(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a page about an ensemble on later rows: one file that opens offline.
+    """Write a report on an ensemble and later rows: one HTML file that opens offline.
 
     For example:
 
@@ -132,30 +134,32 @@ def report(
     """
     from optensemble._core.atomic_files import replace
     from optensemble.jobs.audit import make_report
-    from optensemble.tables.writing import require_place
+    from optensemble.tables.writing import require_output_path
 
-    speaker = Speaker(as_json, quiet)
-    require_place(out, [ensemble])
-    later = _judge(speaker, ensemble, tables, labels, time)
-    require_place(out, list(later.tables.paths))
-    with speaker.progress("drawing"):
-        replace(out, make_report(later).encode())
-    speaker.say(later.audit.verdict, f"The page: {out}")
-    speaker.tell({"report": str(out), "verdict": later.audit.verdict, "kept": later.audit.kept})
+    output = CommandOutput(as_json, quiet)
+    require_output_path(out, [ensemble])
+    audited = _audit(output, ensemble, tables, labels, time)
+    require_output_path(out, list(audited.tables.paths))
+    with output.progress("drawing"):
+        replace(out, make_report(audited).encode())
+    output.print_lines(audited.audit.verdict, f"Wrote {out}.")
+    output.print_json({"report": str(out), "verdict": audited.audit.verdict, "kept": audited.audit.kept})
 
 
 def _open(
     ensemble: Path, tables: list[str], labels: str | None, id_column: str | None, time: str | None
-) -> tuple[Saved, Tables]:
-    from optensemble.jobs.saved_ensemble import open_saved
+) -> tuple[SavedEnsemble, Tables]:
+    from optensemble.jobs.saved_ensemble import open_ensemble
     from optensemble.tables.reading import find_tables
 
     found = find_tables(tables)
-    return open_saved(ensemble, found, labels=labels, id_column=id_column, time=time), found
+    return open_ensemble(ensemble, found, labels=labels, id_column=id_column, time=time), found
 
 
-def _judge(speaker: Speaker, ensemble: Path, tables: list[str], labels: str | None, time: str | None) -> Later:
-    from optensemble.jobs.audit import judge
+def _audit(
+    output: CommandOutput, ensemble: Path, tables: list[str], labels: str | None, time: str | None
+) -> TableAudit:
+    from optensemble.jobs.audit import audit_table
 
-    with speaker.progress("auditing"):
-        return judge(*_open(ensemble, tables, labels, None, time))
+    with output.progress("auditing"):
+        return audit_table(*_open(ensemble, tables, labels, None, time))

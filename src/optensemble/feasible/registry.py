@@ -8,7 +8,7 @@ from optensemble import feasible as _sets
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet
 
-_SAVED_KINDS = (
+SAVED_KINDS = (
     "Assignment",
     "Box",
     "Knapsack",
@@ -22,11 +22,6 @@ _SAVED_KINDS = (
     "Vertices",
 )
 """Sets that their arguments describe; the others are code of the user's. A class is imported when it is asked for."""
-
-
-def saved_kinds() -> dict[str, type[FeasibleSet]]:
-    """Return the sets that can be described by their arguments alone, by name."""
-    return {name: getattr(_sets, name) for name in _SAVED_KINDS}
 
 
 def require_set(feasible: Any) -> FeasibleSet:
@@ -45,7 +40,7 @@ def to_spec(omega: FeasibleSet) -> dict[str, Any] | None:
     """Return the arguments that make a set again, or None for a set, or a product with a block, that is code."""
     name = type(omega).__name__
     # A class of the user's may have the name of one of ours.
-    if name not in _SAVED_KINDS or type(omega) is not getattr(_sets, name):
+    if name not in SAVED_KINDS or type(omega) is not getattr(_sets, name):
         return None
     if isinstance(omega, _sets.Product) and any(to_spec(block) is None for block in omega.blocks):
         return None
@@ -58,9 +53,9 @@ def from_spec(kind: str, spec: dict[str, Any]) -> FeasibleSet:
     >>> from_spec("Simplex", {"dimension": 3})
     Simplex(dimension=3)
     """
-    if kind not in _SAVED_KINDS:
+    if kind not in SAVED_KINDS:
         raise InputError(
-            f"unknown kind of feasible set {kind!r}; known are {', '.join(_SAVED_KINDS)}. A set of your own cannot "
+            f"unknown kind of feasible set {kind!r}; known are {', '.join(SAVED_KINDS)}. A set of your own cannot "
             "be saved: give it again as feasible=."
         )
     try:

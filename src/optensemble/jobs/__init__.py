@@ -1,9 +1,9 @@
-"""Tables in, decisions out: a job is described once in a TOML file, and everything else follows from it.
+"""Jobs: tables in, decisions out, as a TOML file describes it.
 
 ::
 
-    job        the TOML file, checked        patterns    columns by pattern, aligned with the labels
-    sets       [feasible] -> Ω               roles       which column plays which part
-    tables     rows in, in batches           output      rows out, whole or not at all
-    fitting, deciding, judging, checking, beginning      what the commands do
+    job        the TOML file, validated      patterns         columns by pattern, aligned with the labels
+    sets       [feasible] -> Ω               roles            the role of each column
+    rows       rows as an ensemble needs     saved_ensemble   a fitted ensemble and its columns
+    init, check, data_warnings, fit, decide, audit            the work of the commands
 """

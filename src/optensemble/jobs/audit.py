@@ -1,4 +1,4 @@
-"""What came true: an audit of later rows, a report of it, and the reasons behind one row."""
+"""Audits of later rows, reports on them, and explanations of single rows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from optensemble._core.exact_sums import row_dots
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
 from optensemble.exceptions import InputError
-from optensemble.jobs.rows import ordered, read_rows, wanted
-from optensemble.jobs.saved_ensemble import Saved
-from optensemble.tables.labels import as_text, as_texts
+from optensemble.jobs.rows import in_time_order, needed_columns, read_rows
+from optensemble.jobs.saved_ensemble import SavedEnsemble
+from optensemble.tables.labels import column_text, value_text
 from optensemble.tables.reading import Tables
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Later:
-    """Rows of known labels, the ensemble's audit on them, and its answer."""
+class TableAudit:
+    """Rows with labels, the ensemble's audit on them, and its answer."""
 
-    saved: Saved
+    saved: SavedEnsemble
     tables: Tables
     rows: pd.DataFrame
     labels: Floats
@@ -35,8 +35,8 @@ class Later:
     answer: Answer
 
 
-def judge(saved: Saved, tables: Tables) -> Later:
-    """Audit the ensemble on rows whose labels are known."""
+def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
+    """Audit the ensemble on rows with labels."""
     roles = saved.roles
     if not roles.labels:
         raise InputError(
@@ -45,16 +45,14 @@ def judge(saved: Saved, tables: Tables) -> Later:
     missing = [name for name in roles.labels if name not in tables.columns]
     if missing:
         raise InputError(
-            f"{tables} has no column {missing[0]!r}: to say what came true, the labels are needed. Add them, or name "
-            "the columns that hold them by --labels."
+            f"{tables} has no column {missing[0]!r}: an audit needs the labels. Add them, or name their "
+            "columns with --labels."
         )
     rows, _ = saved.grouped(read_rows(tables, roles, [*saved.numbers, *roles.labels]), roles)
-    rows = ordered(rows, roles, str(tables))
+    rows = in_time_order(rows, roles, str(tables))
     clusters = roles.clusters
     if clusters is not None and rows[clusters].nunique() == 1:
-        warnings.warn(
-            f"all rows are of one {clusters}: they are judged as if they were independent", UserWarning, stacklevel=2
-        )
+        warnings.warn(f"all rows are of one {clusters}: they are treated as independent", UserWarning, stacklevel=2)
         clusters = None
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
     time_ordered = True if roles.time is not None else None
@@ -62,49 +60,49 @@ def judge(saved: Saved, tables: Tables) -> Later:
         audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=clusters)
     except InputError as error:
         raise InputError(f"{tables}: {error}") from error
-    return Later(saved, tables, rows, labels, audit, answer)
+    return TableAudit(saved, tables, rows, labels, audit, answer)
 
 
-def make_report(later: Later) -> str:
-    """Return the page about it."""
+def make_report(audited: TableAudit) -> str:
+    """Return the report as an HTML page."""
     from optensemble.report.data import ReportData
-    from optensemble.report.page import make_report_page  # draws, which only a report needs
+    from optensemble.report.page import make_report_page  # loads matplotlib, which only a report needs
 
-    saved, rows = later.saved, later.rows
+    saved, rows = audited.saved, audited.rows
     return make_report_page(
         ReportData(
             ensemble=saved.policy,
-            audit=later.audit,
-            answer=later.answer,
-            realised=row_dots(later.answer.actions, later.labels),
+            audit=audited.audit,
+            answer=audited.answer,
+            realised=row_dots(audited.answer.actions, audited.labels),
             coordinates=list(saved.roles.coordinates),
             when=None if saved.roles.time is None else rows[saved.roles.time],
-            source=", ".join(path.name for path in later.tables.paths[:3]),
-            labels=later.labels,
+            source=", ".join(path.name for path in audited.tables.paths[:3]),
+            labels=audited.labels,
         )
     )
 
 
-def explain(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -> Explanation:
-    """Explain one row, found by its number in the files or by its id."""
-    number, found = _find(saved, tables, row, id_value)
-    found, _ = saved.grouped(found, saved.roles.to_decide())
+def explain_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value: str | None) -> Explanation:
+    """Explain one row, given by its number in the files or by its id."""
+    number, found = _find_row(saved, tables, row, id_value)
+    found, _ = saved.grouped(found, saved.roles.for_decisions())
     explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=list(saved.roles.coordinates))
     return replace(explanation, row=number)
 
 
-def _find(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -> tuple[int, pd.DataFrame]:
-    roles, start = saved.roles.to_decide(), 0
+def _find_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value: str | None) -> tuple[int, pd.DataFrame]:
+    roles, start = saved.roles.for_decisions(), 0
     if (row is None) == (id_value is None):
         both = "not both" if row is not None else "counted from 0"
-        raise InputError(f"say which row to explain: --row with its number, or --id with its id, {both}.")
+        raise InputError(f"name the row to explain: --row with its number, or --id with its id, {both}.")
     if id_value is not None and roles.id is None:
-        raise InputError(f"{saved.path} knows no id column. Name it with --id-column, or give --row.")
-    for part in tables.batches(wanted(roles, saved.numbers)):
+        raise InputError(f"{saved.path} has no id column. Name it with --id-column, or give --row.")
+    for part in tables.batches(needed_columns(roles, saved.numbers)):
         if row is not None and row < start + len(part):
             return row, part[row - start : row - start + 1].reset_index(drop=True)
         if id_value is not None:
-            at = np.flatnonzero(as_texts(part[str(roles.id)]).isin([as_text(id_value), _as_date(id_value)]))
+            at = np.flatnonzero(column_text(part[str(roles.id)]).isin([value_text(id_value), _as_date(id_value)]))
             if at.size:
                 return start + int(at[0]), part[at[0] : at[0] + 1].reset_index(drop=True)
         start += len(part)
@@ -113,8 +111,8 @@ def _find(saved: Saved, tables: Tables, row: int | None, id_value: str | None) -
 
 
 def _as_date(text: str) -> str:
-    """Return how a date or time is written here, however it was written there."""
+    """Return a date or time as this package writes it; other text unchanged."""
     try:
-        return as_text(pd.Timestamp(text))
+        return value_text(pd.Timestamp(text))
     except ValueError:
         return text

@@ -1,4 +1,4 @@
-"""What was understood of a job: rows, labels, members, bounds, and whether there are enough rows."""
+"""The summary of a job and its data: rows, labels, members, bounds, and whether there are enough rows."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from optensemble.evaluation.planning import (
     RowPlan,
     plan,
 )
-from optensemble.jobs.data_warnings import doubts
+from optensemble.jobs.data_warnings import find_data_warnings
 from optensemble.jobs.fit import Task, shortage
 from optensemble.stats.sample_size import MIN_CELL
 
 _BUCKETS = 10
 _TINY = 1e-12
-_MIDNIGHT = " 00:00:00"
+_TIME_OF_MIDNIGHT = " 00:00:00"
 
-_SHOWN = {
+_DETECTABLE = {
     PROMISE: "if rows are independent, the mean {goal} can be promised within about ± {size}",
     COMPARISON: "two candidates can be told apart if their mean {goal}s differ by {size}",
     WHITE_BOX_CELLS: "a bias of {size} is detectable in level sets of the model with the best self-assessment",
@@ -37,42 +37,48 @@ _SHOWN = {
 
 
 @dataclass(frozen=True)
-class Cells:
-    """How the rows fall into the level sets of the members' actions."""
+class LevelSetCounts:
+    """Level sets of the members' actions: those with rows, those with fewer than ``MIN_CELL``, the median of rows."""
 
     filled: int
-    thin: int
+    below_min_cell: int
     median: float
+
+    def __str__(self) -> str:
+        few = (
+            f"; {self.below_min_cell:,} have fewer than {MIN_CELL} and are not corrected" if self.below_min_cell else ""
+        )
+        return f"{self.filled:,} level sets of the members' actions, with a median of {self.median:,.0f} rows{few}"
 
 
 @dataclass(frozen=True)
-class Understood:
-    """A job in plain words and numbers.
+class JobSummary:
+    """Summary of a job and its data.
 
-    ``pairs`` has, for every label, the column of each member that goes with it, and the bounds of its coordinate.
-    ``members`` has a row for every member: what it is, how much of the labels' variance it explains, and what it earns
-    on these rows.
+    ``pairs`` has, for every label, the matching column of each member and the bounds of its coordinate.
+    ``members`` has a row for every member: its kind, the share of the labels' variance it explains (R²), and its
+    realised payoff on these rows.
     """
 
     task: Task
     pairs: list[dict[str, Any]]
     members: pd.DataFrame
-    cells: Cells
+    cells: LevelSetCounts
     plan: RowPlan
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     @property
     def enough(self) -> bool:
-        """Whether a fit is possible at all."""
+        """Whether there are enough rows for a fit."""
         return not shortage(self.task)
 
     def sentences(self) -> Iterator[str]:
-        """Say it all, a sentence a line."""
+        """Yield the summary, one sentence per line."""
         task, rows = self.task, len(self.task.rows)
-        order = "" if task.roles.time is None else f", in the order of {task.roles.time}{self._span()}"
+        order = "" if task.roles.time is None else f", sorted by {task.roles.time}{self._span()}"
         yield f"{rows:,} rows in {task.tables}{order}"
         low, high = task.labels.to_numpy().min(), task.labels.to_numpy().max()
-        yield f"{len(task.roles.labels)} labels between {_short(low)} and {_short(high)}; {self._goal()}"
+        yield f"{len(task.roles.labels)} labels between {_four_digits(low)} and {_four_digits(high)}; {self._goal()}"
         yield f"decisions: {self._bounds()}"
         for what, each in (("groups", task.roles.groups), ("clusters", [task.roles.clusters or ""])):
             for name in filter(None, each):
@@ -80,29 +86,25 @@ class Understood:
                 yield f"{what} by {name}: {len(sizes):,}, of {sizes.min():,} to {sizes.max():,} rows"
         if task.roles.id is not None:
             yield f"id: {task.roles.id}, distinct in all rows"
-        cells = self.cells
-        thin = f"; the {cells.thin:,} with fewer than {MIN_CELL} are not corrected on their own" if cells.thin else ""
-        size = f"half of them of {cells.median:,.0f} rows or more{thin}"
-        yield f"cells: the members' actions make {cells.filled:,} level sets, {size}"
-        yield from self._seen()
+        yield f"cells: {self.cells}"
+        yield from self._detectable()
         if self.enough:
             yield self.verdict
 
-    def _seen(self) -> Iterator[str]:
-        """Say what so many rows can show."""
+    def _detectable(self) -> Iterator[str]:
+        """Yield what this number of rows can detect."""
         goal = "payoff" if self.task.job.sense == "max" else "cost"
         for part in self.plan.details:
-            yield _SHOWN[part.name].format(goal=goal, size=f"{part.detects(self.plan.rows):.3g}")
+            yield _DETECTABLE[part.name].format(goal=goal, size=f"{part.detects(self.plan.rows):.3g}")
             if part.cells > 1 and self.plan.rows < part.needed:
                 yield f"{part.needed:,} rows would fill these level sets with {MIN_CELL} rows each"
 
     def _span(self) -> str:
         times = self.task.rows[str(self.task.roles.time)]
-        first, last = (str(times.iloc[end]) for end in (0, -1))
-        days = first.endswith(_MIDNIGHT) and last.endswith(_MIDNIGHT)
-        return (
-            f", {first.removesuffix(_MIDNIGHT)} to {last.removesuffix(_MIDNIGHT)}" if days else f", {first} to {last}"
-        )
+        ends = [str(times.iloc[end]) for end in (0, -1)]
+        if all(end.endswith(_TIME_OF_MIDNIGHT) for end in ends):
+            ends = [end.removesuffix(_TIME_OF_MIDNIGHT) for end in ends]
+        return f", {ends[0]} to {ends[1]}"
 
     def _goal(self) -> str:
         return "the payoff is maximised" if self.task.job.sense == "max" else "the cost is minimised"
@@ -111,37 +113,37 @@ class Understood:
         omega = self.task.omega
         same = len(np.unique(omega.lower)) == 1 and len(np.unique(omega.upper)) == 1
         each = (
-            f"each between {_short(omega.lower[0])} and {_short(omega.upper[0])}"
+            f"each between {_four_digits(omega.lower[0])} and {_four_digits(omega.upper[0])}"
             if same
-            else "each within bounds of its own"
+            else "each within its own bounds"
         )
         return f"{type(omega).__name__}, {omega.dimension} coordinates, {each}"
 
     @property
     def verdict(self) -> str:
-        """Whether there are enough rows, in a sentence."""
-        plenty = "are enough to fit: what they cannot show is left out, and intervals are as wide as need be"
+        """A sentence on whether there are enough rows."""
+        plenty = "are enough for a fit; effects that they cannot detect are left out"
         return shortage(self.task) or f"{len(self.task.rows):,} rows {plenty}"
 
 
-def _short(value: float) -> str:
+def _four_digits(value: float) -> str:
     return f"{value:.4g}".replace("-", "−")
 
 
-def understand(task: Task) -> Understood:
-    """Look at everything that a fit will look at."""
+def summarise_job(task: Task) -> JobSummary:
+    """Compute the summary of a job and its data."""
     sign = 1.0 if task.job.sense == "max" else -1.0
     labels, omega = task.labels.to_numpy(), task.omega
     predictions = {name: member.predict(task.rows) for name, member in task.models.items()}
-    actions = {name: omega.argmax(sign * said) for name, said in predictions.items()}
+    actions = {name: omega.argmax(sign * predicted) for name, predicted in predictions.items()}
     actions |= {name: member.decide(task.rows) for name, member in task.policies.items()}
-    noise, payoff_noise = _noise(predictions, actions, labels)
+    noise, payoff_noise = _noise_levels(predictions, actions, labels)
     access = "mixed" if task.models and task.policies else "white" if task.models else "black"
-    return Understood(
+    return JobSummary(
         task=task,
-        pairs=_pairs(task),
-        members=_members(predictions, actions, labels),
-        cells=_cells(actions, Buckets(omega.lower, omega.upper, _BUCKETS)),
+        pairs=_label_pairs(task),
+        members=_member_frame(predictions, actions, labels),
+        cells=_count_level_sets(actions, Buckets(omega.lower, omega.upper, _BUCKETS)),
         plan=plan(
             k=len(actions),
             d=omega.dimension,
@@ -150,11 +152,11 @@ def understand(task: Task) -> Understood:
             access=access,
             payoff_noise=payoff_noise,
         ),
-        doubts=tuple(doubts(predictions, actions, labels, omega)),
+        warnings=tuple(find_data_warnings(predictions, actions, labels, omega)),
     )
 
 
-def _pairs(task: Task) -> list[dict[str, Any]]:
+def _label_pairs(task: Task) -> list[dict[str, Any]]:
     members, omega = {**task.models, **task.policies}, task.omega
     return [
         {
@@ -167,7 +169,7 @@ def _pairs(task: Task) -> list[dict[str, Any]]:
     ]
 
 
-def _members(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> pd.DataFrame:
+def _member_frame(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> pd.DataFrame:
     spread = np.square(labels - labels.mean(axis=0)).sum()
     rows = []
     for name, action in actions.items():
@@ -178,16 +180,16 @@ def _members(predictions: dict[str, Floats], actions: dict[str, Floats], labels:
     return pd.DataFrame(rows, columns=["member", "kind", "explained", "realised"])
 
 
-def _noise(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> tuple[float, float]:
-    """Return how far labels are from predictions, and payoffs from what was to be expected of them."""
+def _noise_levels(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> tuple[float, float]:
+    """Return the standard deviations of the labels and of the payoffs around their predictions."""
     expected = np.mean(list(predictions.values()), axis=0) if predictions else labels.mean(axis=0)
     missed = np.ascontiguousarray(labels - expected)
     payoff = np.mean([row_dots(action, missed).std() for action in actions.values()])
     return float(missed.std()) or _TINY, float(payoff) or _TINY
 
 
-def _cells(actions: dict[str, Floats], buckets: Buckets) -> Cells:
+def _count_level_sets(actions: dict[str, Floats], buckets: Buckets) -> LevelSetCounts:
     levels = [level for action in actions.values() for level in buckets(np.ascontiguousarray(action)).T]
     counts = np.concatenate([np.bincount(level.astype(np.int64)) for level in levels])
     filled = counts[counts > 0]
-    return Cells(len(filled), int((filled < MIN_CELL).sum()), float(np.median(filled)))
+    return LevelSetCounts(len(filled), int((filled < MIN_CELL).sum()), float(np.median(filled)))

@@ -1,4 +1,4 @@
-"""A job file to begin with: what can be guessed from a table, and a commented file of what was answered."""
+"""New job files: guesses from the columns of a table, and a commented file of the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from optensemble._core.atomic_files import replace
 from optensemble.jobs.patterns import natural
-from optensemble.jobs.sets import KINDS
+from optensemble.jobs.sets import SET_KINDS
 
 _COSTS = ("cost", "costs", "minutes", "hours", "delay", "loss", "distance", "runtime")
 _LABELS = (
@@ -37,23 +37,23 @@ _IDS = ("id", "key", "uuid", "row_id")
 
 
 @dataclass(frozen=True)
-class Family:
-    """Columns that differ only in what the star of a pattern stands for."""
+class ColumnFamily:
+    """Columns that differ only in the text in place of a pattern's star."""
 
     pattern: str
     stars: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """The pattern's text without the star, as a name."""
         return re.sub(r"\W+", "_", self.pattern.replace("*", "")).strip("_") or "model"
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What a table looks like: labels, models, policies, and columns of their own; None where there is no guess."""
+    """Guessed roles of a table's columns; None where there is no guess."""
 
-    families: tuple[Family, ...]
+    families: tuple[ColumnFamily, ...]
     labels: str | None = None
     models: dict[str, str] = field(default_factory=dict)
     policies: dict[str, str] = field(default_factory=dict)
@@ -63,8 +63,8 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Begun:
-    """What a new job file is to say."""
+class JobDraft:
+    """Contents of a new job file."""
 
     fit: str
     labels: str
@@ -78,8 +78,8 @@ class Begun:
     groups: str | None = None
 
 
-def find_families(columns: Sequence[str]) -> tuple[Family, ...]:
-    """Find columns that differ in their last word or number only, and of those the ones that go together.
+def find_families(columns: Sequence[str]) -> tuple[ColumnFamily, ...]:
+    """Find the largest group of families whose columns differ only in the same last words or numbers.
 
     >>> [family.pattern for family in find_families(["y_0", "y_1", "a_0", "a_1", "day"])]
     ['y_*', 'a_*']
@@ -89,8 +89,8 @@ def find_families(columns: Sequence[str]) -> tuple[Family, ...]:
         parts = re.fullmatch(r"(.*?(?:\W|_)|.*?[^\W\d](?=\d))([^\W_]+)", column)
         if parts and "*" not in column:
             found.setdefault(f"{parts[1]}*", []).append(parts[2])
-    families = [Family(pattern, tuple(sorted(stars, key=natural))) for pattern, stars in found.items()]
-    alike: dict[tuple[str, ...], list[Family]] = {}
+    families = [ColumnFamily(pattern, tuple(sorted(stars, key=natural))) for pattern, stars in found.items()]
+    alike: dict[tuple[str, ...], list[ColumnFamily]] = {}
     for family in families:
         alike.setdefault(family.stars, []).append(family)
     together = max(alike.values(), key=lambda each: (len(each) > 1, len(each) * len(each[0].stars)), default=[])
@@ -98,11 +98,11 @@ def find_families(columns: Sequence[str]) -> tuple[Family, ...]:
 
 
 def guess(columns: Sequence[str]) -> Guess:
-    """Guess which columns play which part, by their names."""
+    """Guess the roles of columns from their names."""
     families = find_families(columns)
     labels = next((family for family in families if family.name.lower() in _LABELS), None)
     others = [family for family in families if family is not labels]
-    policies = {family.name: family.pattern for family in others if _begins(family.name, _ACTIONS)}
+    policies = {family.name: family.pattern for family in others if _begins_with(family.name, _ACTIONS)}
     return Guess(
         families=families,
         labels=None if labels is None else labels.pattern,
@@ -110,70 +110,70 @@ def guess(columns: Sequence[str]) -> Guess:
         policies=policies,
         id=next((column for column in columns if column.lower() in _IDS), None),
         time=next((column for column in columns if column.lower() in _TIMES), None),
-        sense="min" if labels is not None and _begins(labels.name, _COSTS) else "max",
+        sense="min" if labels is not None and _begins_with(labels.name, _COSTS) else "max",
     )
 
 
-def _begins(name: str, words: Sequence[str]) -> bool:
+def _begins_with(name: str, words: Sequence[str]) -> bool:
     return re.split(r"[\W_\d]+", name.lower())[0] in words
 
 
-def job_text(begun: Begun) -> str:
-    """Return a job file with comments that say what may be changed."""
+def job_text(draft: JobDraft) -> str:
+    """Return the text of a job file, with comments on what can be changed."""
     lines = [
-        "# What is decided, by whom, and on what evidence. `optensemble check` says what it understands of it.",
+        "# Data, members, feasible set and ensemble of a job. `optensemble check` shows how it is interpreted.",
         "",
         "[data]",
-        f"fit = {_text(begun.fit)}  # CSV, Parquet or Arrow; a list or a glob of several",
-        f"labels = {_text(begun.labels)}  # what came true, a column for each coordinate of the decision",
-        _optional("id", begun.id, "kept in the decisions"),
-        _optional("time", begun.time, "rows are put in this order, and judged on later rows"),
-        _optional("groups", begun.groups, "also be right on average in each of these subgroups"),
-        _optional("clusters", None, "rows that belong together, such as those of one customer"),
+        f"fit = {_toml_text(draft.fit)}  # CSV, Parquet or Arrow; a list or a glob of several",
+        f"labels = {_toml_text(draft.labels)}  # realised outcomes, a column for each coordinate of the decision",
+        _optional_line("id", draft.id, "copied to the decisions"),
+        _optional_line("time", draft.time, "rows are sorted by it, and evaluated on later rows"),
+        _optional_line("groups", draft.groups, "subgroups in which the forecast must also be unbiased"),
+        _optional_line("clusters", None, "dependent rows, such as those of one customer"),
         "",
         "[models]  # predictions: a column for each label",
-        *(f"{_key(name)} = {_text(pattern)}" for name, pattern in begun.models.items()),
+        *(f"{_toml_key(name)} = {_toml_text(pattern)}" for name, pattern in draft.models.items()),
         "",
-        "[policies]  # decisions that somebody else takes: a column for each label",
-        *(f"{_key(name)} = {_text(pattern)}" for name, pattern in begun.policies.items()),
+        "[policies]  # decisions of others: a column for each label",
+        *(f"{_toml_key(name)} = {_toml_text(pattern)}" for name, pattern in draft.policies.items()),
         "",
-        "[feasible]  # which decisions are allowed",
-        f"kind = {_text(begun.kind)}  # or {', '.join(name for name in KINDS if name != begun.kind)}",
-        *_arguments(begun.kind, begun.dimension),
+        "[feasible]  # the allowed decisions",
+        f"kind = {_toml_text(draft.kind)}  # or {', '.join(name for name in SET_KINDS if name != draft.kind)}",
+        *_argument_lines(draft.kind, draft.dimension),
         "",
         "[ensemble]",
-        f'sense = {_text(begun.sense)}  # "max" for payoffs, "min" for costs',
-        "# seed = 0  # rows are dealt out into folds by it",
+        f'sense = {_toml_text(draft.sense)}  # "max" for payoffs, "min" for costs',
+        "# seed = 0  # of the assignment of rows to folds",
         "",
     ]
     return "\n".join(lines)
 
 
 def relative_to(data: str, out: Path) -> str:
-    """Return the name of a table as a job file beside it would write it."""
+    """Return the path of a table relative to the job file."""
     folder, file = out.absolute().parent, Path(data).absolute()
     return Path(os.path.relpath(file, folder)).as_posix() if file.anchor == folder.anchor else str(file)
 
 
 def write_job(path: Path, text: str) -> None:
-    """Write a job file, whole."""
+    """Write a job file atomically."""
     replace(path, text.encode())
 
 
-def _text(value: str) -> str:
+def _toml_text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # which JSON does not escape
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_text(name)
 
 
-def _optional(name: str, value: str | None, comment: str) -> str:
-    return f"{name} = {_text(value)}  # {comment}" if value else f'# {name} = "..."  # {comment}'
+def _optional_line(name: str, value: str | None, comment: str) -> str:
+    return f"{name} = {_toml_text(value)}  # {comment}" if value else f'# {name} = "..."  # {comment}'
 
 
-def _arguments(kind: str, d: int) -> list[str]:
-    """Return arguments to be filled in; what is left as a comment is not needed."""
+def _argument_lines(kind: str, d: int) -> list[str]:
+    """Return lines with arguments to fill in; optional ones are comments."""
     row = json.dumps([1] * d if d <= 12 else [1, "..."]).replace('"', "")
     linear = [
         f"# A_ub = [{row}]  # rows of A_ub a <= b_ub, inline or from a CSV file",
@@ -189,17 +189,17 @@ def _arguments(kind: str, d: int) -> list[str]:
         "box": linear[-2:],
         "risk_budget": [
             'covariance = "covariance.csv"  # numbers, no header',
-            "limit = 1.0  # the largest variance allowed",
+            "limit = 1.0  # the largest allowed variance",
         ],
         "knapsack": [f"weights = {json.dumps([1] * d)}", "capacity = 1", "# integer = true  # whole items only"],
         "top_k": ["k = 1", "# at_most = true"],
         "shortest_path": [
-            'edges = "edges.csv"  # a line "from,to" for each label, in their order',
+            'edges = "edges.csv"  # a line "from,to" for each label, in order',
             'source = "start"',
             'target = "end"',
         ],
         "assignment": [f"rows = {side}", f"columns = {d // side}"],
-        "vertices": ['array = "vertices.csv"  # a line for each action that is allowed'],
+        "vertices": ['array = "vertices.csv"  # a line for each allowed action'],
         "product": ["# [[feasible.blocks]]  # a section for each block, with its own kind and arguments"],
     }
     return by_kind.get(kind, [])

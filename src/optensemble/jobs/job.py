@@ -1,4 +1,4 @@
-"""The job file: read, checked, and refused in one line that says where and what to do."""
+"""The job file: reading and validation; errors are one line with the place and the remedy."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from optensemble.exceptions import FileError, InputError
 from optensemble.jobs.patterns import is_pattern
 
 DECISION, WHITE_BOX, BLACK_BOX = "decision", "white_box", "black_box"
-KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
+ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 
 _SECTIONS = ("data", "models", "policies", "feasible", "ensemble")
 _DATA = ("fit", "labels", "id", "time", "groups", "clusters")
-_OF_BOXES = ("alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
+_PAPER_OPTIONS = ("alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
 OPTIONS = {
     DECISION: ("kind", "sense", "seed"),
-    WHITE_BOX: ("kind", "sense", "seed", *_OF_BOXES),
-    BLACK_BOX: ("kind", "sense", "seed", *_OF_BOXES, "conditional"),
+    WHITE_BOX: ("kind", "sense", "seed", *_PAPER_OPTIONS),
+    BLACK_BOX: ("kind", "sense", "seed", *_PAPER_OPTIONS, "conditional"),
 }
-"""What ``[ensemble]`` may say, by kind."""
+"""Keys of ``[ensemble]``, by kind."""
 
 Names = str | tuple[str, ...]
-"""A pattern, or columns one by one."""
+"""A pattern, or a list of columns."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a job file says; nothing of it has been compared with data yet.
+    """Contents of a job file, not yet compared with data.
 
     Attributes
     ----------
     path
         The file.
     fit
-        The files to fit on.
+        Files with the rows to fit on.
     labels, models, policies
-        Columns: a pattern, or one by one.
+        Columns: a pattern, or a list.
     id, time, clusters, groups
-        Columns of their own: to keep, to order by, of rows that belong together, of subgroups.
+        Single columns: of ids, of times, of clusters of dependent rows, of subgroups.
     feasible, ensemble
-        The tables ``[feasible]`` and ``[ensemble]`` as they are.
+        The sections ``[feasible]`` and ``[ensemble]``, unchanged.
     """
 
     path: Path
@@ -61,47 +61,47 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Where the files it names are looked for."""
+        """The folder that paths in the file are relative to."""
         return self.path.parent
 
     @property
     def kind(self) -> str:
-        """Which ensemble is asked for."""
+        """The kind of ensemble."""
         return str(self.ensemble.get("kind", DECISION))
 
     @property
     def sense(self) -> str:
-        """Whether payoffs are to be large or costs small."""
+        """``"max"`` for payoffs, ``"min"`` for costs."""
         return str(self.ensemble.get("sense", "max"))
 
 
 def read_job(path: Path) -> Job:
-    """Read and check a job file."""
+    """Read and validate a job file."""
     document = _parse(path)
-    _known(document, _SECTIONS, f"{path}: section")
+    _require_known(document, _SECTIONS, f"{path}: section")
     for name in document:
-        _table(document, name, path)
+        _require_section(document, name, path)
     for name in ("data", "feasible"):
         if name not in document:
-            raise InputError(f"{path} has no section [{name}]. `optensemble init` writes a whole one to begin with.")
+            raise InputError(f"{path} has no section [{name}]. `optensemble init` writes a complete job file.")
     data = document["data"]
-    _known(data, _DATA, f"{path}: [data]")
+    _require_known(data, _DATA, f"{path}: [data]")
     for name in ("fit", "labels"):
         if name not in data:
-            raise InputError(f"{path}: [data] lacks {name!r}. Say {_EXAMPLES[name]}.")
-    ensemble = _ensemble(document.get("ensemble", {}), path)
+            raise InputError(f"{path}: [data] lacks {name!r}. Add, for example, {_EXAMPLES[name]}.")
+    ensemble = _read_ensemble(document.get("ensemble", {}), path)
     return Job(
         path=path,
-        fit=_texts(data["fit"], "fit", path),
-        labels=_names(data["labels"], "[data] labels", path),
-        models=_members(document, "models", path),
-        policies=_members(document, "policies", path),
+        fit=_read_texts(data["fit"], "fit", path),
+        labels=_read_names(data["labels"], "[data] labels", path),
+        models=_read_members(document, "models", path),
+        policies=_read_members(document, "policies", path),
         feasible=document["feasible"],
         ensemble=ensemble,
-        id=_column(data, "id", path),
-        time=_column(data, "time", path),
-        clusters=_column(data, "clusters", path),
-        groups=_texts(data.get("groups", ()), "groups", path),
+        id=_read_column(data, "id", path),
+        time=_read_column(data, "time", path),
+        clusters=_read_column(data, "clusters", path),
+        groups=_read_texts(data.get("groups", ()), "groups", path),
     )
 
 
@@ -114,7 +114,7 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
-        raise FileError(f"there is no file {path}. `optensemble init` writes one to begin with.") from error
+        raise FileError(f"there is no file {path}. `optensemble init` writes one.") from error
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}. Check the path.") from error
     except UnicodeDecodeError as error:
@@ -123,45 +123,45 @@ def _parse(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not valid TOML: {error}. Text needs quotes, lists brackets.") from error
 
 
-def _known(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+def _require_known(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
     for name in table:
         if name not in known:
             hint = did_you_mean(name, known) or f" Known are {', '.join(known)}."
             raise InputError(f"{where} {name!r} is not known.{hint}")
 
 
-def _table(document: dict[str, Any], name: str, path: Path) -> None:
+def _require_section(document: dict[str, Any], name: str, path: Path) -> None:
     if not isinstance(document[name], dict):
         raise InputError(f"{path}: {name!r} must be a section; got {document[name]!r}. Write [{name}] on its own line.")
 
 
-def _members(document: dict[str, Any], what: str, path: Path) -> dict[str, Names]:
-    members = {name: _names(value, f"[{what}] {name}", path) for name, value in document.get(what, {}).items()}
+def _read_members(document: dict[str, Any], what: str, path: Path) -> dict[str, Names]:
+    members = {name: _read_names(value, f"[{what}] {name}", path) for name, value in document.get(what, {}).items()}
     if what == "policies":
         both = [name for name in members if name in document.get("models", {})]
         if both:
             raise InputError(f"{path}: {both[0]!r} is a model and a policy. Give one of them another name.")
         if not members and not document.get("models"):
-            raise InputError(f'{path} names no models or policies. Say for example [models] ours = "ours_*".')
+            raise InputError(f'{path} names no models or policies. Add, for example, [models] ours = "ours_*".')
     return members
 
 
-def _ensemble(given: dict[str, Any], path: Path) -> dict[str, Any]:
+def _read_ensemble(given: dict[str, Any], path: Path) -> dict[str, Any]:
     kind, sense = given.get("kind", DECISION), given.get("sense", "max")
-    if kind not in KINDS:
-        hint = did_you_mean(str(kind), KINDS)
-        raise InputError(f"{path}: [ensemble] kind must be one of {', '.join(KINDS)}; got {kind!r}.{hint}")
+    if kind not in ENSEMBLE_KINDS:
+        hint = did_you_mean(str(kind), ENSEMBLE_KINDS)
+        raise InputError(f"{path}: [ensemble] kind must be one of {', '.join(ENSEMBLE_KINDS)}; got {kind!r}.{hint}")
     if sense not in ("max", "min"):
         hint = did_you_mean(str(sense), ("max", "min"))
         raise InputError(f'{path}: [ensemble] sense must be "max" for payoffs or "min" for costs; got {sense!r}.{hint}')
-    _known(given, OPTIONS[kind], f"{path}: [ensemble] of kind {kind!r}:")
+    _require_known(given, OPTIONS[kind], f"{path}: [ensemble] of kind {kind!r}:")
     seed = given.get("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"{path}: [ensemble] seed must be a whole number, 0 or more; got {seed!r}.")
     return given
 
 
-def _names(value: Any, where: str, path: Path) -> Names:
+def _read_names(value: Any, where: str, path: Path) -> Names:
     if isinstance(value, str) and value:
         return value if is_pattern(value) else (value,)
     if isinstance(value, list) and value and all(isinstance(name, str) and name for name in value):
@@ -169,26 +169,26 @@ def _names(value: Any, where: str, path: Path) -> Names:
         if twice:
             raise InputError(f"{path}: {where} names {twice[0]!r} twice. Name every column once.")
         return tuple(value)
-    raise InputError(f'{path}: {where} must be a pattern such as "y_*" or a list of columns; got {_shown(value)}.')
+    raise InputError(f'{path}: {where} must be a pattern such as "y_*" or a list of columns; got {_as_written(value)}.')
 
 
-def _texts(value: Any, name: str, path: Path) -> tuple[str, ...]:
+def _read_texts(value: Any, name: str, path: Path) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value
     texts = isinstance(given, (list, tuple)) and all(isinstance(each, str) and each for each in given)
     if not texts or (name == "fit" and not given):
-        raise InputError(f"{path}: [data] {name} must be text, or a list of texts; got {_shown(value)}.")
+        raise InputError(f"{path}: [data] {name} must be text, or a list of texts; got {_as_written(value)}.")
     twice = [each for each in given if given.count(each) > 1]
     if twice:
         raise InputError(f"{path}: [data] {name} names {twice[0]!r} twice. Name it once.")
     return tuple(given)
 
 
-def _column(data: dict[str, Any], name: str, path: Path) -> str | None:
+def _read_column(data: dict[str, Any], name: str, path: Path) -> str | None:
     value = data.get(name)
     if value is not None and (not isinstance(value, str) or not value):
-        raise InputError(f"{path}: [data] {name} must be the name of one column, in quotes; got {_shown(value)}.")
+        raise InputError(f"{path}: [data] {name} must be the name of one column, in quotes; got {_as_written(value)}.")
     return value
 
 
-def _shown(value: Any) -> str:
+def _as_written(value: Any) -> str:
     return repr(value) if isinstance(value, (str, int, float, list)) else str(value)

@@ -1,4 +1,4 @@
-"""Columns by pattern: what the star stands for says which label a column belongs to."""
+"""Columns by pattern: the text in place of the star assigns a column to its label."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from optensemble.exceptions import InputError
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
-    """Return a key that sorts numbers in names as numbers.
+    """Return a sort key that orders numbers in names as numbers.
 
     >>> sorted(["y_10", "y_9"], key=natural)
     ['y_9', 'y_10']
@@ -19,12 +19,12 @@ def natural(name: str) -> list[tuple[int, int | str]]:
 
 
 def is_pattern(name: str) -> bool:
-    """Say whether a name stands for several columns."""
+    """Return whether a name is a pattern for several columns."""
     return "*" in name
 
 
 def split(pattern: str, where: str) -> tuple[str, str]:
-    """Return what comes before and after the star."""
+    """Return the text before and after the star."""
     if pattern.count("*") != 1:
         raise InputError(f"{where}: the pattern {pattern!r} must have exactly one star. List the columns instead.")
     before, _, after = pattern.partition("*")
@@ -32,14 +32,14 @@ def split(pattern: str, where: str) -> tuple[str, str]:
 
 
 def _star(pattern: str, column: str) -> str:
-    """Return what the star stands for in a column; nothing if it does not match."""
+    """Return the text in place of the star in a column; empty if the column does not match."""
     before, _, after = pattern.partition("*")
     matches = column.startswith(before) and column.endswith(after)
     return column[len(before) : len(column) - len(after)] if matches else ""
 
 
 def left_to(pattern: str, others: Iterable[str], columns: Sequence[str]) -> list[str]:
-    """Return the columns without those that a longer pattern says more of.
+    """Return the columns without those that match a longer, more specific pattern.
 
     >>> left_to("price_*", ["price_vendor_*"], ["price_0", "price_vendor_0"])
     ['price_0']
@@ -49,7 +49,7 @@ def left_to(pattern: str, others: Iterable[str], columns: Sequence[str]) -> list
 
 
 def stars(pattern: str, columns: Sequence[str], where: str) -> list[str]:
-    """Return what the star stands for in the columns that match: numbers in their order, words in the table's."""
+    """Return the text in place of the star in all matching columns: numbers sorted, words in the table's order."""
     before, _ = split(pattern, where)
     found = [star for column in columns if (star := _star(pattern, column))]
     if not found:
@@ -59,14 +59,14 @@ def stars(pattern: str, columns: Sequence[str], where: str) -> list[str]:
 
 
 def coordinates(labels: Sequence[str]) -> list[str]:
-    """Return what tells labels apart: their names without what all begin with.
+    """Return the names of the coordinates: the names of the labels without their common beginning.
 
     >>> coordinates(["y_9", "y_10"]), coordinates(["price_north", "price_nouth"]), coordinates(["here", "there"])
     (['9', '10'], ['north', 'nouth'], ['here', 'there'])
     """
     if len(labels) == 1:
         return list(labels)
-    first, last = min(labels), max(labels)  # what these share, all share
+    first, last = min(labels), max(labels)  # a beginning common to these is common to all
     shared = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
     while shared and any(_same_word(label, shared) for label in labels):
         shared -= 1
@@ -74,28 +74,28 @@ def coordinates(labels: Sequence[str]) -> list[str]:
 
 
 def _same_word(label: str, at: int) -> bool:
-    """Say whether cutting a label there would cut a word or a number in two, or leave nothing."""
+    """Return whether a cut there would split a word or a number, or leave nothing."""
     if at >= len(label):
         return True
     left, right = label[at - 1], label[at]
     return (left.isalpha() and right.isalpha()) or (left.isdecimal() and right.isdecimal())
 
 
-def align(pattern: str, wanted: Sequence[str], columns: Sequence[str], where: str) -> list[str]:
-    """Return the columns of a pattern in the order of the labels, whose coordinates are ``wanted``.
+def align(pattern: str, names: Sequence[str], columns: Sequence[str], where: str) -> list[str]:
+    """Return the columns of a pattern in the order of the coordinates ``names``.
 
     >>> align("a_*", ["0", "1"], ["a_1", "a_0", "a_note"], "job.toml")
     ['a_0', 'a_1']
     """
     before, after = split(pattern, where)
     found = stars(pattern, columns, where)
-    missing = [star for star in wanted if star not in found]
+    missing = [star for star in names if star not in found]
     if missing:
         raise InputError(
             f"{where}: {pattern!r} finds no column {before + missing[0] + after!r}: the star is {listed(found)}, "
-            f"in the labels {listed(wanted)}. List the columns in the order of the labels."
+            f"in the labels {listed(names)}. List the columns in the order of the labels."
         )
-    return [before + star + after for star in wanted]
+    return [before + star + after for star in names]
 
 
 def _stem(column: str) -> str:

@@ -1,4 +1,4 @@
-"""Which column of a table plays which part: the job file's names and patterns, found in a real table."""
+"""Roles of a table's columns: the names and patterns of the job file, resolved in a table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from optensemble.members.columns import Columns
 from optensemble.tables.reading import require_columns
 
 FOLLOWED, PROMISED, LOW, HIGH = WRITTEN = ("followed", "promised", "low", "high")
-"""Columns of decisions, beside the id and the actions."""
+"""Columns of a table of decisions beside the id and the actions."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of a job, found; what of them is needed later is kept with the ensemble.
+    """Roles of columns, saved with the ensemble.
 
-    ``coordinates`` is what tells the labels apart, and names the actions.
+    ``coordinates`` are the names of the labels without their common beginning; they name the actions.
     """
 
     labels: tuple[str, ...]
@@ -30,17 +30,17 @@ class Roles:
     clusters: str | None = None
     groups: tuple[str, ...] = ()
 
-    def to_decide(self) -> Self:
-        """Return what is needed of new rows: neither labels nor time, nor which of them belong together."""
+    def for_decisions(self) -> Self:
+        """Return the roles that new rows need: without labels, time and clusters."""
         return replace(self, labels=(), time=None, clusters=None)
 
     def as_plain(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the roles in JSON types."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
     @classmethod
     def of_plain(cls, plain: dict[str, Any]) -> Self:
-        """Take it back."""
+        """Return the roles from JSON types."""
         known: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
         }
@@ -48,7 +48,7 @@ class Roles:
 
 
 def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
-    """Find labels and single columns in a table."""
+    """Resolve labels and single columns in a table."""
     members = [given for given in (*job.models.values(), *job.policies.values()) if isinstance(given, str)]
     own = left_to(job.labels, members, columns) if isinstance(job.labels, str) else columns
     labels, names = find_labels(job.labels, own, f"{job.path}: [data] labels", table)
@@ -65,24 +65,24 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
 
 
 def require_own_name(roles: Roles, where: str = "") -> None:
-    """Refuse an id column that is called as another column of the decisions."""
+    """Raise ``InputError`` if the id column has the name of another column of the decisions."""
     if roles.id in (*WRITTEN, *(f"action_{name}" for name in roles.coordinates)):
         raise InputError(f"{where}the id column {roles.id!r} has the name of a column of the decisions. Rename it.")
 
 
 def _require_no_label(names: Sequence[Any], labels: Sequence[str], where: str) -> None:
-    """Refuse a label in another part: nobody knows it when decisions are due."""
+    """Raise ``InputError`` on a label in another role: labels are unknown at the time of a decision."""
     for name in names:
         if name in labels:
             raise InputError(
-                f"{where} is {name!r}, which is a label: nobody knows it when decisions are due. Take it out of there."
+                f"{where} is {name!r}, which is a label: labels are unknown at the time of a decision. Remove it there."
             )
 
 
 def find_labels(
     given: Names, columns: Sequence[str], where: str, table: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the label columns and what tells them apart."""
+    """Return the label columns and the names of the coordinates."""
     if isinstance(given, str) and is_pattern(given):
         before, after = split(given, where)
         found = stars(given, columns, f"{where}, in {table}")
@@ -93,16 +93,17 @@ def find_labels(
 
 
 def find_members(job: Job, roles: Roles, columns: Sequence[str], table: str) -> dict[str, dict[str, Columns]]:
-    """Find the columns of models and of policies, each in the order of the labels."""
+    """Resolve the columns of models and policies, each in the order of the labels."""
     return {
         what: {
-            name: _member(given, roles, columns, f"{job.path}: [{what}] {name}", table) for name, given in each.items()
+            name: _find_member(given, roles, columns, f"{job.path}: [{what}] {name}", table)
+            for name, given in each.items()
         }
         for what, each in (("models", job.models), ("policies", job.policies))
     }
 
 
-def _member(given: Names, roles: Roles, columns: Sequence[str], where: str, table: str) -> Columns:
+def _find_member(given: Names, roles: Roles, columns: Sequence[str], where: str, table: str) -> Columns:
     names = _aligned(given, roles, columns, f"{where}, in {table}") if isinstance(given, str) else list(given)
     require_columns(names, columns, f"{where}: {table}")
     _require_no_label(names, roles.labels, where)
@@ -117,4 +118,4 @@ def _member(given: Names, roles: Roles, columns: Sequence[str], where: str, tabl
 def _aligned(pattern: str, roles: Roles, columns: Sequence[str], where: str) -> list[str]:
     found = stars(pattern, columns, where)
     alone = len(found) == 1 and len(roles.labels) == 1 and roles.coordinates == roles.labels
-    return align(pattern, found if alone else roles.coordinates, columns, where)  # alone, a label has no star to go by
+    return align(pattern, found if alone else roles.coordinates, columns, where)  # a single label has no star

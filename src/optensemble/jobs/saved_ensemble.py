@@ -1,4 +1,4 @@
-"""A fitted ensemble in a file, together with which columns of a table it goes by."""
+"""A fitted ensemble in a file, with the roles of the columns that it needs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from optensemble.ensembles.base import Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.patterns import align, coordinates, is_pattern
 from optensemble.jobs.roles import Roles, require_own_name
-from optensemble.jobs.rows import as_groups
+from optensemble.jobs.rows import with_text_groups
 from optensemble.members.columns import Columns
 from optensemble.persistence.files import load
-from optensemble.tables.labels import as_text
+from optensemble.tables.labels import value_text
 from optensemble.tables.reading import Tables, require_columns
 
 
 @dataclass(frozen=True)
-class Saved:
-    """An ensemble, and the columns it needs."""
+class SavedEnsemble:
+    """An ensemble, and the roles of the columns that it needs."""
 
     path: Path
     ensemble: Any
@@ -30,22 +30,22 @@ class Saved:
 
     @property
     def policy(self) -> Policy:
-        """The ensemble as what it is."""
+        """The ensemble, typed."""
         policy: Policy = self.ensemble
         return policy
 
     @property
     def known_groups(self) -> dict[str, dict[str, Any]]:
-        """The values of every column of groups that were there at the fit, by their text."""
+        """Values of each column of groups at the fit, by their text."""
         grouping = self.policy.known_subgroups
         if grouping is None:
             return {}
         pairs = zip(self.roles.groups, grouping.values, strict=True)
-        return {name: {as_text(value): value for value in values} for name, values in pairs}
+        return {name: {value_text(value): value for value in values} for name, values in pairs}
 
     def grouped(self, rows: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, int]:
-        """Return rows with groups as the ensemble knows them, and how many rows are of a group that it does not."""
-        rows, unseen = as_groups(rows, roles), np.zeros(len(rows), dtype=bool)
+        """Return rows with groups as at the fit, and the number of rows of unseen groups."""
+        rows, unseen = with_text_groups(rows, roles), np.zeros(len(rows), dtype=bool)
         for name, known in self.known_groups.items():
             unseen |= ~rows[name].isin(known)
             rows = rows.assign(**{name: [known.get(text, text) for text in rows[name]]})
@@ -53,45 +53,45 @@ class Saved:
 
     @property
     def policies(self) -> list[tuple[str, Any]]:
-        """The members of which only actions are known."""
+        """The members that are policies."""
         return self.policy.policy_members
 
     @property
     def numbers(self) -> list[str]:
-        """The columns of its members."""
-        return [name for member in members(self.ensemble) for name in member.names]
+        """The columns of the members."""
+        return [name for member in column_members(self.ensemble) for name in member.names]
 
 
-def members(ensemble: Any) -> list[Any]:
-    """Return the members, and the model that a black box began with."""
-    begun = getattr(ensemble, "init_", None)
-    return [member for _, member in ensemble.members_] + ([begun] if isinstance(begun, Columns) else [])
+def column_members(ensemble: Any) -> list[Any]:
+    """Return the members, and the initial model of a black box."""
+    initial = getattr(ensemble, "init_", None)
+    return [member for _, member in ensemble.members_] + ([initial] if isinstance(initial, Columns) else [])
 
 
-def open_saved(
+def open_ensemble(
     path: Path, tables: Tables, *, labels: str | None = None, id_column: str | None = None, time: str | None = None
-) -> Saved:
-    """Load an ensemble to be used on a table; columns given here go before those it remembers."""
+) -> SavedEnsemble:
+    """Load an ensemble for a table; columns given here replace those of the job file."""
     if path.suffix == ".toml":
-        raise InputError(f"{path} is a job file. `optensemble fit {path}` makes an ensemble of it: name that.")
+        raise InputError(f"{path} is a job file. `optensemble fit {path}` makes an ensemble from it: name that.")
     try:
         ensemble = load(path)
     except InputError as error:
         raise InputError(
-            f"{path}: {error} The command line knows members only as columns of a table: use this ensemble from Python."
+            f"{path}: {error} On the command line members are columns of a table: use this ensemble from Python."
         ) from error
-    if any(isinstance(member.names[0], int) for member in members(ensemble)):
+    if any(isinstance(member.names[0], int) for member in column_members(ensemble)):
         raise InputError(f"{path}: its members are numbered columns of an array, not of a table. Use it from Python.")
-    roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _unnamed(ensemble)
+    roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _default_roles(ensemble)
     if labels is not None:
-        roles = replace(roles, labels=_labels(labels, roles, tables))
+        roles = replace(roles, labels=_find_label_columns(labels, roles, tables))
     roles = replace(roles, id=id_column or roles.id, time=time or roles.time)
     require_own_name(roles)
-    return Saved(path, ensemble, roles)
+    return SavedEnsemble(path, ensemble, roles)
 
 
-def _labels(given: str, roles: Roles, tables: Tables) -> tuple[str, ...]:
-    """Return label columns in the order of the ensemble's coordinates: by a pattern, or one by one with commas."""
+def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, ...]:
+    """Return label columns in the order of the coordinates, from a pattern or a list with commas."""
     if is_pattern(given):
         return tuple(align(given, roles.coordinates, tables.columns, f"--labels, in {tables}"))
     names = tuple(name.strip() for name in given.split(","))
@@ -99,13 +99,13 @@ def _labels(given: str, roles: Roles, tables: Tables) -> tuple[str, ...]:
     if len(names) != len(roles.coordinates):
         needed = len(roles.coordinates)
         raise InputError(
-            f"--labels names {len(names)} of the columns of {tables}; {needed} are needed. Put commas between them."
+            f"--labels names {len(names)} columns of {tables}; {needed} are needed. Separate them by commas."
         )
     return names
 
 
-def _unnamed(ensemble: Any) -> Roles:
-    """Return what is known of the columns of an ensemble that was fitted in Python."""
+def _default_roles(ensemble: Any) -> Roles:
+    """Return the roles of columns for an ensemble that was fitted in Python."""
     groups = getattr(ensemble, "subgroups", None) or getattr(ensemble, "groups", None) or ()
-    names = coordinates([str(name) for name in members(ensemble)[0].names])
+    names = coordinates([str(name) for name in column_members(ensemble)[0].names])
     return Roles((), tuple(names), groups=(groups,) if isinstance(groups, str) else tuple(groups))

@@ -1,1 +1,1 @@
-"""Tables in files: reading, writing, ids, times."""
+"""Tables in files: formats, reading in batches, writing, ids, times, and values as text."""

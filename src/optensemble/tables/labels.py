@@ -1,4 +1,4 @@
-"""Values as text, so that the same id or group is the same in every file, whatever kind of file it is."""
+"""Values as text: the same id or group has the same text in every file format."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 import pandas as pd
 
-_MIDNIGHT = "T00:00:00"
+_ISO_MIDNIGHT = "T00:00:00"
 _TRUTH = ("True", "False", "TRUE", "FALSE")
 _WHOLE = re.compile(r"-?\d+\.0+")
 
 
-def as_text(value: Any) -> str:
-    """Return a value as text: 1 is the 1.0 of another file, true its True, and a day is its midnight.
+def value_text(value: Any) -> str:
+    """Return a value as text: 1 and 1.0 are the same, so are true and True, and a day and its midnight.
 
-    >>> as_text(1.0), as_text(True), as_text(pd.Timestamp("2026-01-31")), as_text("007")
+    >>> value_text(1.0), value_text(True), value_text(pd.Timestamp("2026-01-31")), value_text("007")
     ('1', 'true', '2026-01-31', '007')
     """
     if isinstance(value, (datetime, date)):
-        return value.isoformat().removesuffix(_MIDNIGHT)
+        return value.isoformat().removesuffix(_ISO_MIDNIGHT)
     text = str(value)
     if text in _TRUTH:
         return text.lower()
     return text.split(".")[0] if _WHOLE.fullmatch(text) else text
 
 
-def as_texts(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column as text, value by value: a value's text does not depend on the others."""
-    return column.map({value: as_text(value) for value in column.unique()}).astype(object)
+def column_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as text, value by value: the text of a value does not depend on the others."""
+    return column.map({value: value_text(value) for value in column.unique()}).astype(object)

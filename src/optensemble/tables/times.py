@@ -1,4 +1,4 @@
-"""The time of rows: dates, times or numbers, which rows are put in order by."""
+"""Times of rows: dates, times or numbers, which give the order of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optensemble.tables.reading import is_number
 
 
 def as_times(column: pd.Series[Any], table: str) -> pd.Series[Any]:
-    """Return dates and times as such, numbers as numbers; text must be a number, or as in ISO 8601."""
+    """Return times as dates, times or numbers; text must be a number or follow ISO 8601."""
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_datetime64_any_dtype(column):
         return column
     if all(isinstance(value, str) and is_number(value) for value in column):
@@ -44,5 +44,5 @@ def _is_time(value: Any) -> bool:
 
 
 def in_order(times: pd.Series[Any]) -> Indices:
-    """Return the rows in the order of time; those of the same time stay as they are."""
+    """Return the rows in time order; rows of equal time keep their order."""
     return np.argsort(times.to_numpy(), kind="stable")

@@ -1,4 +1,4 @@
-"""Rows out: a table is written beside its place and moved there when it is whole, or not at all."""
+"""Writing: a table is written to a temporary file and moved into place when complete."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from optensemble.exceptions import InputError
 from optensemble.tables.formats import ARROW, PARQUET, format_of
 
 
-def require_place(out: Path, inputs: list[Path]) -> None:
-    """Refuse to write over what is read, or into nowhere, before any work is done."""
+def require_output_path(out: Path, inputs: list[Path]) -> None:
+    """Validate an output path before any work is done: in an existing folder, and not one of the inputs."""
     if out.is_dir() or not out.parent.is_dir():
         what = "is a folder" if out.is_dir() else f"would be in the folder {out.parent}, which does not exist"
         raise InputError(f"{out} {what}. Give -o the name of a file in a folder that exists.")
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
-            raise InputError(f"{out} is read, and would be written over. Give -o another name.")
+            raise InputError(f"{out} is an input, and would be overwritten. Give -o another name.")
 
 
-class Output:
-    """A table that grows batch by batch; its columns are those of the first."""
+class TableWriter:
+    """Writer of a table in batches; the first batch fixes the columns and their types."""
 
     def __init__(self, file: Path, kind: str, stack: ExitStack) -> None:
         self._file, self._kind, self._stack = file, kind, stack
@@ -36,16 +36,16 @@ class Output:
         self._schema: Any = None
 
     def write(self, columns: dict[str, Any]) -> None:
-        """Add rows."""
-        batch = pa.table({name: _array(values) for name, values in columns.items()})
+        """Append a batch of rows."""
+        batch = pa.table({name: _arrow_array(values) for name, values in columns.items()})
         if self._writer is None:
             sink = self._stack.enter_context(pa.OSFile(str(self._file), "wb"))
             self._schema = batch.schema
-            self._writer = self._stack.enter_context(self._open(sink, batch.schema))
-        self._writer.write_table(self._same(batch))
+            self._writer = self._stack.enter_context(self._open_writer(sink, batch.schema))
+        self._writer.write_table(self._as_first(batch))
 
-    def _same(self, batch: pa.Table) -> pa.Table:
-        """Return a batch in the types of the first."""
+    def _as_first(self, batch: pa.Table) -> pa.Table:
+        """Return a batch in the types of the first batch."""
         if batch.schema == self._schema:
             return batch
         try:
@@ -57,24 +57,24 @@ class Output:
                 f"column {old.name!r} holds {old.type} in some rows and {new.type} in others. Give files of one kind."
             ) from error
 
-    def _open(self, sink: Any, schema: pa.Schema) -> Any:
+    def _open_writer(self, sink: Any, schema: pa.Schema) -> Any:
         if self._kind == PARQUET:
             return pq.ParquetWriter(sink, schema)
         return ipc.new_file(sink, schema) if self._kind == ARROW else pc.CSVWriter(sink, schema)
 
 
-def _array(values: Any) -> pa.Array:
+def _arrow_array(values: Any) -> pa.Array:
     array = pa.array(values, from_pandas=True)
     return array.cast(pa.string()) if pa.types.is_large_string(array.type) else array
 
 
 @contextmanager
-def new_table(path: Path) -> Iterator[Output]:
-    """Write a table; an error, an interrupt or a full disk leaves what was there before."""
+def table_writer(path: Path) -> Iterator[TableWriter]:
+    """Open a writer; after an error, an interrupt or a full disk the file is as it was before."""
     kind = format_of(path)
     if path.suffix == ".gz":
         raise InputError(
-            f"{path}: tables are not written compressed by gzip. Write .csv, or .parquet, which is smaller."
+            f"{path}: tables cannot be written with gzip compression. Write .csv, or .parquet, which is smaller."
         )
     with whole(path) as file, ExitStack() as stack:
-        yield Output(file, kind, stack)
+        yield TableWriter(file, kind, stack)

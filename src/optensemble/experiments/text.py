@@ -38,7 +38,7 @@ ABOUT_EXPERIMENTS = (
 )
 ABOUT_COLUMNS = (
     "Gap is promised minus realised, on fresh rows with its 95 % interval; if it is positive, the promise was too "
-    "high. The normalised payoff (norm. %) is 0 for the best initial policy and 100 for foresight. Click a heading to "
+    "high. The normalised payoff (norm %) is 0 for the best initial policy and 100 for foresight. Click a heading to "
     "sort."
 )
 ABOUT_BARS = (

@@ -123,8 +123,8 @@ def experiment_figures(outcomes: Sequence[Outcome]) -> list[ExperimentFigure]:
         ExperimentFigure(
             "choices",
             "Members that white box follows",
-            "The share of in-sample rows for which each member has the highest self-assessment. Of equal "
-            "self-assessments the first member's counts, for example where every member would do nothing.",
+            "The share of in-sample rows for which each member has the highest self-assessment. Ties go to the first "
+            "member, for example where every member would do nothing.",
             _draw_choices,
         ),
         ExperimentFigure(

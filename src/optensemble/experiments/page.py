@@ -158,7 +158,7 @@ def _line_sample(look: LineStyle) -> Html:
 
 
 def _payoff_section(outcome: Outcome, settings: Settings) -> list[Html]:
-    measures = ("promised", "realised", "gap", "norm. %")
+    measures = ("promised", "realised", "gap", "norm %")
     columns = [
         Column("policy", kind="text"),
         *(Column(measure, kind) for kind in _row_kinds(settings).values() for measure in measures),

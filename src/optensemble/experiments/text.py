@@ -38,7 +38,7 @@ ABOUT_EXPERIMENTS = (
 )
 ABOUT_COLUMNS = (
     "Gap is promised minus realised, on fresh rows with its 95 % interval; if it is positive, the promise was too "
-    "high. The normalised payoff (norm. %) is 0 for the best initial policy and 100 for foresight. Click a heading to "
+    "high. The normalised payoff (norm %) is 0 for the best initial policy and 100 for foresight. Click a heading to "
     "sort."
 )
 ABOUT_BARS = (
@@ -180,7 +180,7 @@ def run_facts(outcomes: Sequence[Outcome], settings: Settings) -> list[str]:
         "Data: 19 normal features with a random mean and covariance, a category of five, four labels linear in all of "
         f"them with noise of variance {settings.noise:g}; seed {settings.seed}.",
         f"Members: gradient boosted trees of depth 6, learning rate 0.1 ({settings.trees}), trained on "
-        f"{settings.training_rows:,} rows. By label: a member predicts one label, and the mean of each other. By "
+        f"{settings.training_rows:,} rows. By label: a member predicts one label, and the mean of the others. By "
         "group: it predicts the rows of one category, and the mean elsewhere.",
         f"Debiasing: on {settings.rows:,} rows {rows}; tolerance {settings.alpha:g}, bucket width "
         f"{settings.bucket_width:g}. Each round corrects one model on one bucket of one coordinate; rounds take these "

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import is_dataclass
+from functools import cached_property
 from html import escape
 from importlib.metadata import version as version_of
-from inspect import Parameter
+from inspect import Parameter, getdoc
 from inspect import signature as signature_of
 from itertools import pairwise
 from pathlib import Path
@@ -126,7 +127,17 @@ def _plain(text: str) -> str:
 def leave_out(app: Any, what: str, name: str, thing: Any, skip: bool, options: object) -> bool | None:
     """Leave out what scikit-learn adds to every estimator, which its own pages describe, and what only rooms use."""
     theirs = str(getattr(thing, "__module__", "")).startswith("sklearn") or re.fullmatch("set_.*_request", name)
-    return True if theirs or name in _BETWEEN_ROOMS else None
+    return True if theirs or name in _BETWEEN_ROOMS or _is_listed(thing, name) else None
+
+
+def _is_listed(thing: Any, name: str) -> bool:
+    """Whether a property is among the attributes of its class's docstring, which would describe it twice."""
+    if not isinstance(thing, property | cached_property):
+        return False
+    function: Any = thing.fget if isinstance(thing, property) else thing.func
+    owner = function.__globals__.get(function.__qualname__.partition(".")[0])
+    listed = [part for part in sections((getdoc(owner) or "").splitlines()) if part[:1] == ["Attributes"]]
+    return any(name in line.split(", ") for part in listed for line in part)
 
 
 def find_public(app: Any, env: Any, node: Any, contnode: Any) -> Any:

@@ -14,12 +14,14 @@ ROOT = Path(__file__).parents[1]
 HOUSE = runpy.run_path(str(ROOT / "docs" / "house.py"))
 
 
+@pytest.mark.slow
 def test_the_section_is_what_the_code_gives() -> None:
     """In a process of its own: what other tests import and cache is not on the way."""
     done = subprocess.run([sys.executable, "docs/house.py"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"python docs/house.py --write renews it\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.slow
 def test_a_section_that_says_something_else_is_found_and_rewritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,8 @@ import sklearn.exceptions
 import optensemble as oe
 from optensemble import exceptions, experiments
 
+pytestmark = pytest.mark.slow
+
 HEAVY = ("sklearn", "scipy", "pandas", "numba", "matplotlib", "highspy", "clarabel", "pyarrow", "numpy")
 
 RUN = """

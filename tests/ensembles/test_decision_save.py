@@ -14,6 +14,8 @@ from optensemble import feasible
 from optensemble.exceptions import InputError, OptEnsembleError, RefitWarning
 from tests.ensembles.decision import ACCESS, NEW, OLD, SENSES, Ensemble, N, answers, fitted, make, problem, same, state
 
+pytestmark = pytest.mark.slow
+
 
 def loaded(ensemble: Ensemble, path: Path, **given: Any) -> Any:
     ensemble.save(path / "ensemble.oe")

@@ -11,6 +11,8 @@ import optensemble as oe
 from tests.ensembles.paper import COMMON, NOT_CONVERGED, PROBLEM, SCHEDULES, N, answers, assert_same, fitted
 from tests.problems import black_box_masks, bucket, level_set_masks, random_problem, violation
 
+pytestmark = pytest.mark.slow
+
 
 @NOT_CONVERGED
 @SCHEDULES

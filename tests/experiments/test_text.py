@@ -65,6 +65,7 @@ def test_what_is_always_said_can_be_read_aloud(constant: str) -> None:
     read_aloud(getattr(text, constant))
 
 
+@pytest.mark.slow
 def test_the_words_on_a_real_run_can_be_read_aloud(finished: Finished) -> None:
     assert len(said(finished.result.outcomes)) == len(said(finished.result.outcomes[:1])) + 1
 

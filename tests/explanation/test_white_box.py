@@ -111,6 +111,7 @@ def test_with_cross_validation_a_value_is_what_the_record_makes_of_it(sense: str
     assert_alternatives(ensemble, explanation, problem.omega)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 30), row=st.integers(0, 59), sense=st.sampled_from(["max", "min"]), black=st.booleans())
 @settings(max_examples=30)
 def test_patches_always_add_up_to_what_was_corrected(seed: int, row: int, sense: str, black: bool) -> None:

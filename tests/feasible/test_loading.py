@@ -18,6 +18,8 @@ from optensemble.exceptions import SolverError
 from optensemble.feasible import Finding, MixedInteger, Polytope, RiskBudget, check
 from tests.sample_sets import Floats, every_set, hard_rows
 
+pytestmark = pytest.mark.slow
+
 UNDEFINED = "_core.so: undefined symbol: _ZN5Highs13releaseMemoryEv"
 
 NEED_HIGHS = """

@@ -17,6 +17,8 @@ from optensemble.feasible import Assignment, Box, Vertices, check, mixed_integer
 from optensemble.feasible.mixed_integer import MixedInteger
 from tests.sample_sets import Floats, hard_rows
 
+pytestmark = pytest.mark.slow
+
 
 def tenths(matrix: Any) -> Floats:
     """Decimals; a float can hold few of them: 0.1 + 0.2 is not 0.3."""

@@ -15,7 +15,7 @@ from optensemble.exceptions import InputError
 from tests.persistence.archives import MEMBERS, PROBLEM, QUICK, assert_same, round_trip
 from tests.problems import random_problem
 
-pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")]
 POLICIES: dict[str, Any] = {"policies": dict(PROBLEM.policies)}
 
 

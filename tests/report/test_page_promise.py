@@ -25,6 +25,8 @@ from tests.report.pages import (
 )
 from tests.report.reading import read
 
+pytestmark = pytest.mark.slow
+
 # The verdict
 
 

@@ -50,8 +50,8 @@ def test_a_table_is_refused_if_and_only_if_some_id_is_there_twice(words: list[li
             require(parts)
     message = str(caught.value)
     assert any(f"{str(value)!r} is there {count} times" in message for value, count in twice.items())
-    assert f"({len(twice) - 1})" in message or len(twice) == 1
-    assert message.endswith("Remove the copies, or name another column as id.")
+    assert f"; {len(twice)} ids are repeated." in message or len(twice) == 1
+    assert message.endswith("Remove the duplicates, or name another column as id.")
 
 
 def test_an_id_repeated_in_another_of_many_parts_is_found(at_once: int) -> None:

@@ -17,7 +17,7 @@ _COLLECT_AFTER = 200_000
 def is_program() -> bool:
     """Return whether this process is the program, and not other Python code that calls ``main``."""
     path = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
-    return "optensemble" in (path.stem, path.parent.name if path.name == "__main__.py" else "")
+    return "optensemble" in (path.stem, path.parent.stem if path.name == "__main__.py" else "")
 
 
 def start_quickly() -> None:

@@ -162,9 +162,9 @@ class Policy(BaseEstimator, ABC):
         return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def _require_fitted(self) -> None:
-        from optensemble.exceptions import NotFittedError
-
         if not self.__sklearn_is_fitted__():
+            from optensemble.exceptions import NotFittedError  # loads scikit-learn
+
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call fit(X, Y) first.")
 
     def _changing(self) -> Any:

@@ -248,7 +248,7 @@ def test_headings_go_down_one_step_at_a_time(root: Node) -> None:
 
 
 def test_the_page_tells_how_to_run_it_again_and_with_what_it_was_made(root: Node, results: Any) -> None:
-    assert root.the("code").text == sentences.reproduce_command(SMALL, NAMES)
+    assert root.the("code").text == sentences.repeat_command(SMALL, NAMES)
     text = root.the("main").text
     for package, version in results["versions"].items():
         assert f"{package} {version}" in text

@@ -248,7 +248,7 @@ def parsed(line: str) -> tuple[Settings, str]:
 
 
 def test_the_command_of_a_usual_run_names_its_seed() -> None:
-    assert text.reproduce_command(Settings(), "ABCD") == "optensemble reproduce --seed 42"
+    assert text.repeat_command(Settings(), "ABCD") == "optensemble reproduce --seed 42"
 
 
 @hypothesis.given(
@@ -265,7 +265,7 @@ def test_the_command_of_a_usual_run_names_its_seed() -> None:
     st.sampled_from(["A", "D", "AC", "DB", "ABC", "ABCD", "DCBA"]),
 )
 def test_the_command_makes_the_same_run_again(settings: Settings, names: str) -> None:
-    again, experiments = parsed(text.reproduce_command(settings, list(names)))
+    again, experiments = parsed(text.repeat_command(settings, list(names)))
     assert again == settings
     assert experiments == ",".join(names)
 

@@ -229,6 +229,6 @@ def _method_section(outcomes: Sequence[Outcome], settings: Settings, document: d
     return [
         element("ul", *(element("li", fact) for fact in text.run_facts(outcomes, settings))),
         element("p", "The command that repeats the run:"),
-        element("pre", element("code", text.reproduce_command(settings, [outcome.name for outcome in outcomes]))),
+        element("pre", element("code", text.repeat_command(settings, [outcome.name for outcome in outcomes]))),
         element("p", f"{files} Made with {versions}.", class_="soft"),
     ]

@@ -161,7 +161,7 @@ def mean_ways(outcomes: Sequence[Outcome], where: str, name: str) -> tuple[float
     return promised, realised
 
 
-def reproduce_command(settings: Settings, names: Sequence[str]) -> str:
+def repeat_command(settings: Settings, names: Sequence[str]) -> str:
     """Return the command that repeats a run."""
     defaults = asdict(Settings())
     words = ["optensemble", "reproduce"]

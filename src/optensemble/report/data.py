@@ -85,13 +85,13 @@ class ReportData:
     @cached_property
     def blocks(self) -> Blocks:
         """Promised and realised payoffs by block of rows."""
-        return _make_blocks(self)
+        return _summarise_blocks(self)
 
     @cached_property
     def profile(self) -> ActionProfile:
         """The distribution of actions by coordinate."""
         omega: FeasibleSet = self.ensemble.feasible
-        return _make_profile(self.answer.actions, omega.lower, omega.upper)
+        return _summarise_actions(self.answer.actions, omega.lower, omega.upper)
 
 
 # By block
@@ -131,7 +131,7 @@ class Blocks:
         return self.start + (self.end - self.start) / 2
 
 
-def _make_blocks(data: ReportData) -> Blocks:
+def _summarise_blocks(data: ReportData) -> Blocks:
     parts = _split_rows(data.rows)
     axis = _axis(data.when)
     at = pd.Index(np.arange(1, data.rows + 1)) if axis is None else axis
@@ -211,7 +211,7 @@ class ActionProfile:
     shares: Floats
 
 
-def _make_profile(actions: Floats, lower: Floats, upper: Floats) -> ActionProfile:
+def _summarise_actions(actions: Floats, lower: Floats, upper: Floats) -> ActionProfile:
     span = np.where(upper > lower, upper - lower, 1.0)
     used = np.abs(actions).mean(axis=0) / span
     shown = np.sort(np.argsort(-used, kind="stable")[:MOST_COORDINATES])

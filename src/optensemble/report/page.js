@@ -1,5 +1,5 @@
 "use strict";
-// Click a heading to sort its table: first from the greatest number or the first word on, then the other way round.
+// A click on a heading sorts its table: numbers descending and words ascending first, then the reverse.
 const order = (a, b) => {
   const [x, y] = [Number(a), Number(b)];
   if (a !== "" && b !== "" && !Number.isNaN(x) && !Number.isNaN(y)) return x - y;

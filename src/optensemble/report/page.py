@@ -36,7 +36,7 @@ _TITLES = {
     "decisions": "Decisions",
     "glossary": "Glossary",
 }
-_STATUS_MARKS = {text.PROMISE_KEPT: "✓", text.PROMISE_BROKEN: "✗", text.PROMISE_OPEN: "–"}
+_STATUS_MARKS = {text.STATUS_KEPT: "✓", text.STATUS_BROKEN: "✗", text.STATUS_OPEN: "–"}
 
 
 def make_report_page(data: ReportData) -> str:

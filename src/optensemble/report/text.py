@@ -22,7 +22,7 @@ from optensemble.report.data import MOST_COORDINATES, Blocks, ReportData
 from optensemble.report.phrases import as_sentence, count_of, join_words
 from optensemble.report.tables.audit import BETTER, IDENTICAL, NOT_SIGNIFICANT, WORSE, gain_result
 
-PROMISE_KEPT, PROMISE_BROKEN, PROMISE_OPEN = "kept", "broken", "open"
+STATUS_KEPT, STATUS_BROKEN, STATUS_OPEN = "kept", "broken", "open"
 
 ABOUT_BASELINES = (
     "Baselines are the members on their own and simple combinations of them: their average, a stack, a ridge "
@@ -85,7 +85,7 @@ class KeyFigure:
 def promise_status(data: ReportData) -> str:
     """Return whether the promise was kept, broken, or is open: without a promise, or on rows fitted on."""
     kept = data.audit.kept
-    return PROMISE_OPEN if kept is None else PROMISE_KEPT if kept else PROMISE_BROKEN
+    return STATUS_OPEN if kept is None else STATUS_KEPT if kept else STATUS_BROKEN
 
 
 def report_title(data: ReportData) -> str:

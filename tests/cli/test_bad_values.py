@@ -147,7 +147,7 @@ def test_an_id_that_is_there_twice_far_apart(line: Line, folder: Path) -> None:
 def test_an_id_that_is_there_twice_in_two_files(line: Line, folder: Path) -> None:
     write_table(NEW[70:], folder / "more.csv")
     command = ("decide", "e.oe", "new.csv", "more.csv", "-o", "out.csv")
-    refused(line, folder, command, WRONG_USE, "new.csv and 1 more", "'day'", "(9)")
+    refused(line, folder, command, WRONG_USE, "new.csv and 1 more", "'day'", "; 10 ids are repeated")
 
 
 def test_an_id_column_called_as_a_column_of_the_decisions(line: Line, folder: Path) -> None:

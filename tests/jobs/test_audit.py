@@ -162,8 +162,8 @@ def test_a_row_is_found_by_an_id_of_any_type(
 @pytest.mark.parametrize(
     ("row", "id_value", "message"),
     [
-        (None, None, "name the row to explain: --row with its number, or --id"),
-        (3, "0-00003", "name the row to explain"),
+        (None, None, "no row to explain is given. Give --row with its number, from 0, or --id"),
+        (3, "0-00003", "--row and --id are both given"),
         (150, None, "has no row 150: it has 150, counted from 0. Check --row or --id."),
         (None, "zebra", "has no row of id 'zebra'"),
     ],

@@ -93,9 +93,10 @@ def explain_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value:
 
 def _find_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value: str | None) -> tuple[int, pd.DataFrame]:
     roles, start = saved.roles.for_decisions(), 0
-    if (row is None) == (id_value is None):
-        both = "not both" if row is not None else "counted from 0"
-        raise InputError(f"name the row to explain: --row with its number, or --id with its id, {both}.")
+    if row is None and id_value is None:
+        raise InputError("no row to explain is given. Give --row with its number, from 0, or --id with its id.")
+    if row is not None and id_value is not None:
+        raise InputError("--row and --id are both given. Give one of them.")
     if id_value is not None and roles.id is None:
         raise InputError(f"{saved.path} has no id column. Name it with --id-column, or give --row.")
     for part in tables.batches(needed_columns(roles, saved.numbers)):

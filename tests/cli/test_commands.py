@@ -244,7 +244,7 @@ def test_help_tells_commands_and_exit_codes() -> None:
     text = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "200"}).stdout
     assert all(command in text for command in COMMANDS)
     assert all(
-        code in text for code in ("0 success", "1 failure", "2 wrong use", "3 promise broken", "130 interrupted")
+        code in text for code in ("0 success", "1 failure", "2 wrong use", "3 promise refuted", "130 interrupted")
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from optensemble.jobs.saved_ensemble import SavedEnsemble
     from optensemble.tables.reading import Tables
 
-PROMISE_BROKEN = 3
+PROMISE_REFUTED = 3
 
 EnsembleFile = Annotated[Path, typer.Argument(help="A fitted ensemble.", metavar="ENSEMBLE.oe")]
 Files = Annotated[
@@ -71,7 +71,7 @@ def audit_command(
 ) -> None:
     """Compare promised with realised payoffs on rows with labels that were not in the fit.
 
-    The exit code is 3 if the promise is broken at the 95 % level, so that a scheduler can raise an alarm.
+    The exit code is 3 if the promise is refuted at the 95 % level, so that a scheduler can raise an alarm.
 
     For example:
 
@@ -86,7 +86,7 @@ def audit_command(
     audited = _audit(output, ensemble, tables, labels, time)
     print_audit(output, audited.audit, list(audited.saved.roles.coordinates))
     if audited.audit.kept is False:
-        raise typer.Exit(PROMISE_BROKEN)
+        raise typer.Exit(PROMISE_REFUTED)
     if audited.audit.totals.seen > SEEN * len(audited.rows):
         raise typer.Exit(WRONG_USE)  # the warning says why
 

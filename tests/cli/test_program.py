@@ -98,7 +98,7 @@ print(issubclass(DecisionEnsemble, BaseEstimator))
 
 def test_a_plain_estimator_has_the_parameters_of_scikit_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     ensemble = oe.WhiteBoxEnsemble([("a", len)], Simplex(3), alpha=0.5)
-    assert estimator._PlainEstimator.get_params(ensemble) == ensemble.get_params(deep=False)  # type: ignore[arg-type]
+    assert estimator._PlainEstimator.get_params(ensemble) == ensemble.get_params(deep=False)
     monkeypatch.setattr(estimator, "_WITHOUT", True)
     assert estimator.BaseEstimator is estimator._PlainEstimator
     estimator.do_without_scikit_learn()  # it is loaded already

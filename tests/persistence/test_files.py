@@ -128,8 +128,8 @@ def test_groups_by_column(kind: Any, groups: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         loaded.decide(frame.assign(region="elsewhere")), ensemble.decide(frame.assign(region="elsewhere"))
     )
-    round_trip(ensemble, frame, tmp_path, groups=groups, **again)
-    with pytest.raises(InputError, match=r"fitted with groups=.*got 'other'. Leave them out"):
+    round_trip(ensemble, frame, tmp_path, subgroups=groups, **again)
+    with pytest.raises(InputError, match=r"fitted with subgroups=.*got 'other'. Leave them out"):
         oe.load(tmp_path / "first.oe", subgroups="other", **again)
 
 
@@ -139,7 +139,7 @@ def test_callable_groups_are_given_again(black: bool, tmp_path: Path) -> None:
         return X % 3
 
     fit, again = (PROBLEM.black_box, POLICIES) if black else (PROBLEM.white_box, MEMBERS)
-    round_trip(fit(subgroups=groups, **QUICK), PROBLEM.X, tmp_path, groups=groups, **again)
+    round_trip(fit(subgroups=groups, **QUICK), PROBLEM.X, tmp_path, subgroups=groups, **again)
     for wrong in (None, "region"):
         with pytest.raises(
             InputError, match=r"subgroups were a callable and must be given again: load\(path, subgroups="
@@ -164,7 +164,7 @@ def test_conditional_and_extended(tmp_path: Path) -> None:
     ensemble.extend(policies=[new])
     ensemble.extend(X=problem.X[second], Y=problem.Y[second])
     assert len(ensemble.log_) == 3
-    loaded = ensemble_without_rows(ensemble, tmp_path, policies=dict(problem.policies), groups=ensemble.subgroups)
+    loaded = ensemble_without_rows(ensemble, tmp_path, policies=dict(problem.policies), subgroups=ensemble.subgroups)
     for method in ("decide", "predict", "self_assess", "choose"):
         np.testing.assert_array_equal(getattr(loaded, method)(problem.X), getattr(ensemble, method)(problem.X))
     assert loaded.time_ordered_ is True

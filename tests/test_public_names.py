@@ -6,7 +6,9 @@ import optensemble as oe
 
 
 def test_the_public_names_are_pinned() -> None:
-    classes = ["Audit", "BlackBoxEnsemble", "Columns", "DecisionEnsemble", "Explanation", "Promise", "WhiteBoxEnsemble"]
+    estimators = ["BlackBoxEnsemble", "DecisionEnsemble", "WhiteBoxEnsemble"]
+    results = ["Answer", "Audit", "Explanation", "Promise", "RowPlan", "Situation"]
+    classes = sorted(["Columns", *estimators, *results])
     assert oe.__all__ == [*classes, "exceptions", "feasible", "guarantees", "load", "plan"]
     assert oe.__all__ == sorted(oe.__all__)
     for name in ("exceptions", "guarantees", "feasible"):

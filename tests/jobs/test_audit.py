@@ -212,7 +212,7 @@ def test_an_ensemble_of_python_with_columns_can_be_used_on_files(tmp_path: Path,
     found = read_table(tmp_path / "d.csv")
     assert list(found)[:3] == ["action_0", "action_1", "action_2"]
     np.testing.assert_array_equal(found.iloc[:, :3].to_numpy(dtype=float), ensemble.decide(LATER))
-    with pytest.raises(InputError, match=r"e\.oe does not say which columns are labels. Give --labels"):
+    with pytest.raises(InputError, match=r"e\.oe does not name the label columns. Give --labels"):
         audit_table(saved, later)
     assert str(judged(path, later, labels="y_*").audit) == str(ensemble.audit(LATER, labels_of(LATER)))
 

@@ -16,25 +16,25 @@ _DEFAULT = Settings()
 
 def reproduce_command(
     experiments: Annotated[
-        str, typer.Option(help="Which of the paper's experiments A, B, C and D, with commas.")
+        str, typer.Option(help="Experiments of the paper, A to D, separated by commas.")
     ] = "A,B,C,D",
     rows: Annotated[int, typer.Option(help="Rows to debias on.", min=MINIMUM_ROWS)] = _DEFAULT.rows,
     rounds: Annotated[
         int | None, typer.Option(help="Rounds of debiasing.", min=1, show_default="5000, and 8000 for D")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Fixes data and members.", min=0)] = _DEFAULT.seed,
+    seed: Annotated[int, typer.Option(help="Seed of the data and the members.", min=0)] = _DEFAULT.seed,
     noise: Annotated[float, typer.Option(help="Variance of the labels' noise.", min=0)] = _DEFAULT.noise,
     trees: Annotated[
-        Trees, typer.Option(help="Gradient boosting: quick (histogram), or the paper's (exact, a minute more).")
+        Trees, typer.Option(help="Gradient boosting: histogram (quick) or exact (the paper's, a minute more).")
     ] = "histogram",
     debias_on: Annotated[
-        DebiasOn, typer.Option(help="Debias on rows held out from training or, as was published, on training rows.")
+        DebiasOn, typer.Option(help="Rows to debias on: held out from training, or as published the training rows.")
     ] = "held-out",
-    training_rows: Annotated[int, typer.Option(help="Rows the members are trained on.")] = _DEFAULT.training_rows,
+    training_rows: Annotated[int, typer.Option(help="Rows to train the members on.")] = _DEFAULT.training_rows,
     alpha: Annotated[float, typer.Option(help="Tolerance of debiasing, in units of the labels.")] = _DEFAULT.alpha,
     bucket_width: Annotated[float, typer.Option(help="Width of the level sets; divides 1.")] = _DEFAULT.bucket_width,
     fresh_rows: Annotated[
-        int, typer.Option(help="Fresh rows to judge everything on.", min=FEWEST_ROWS)
+        int, typer.Option(help="Fresh rows for the evaluation.", min=FEWEST_ROWS)
     ] = _DEFAULT.fresh_rows,
     out: Annotated[Path, typer.Option(help="Folder for page, figures and numbers.")] = Path("reproduction"),
     resume: Annotated[
@@ -42,13 +42,13 @@ def reproduce_command(
         typer.Option(
             "--resume",
             metavar="",
-            help="Go on where an interrupted run stopped; without it, a run replaces what is there.",
+            help="Continue an interrupted run; without it, a run replaces earlier results.",
         ),
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the paper's experiments, and the same ensembles on fresh rows; leave a page with figures and tables.
+    """Run the paper's experiments, evaluate the ensembles on fresh rows, and write a page with figures and tables.
 
     For example:
 
@@ -84,7 +84,7 @@ def reproduce_command(
             result = reproduce_paper(out, settings, names, resume=resume, tell=tell)
     except KeyboardInterrupt:
         kept = ", ".join(find_finished(out, names)) or "nothing yet"
-        left = f"Finished and in {out}: {kept}. The same command with --resume goes on."
+        left = f"Finished and in {out}: {kept}. The same command with --resume continues."
         raise CommandInterrupted(f"Interrupted. {left}") from None
     output = CommandOutput(as_json, quiet)
     if output.prints_text:

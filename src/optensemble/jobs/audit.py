@@ -39,9 +39,7 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
     """Audit the ensemble on rows with labels."""
     roles = saved.roles
     if not roles.labels:
-        raise InputError(
-            f"{saved.path} does not say which columns are labels. Give --labels, for example --labels 'y_*'."
-        )
+        raise InputError(f"{saved.path} does not name the label columns. Give --labels, for example --labels 'y_*'.")
     missing = [name for name in roles.labels if name not in tables.columns]
     if missing:
         raise InputError(

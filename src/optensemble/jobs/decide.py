@@ -18,7 +18,7 @@ from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.jobs.roles import FOLLOWED, HIGH, LOW, PROMISED
-from optensemble.jobs.rows import needed_columns, require_feasible
+from optensemble.jobs.rows import needed_columns, require_feasible_actions
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.tables.ids import IdRegister
 from optensemble.tables.reading import BATCH, ColumnSelection, Tables
@@ -104,6 +104,6 @@ def _naming_rows(saved: SavedEnsemble, tables: Tables, part: pd.DataFrame, start
         yield
     except OptEnsembleError as error:
         for name, policy in saved.policies:
-            require_feasible(part, name, policy, saved.ensemble.feasible, str(tables), start)
+            require_feasible_actions(part, name, policy, saved.ensemble.feasible, str(tables), start)
         where = f"{tables}, in the rows from {start:,} to {start + len(part) - 1:,}"
         raise type(error)(f"{where}, numbered anew from 0: {error}") from error

@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from optensemble._core.progress import Progress
-from optensemble.ensembles.base import Policy
+from optensemble.ensembles.base import BLACK_BOX, DECISION, WHITE_BOX, Policy
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.jobs.job import BLACK_BOX, DECISION, WHITE_BOX, Job
+from optensemble.jobs.job import Job
 from optensemble.jobs.roles import Roles, find_members, find_roles
-from optensemble.jobs.rows import in_time_order, read_rows, require_feasible
+from optensemble.jobs.rows import in_time_order, read_rows, require_feasible_actions
 from optensemble.jobs.sets import make_set
 from optensemble.members.columns import Columns
 from optensemble.stats.sample_size import MINIMUM_ROWS
@@ -52,7 +52,7 @@ def prepare(job: Job) -> Task:
     used = [str(name) for each in members.values() for member in each.values() for name in member.names]
     rows = read_rows(tables, roles, [*used, *roles.labels])
     for policy, member in members["policies"].items():
-        require_feasible(rows, policy, member, omega, name)
+        require_feasible_actions(rows, policy, member, omega, name)
     task = Task(job, tables, roles, members["models"], members["policies"], omega, in_time_order(rows, roles, name))
     _require_options(task)
     return task

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from optensemble._core.suggestions import did_you_mean
+from optensemble.ensembles.base import BLACK_BOX, DECISION, WHITE_BOX
 from optensemble.exceptions import FileError, InputError
 from optensemble.jobs.patterns import is_pattern
 
-DECISION, WHITE_BOX, BLACK_BOX = "decision", "white_box", "black_box"
 ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 
 _SECTIONS = ("data", "models", "policies", "feasible", "ensemble")

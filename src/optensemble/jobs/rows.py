@@ -35,7 +35,7 @@ def in_time_order(rows: pd.DataFrame, roles: Roles, table: str) -> pd.DataFrame:
     return rows.assign(**{roles.time: times}).iloc[in_order(times)].reset_index(drop=True)
 
 
-def require_feasible(
+def require_feasible_actions(
     rows: pd.DataFrame, name: str, policy: Columns, omega: FeasibleSet, table: str, start: int = 0
 ) -> None:
     """Raise ``InputError`` on infeasible decisions of a policy; ``start`` is the number of the first row."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optensemble.ensembles.base import Policy
+from optensemble.ensembles.base import BLACK_BOX, Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.patterns import align, coordinates, is_pattern
 from optensemble.jobs.roles import Roles, require_own_name
@@ -64,7 +64,7 @@ class SavedEnsemble:
 
 def column_members(ensemble: Any) -> list[Any]:
     """Return the members, and the initial model of a black box."""
-    initial = getattr(ensemble, "init_", None)
+    initial = ensemble.init_ if ensemble.kind == BLACK_BOX else None
     return [member for _, member in ensemble.members_] + ([initial] if isinstance(initial, Columns) else [])
 
 

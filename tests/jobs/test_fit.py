@@ -144,7 +144,7 @@ def test_a_white_box_is_that_of_python(options: dict[str, Any], sense: str, tmp_
     job = fitted(tmp_path, policies=None, ensemble={"kind": "white_box", "sense": sense, **options})
     wanted = {**options, "validation": None} if options else {}
     python = oe.WhiteBoxEnsemble(list(MODELS.items()), feasible.Simplex(3), sense=sense, **wanted)
-    require_same(job, python.fit(ROWS, labels_of(ROWS)))
+    require_same(job, python.fit(ROWS, labels_of(ROWS)).cross_fit())
 
 
 @pytest.mark.parametrize("models", [None, {"b": None}], ids=["mean", "model"])

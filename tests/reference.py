@@ -9,6 +9,7 @@ Plain loops over rows, to be compared with a fast implementation; shares no code
                        coordinate, then bucket; then the groups.
 * Groups are in ascending order of their label. Where two cells violate equally, the first is patched.
 * Of equally good actions the first in the list is taken; of equal self-assessments the lowest model index.
+* Cells of fewer than min_cell rows are neither patched nor judged.
 * Self-assessments, and violations, are equal when they agree to a relative TIE. Equality in exact arithmetic is
   common (two models patched to the same label; complementary cells with opposite sums), and rounding must not
   decide which of them is taken.
@@ -41,7 +42,7 @@ class Result:
     rounds:      outer rounds (frozen, joint) or visits (round-robin) done; a final check which finds no
                  violation is not a round.
     patches:     single patches made on a cell with a violation above alpha (joint: 0).
-    worst:       the largest violation over all cells of the final predictions.
+    worst:       the largest violation over all cells, of at least min_cell rows, of the final predictions.
     drops:       for every single patch, whatever its violation: the observed drop of E||h - y||^2, and what
                  the paper's lemma says it is, Pr[C] * ||delta||^2 (joint: empty).
     """
@@ -153,6 +154,11 @@ def black_box_cells(policies: list[FloatArray], own: FloatArray, n_buckets: int)
     return cells
 
 
+def large(cells: list[Cell], min_cell: int) -> list[Cell]:
+    """Leave out cells of too few rows; with min_cell=1 the empty ones, which change nothing."""
+    return [cell for cell in cells if len(cell) >= min_cell]
+
+
 # --- Section 3: violations, patches, Algorithm 1 -----------------------------------------------------------
 
 
@@ -251,6 +257,7 @@ def white_box(
     max_rounds: int,
     shrinkage: float = 0.0,
     groups: ArrayLike | None = None,
+    min_cell: int = 1,
 ) -> Result:
     """Algorithm 2 on k models, predictions (k, n, d)."""
     check(schedule, sense, alpha)
@@ -266,7 +273,7 @@ def white_box(
         """Compute what the current predictions induce: actions, winners, cells, the worst violation."""
         policies = [induced_policy(h, actions, sense) for h in models]
         winner = winners(models, policies, sense)
-        cells = [white_box_cells(policies[i], winner, k, n_buckets) + group_list for i in range(k)]
+        cells = [large(white_box_cells(policies[i], winner, k, n_buckets) + group_list, min_cell) for i in range(k)]
         worst = max(worst_violation(models[i], y, cells[i]) for i in range(k))
         return policies, winner, cells, worst
 
@@ -285,6 +292,7 @@ def white_box(
                 visited = by_winner(level_set(policies[i], j, t, n_buckets), winner, k)
             else:
                 visited = [group_cell]
+            visited = large(visited, min_cell)
             quiet = quiet + 1 if worst_violation(models[i], y, visited) <= alpha else 0
             for cell in visited:
                 models[i] = patch(models[i], y, cell, alpha, log)
@@ -321,6 +329,7 @@ def black_box(
     max_rounds: int,
     shrinkage: float = 0.0,
     groups: ArrayLike | None = None,
+    min_cell: int = 1,
 ) -> Result:
     """Algorithm 3 on one model, initial (n, d), and k policies, policy_actions (k, n, d)."""
     check(schedule, sense, alpha)
@@ -348,13 +357,15 @@ def black_box(
                 visited = level_set(given[source], j, t, n_buckets)
             else:
                 visited = level_set(induced_policy(h, actions, sense), j, t, n_buckets)
+            if len(visited) < min_cell:
+                visited = []
             quiet = quiet + 1 if violation(h, y, visited) <= alpha else 0
             h = patch(h, y, visited, alpha, log)
             rounds += 1
     else:
         while rounds < max_rounds:
             own = induced_policy(h, actions, sense)
-            cells = black_box_cells(given, own, n_buckets) + group_list
+            cells = large(black_box_cells(given, own, n_buckets) + group_list, min_cell)
             if worst_violation(h, y, cells) <= alpha:
                 break
             frozen = schedule == "frozen"
@@ -362,7 +373,7 @@ def black_box(
             rounds += 1
 
     own = induced_policy(h, actions, sense)
-    worst = worst_violation(h, y, black_box_cells(given, own, n_buckets) + group_list)
+    worst = worst_violation(h, y, large(black_box_cells(given, own, n_buckets) + group_list, min_cell))
     return Result(h, own, None, rounds, log.patches, worst, log.drops)
 
 

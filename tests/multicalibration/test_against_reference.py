@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import reference
-from tests.problems import Problem, random_problem
+from tests.problems import Problem, level_set_masks, random_problem
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")]
 
@@ -82,6 +82,82 @@ def assert_enough_patches(ours: Any, theirs: reference.Result, options: dict[str
     assert patched >= 10
     if options["schedule"] != "joint":
         assert ours.n_patches_.sum() == theirs.patches >= 10
+
+
+# Cells of few rows are left as they are
+
+
+@pytest.mark.parametrize("options", SCHEDULES, ids=lambda o: "-".join(str(v) for v in o.values()))
+@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.parametrize(("seed", "min_cell"), [(0, 3), (1, 5), (2, 8)])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_white_box_without_cells_of_few_rows(
+    seed: int, sense: str, options: dict[str, Any], grouped: bool, min_cell: int
+) -> None:
+    problem = random_problem(seed)
+    groups = problem.X % 3 if grouped else None
+    terms: dict[str, Any] = {"sense": sense, "min_cell": min_cell, **options, **COMMON}
+    ours = problem.white_box(bucket_width=0.25, subgroups=(lambda X: X % 3) if grouped else None, **terms)
+    theirs = reference.white_box(problem.P, problem.Y, reference_actions(problem), width=0.25, groups=groups, **terms)
+    assert ours.n_rounds_ == theirs.rounds >= 1
+    if options["schedule"] != "joint":
+        assert ours.n_patches_.sum() == theirs.patches
+    np.testing.assert_allclose(ours.predict_members(problem.X), theirs.predictions, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(ours.choose(problem.X), theirs.winner)
+    assert ours.worst_violation_ == pytest.approx(theirs.worst, abs=1e-9)
+    assert ours.n_thin_ > 0
+
+
+@pytest.mark.parametrize("options", SCHEDULES, ids=lambda o: "-".join(str(v) for v in o.values()))
+@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.parametrize(("seed", "min_cell"), [(0, 3), (1, 12), (2, 25)])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_black_box_without_cells_of_few_rows(
+    seed: int, sense: str, options: dict[str, Any], grouped: bool, min_cell: int
+) -> None:
+    problem = random_problem(seed, n=80, k=2)
+    groups = problem.X % 3 if grouped else None
+    terms: dict[str, Any] = {"sense": sense, "min_cell": min_cell, **options, **COMMON}
+    ours = problem.black_box(bucket_width=0.25, subgroups=(lambda X: X % 3) if grouped else None, **terms)
+    start, actions = np.tile(problem.Y.mean(axis=0), (80, 1)), reference_actions(problem)
+    theirs = reference.black_box(start, problem.actions, problem.Y, actions, width=0.25, groups=groups, **terms)
+    assert ours.n_rounds_ == theirs.rounds >= 1
+    if options["schedule"] != "joint":
+        assert ours.n_patches_.sum() == theirs.patches
+    np.testing.assert_allclose(ours.predict(problem.X), theirs.predictions, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(ours.decide(problem.X), theirs.actions, rtol=0, atol=1e-9)
+    assert ours.worst_violation_ == pytest.approx(theirs.worst, abs=1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["frozen", "round-robin", "joint"])
+@pytest.mark.parametrize("omega", ["polytope", "simplex", "vertices", "box"])
+@pytest.mark.parametrize("min_cell", [2, 6, 15])
+def test_rows_move_only_in_cells_of_enough_rows(schedule: str, omega: str, min_cell: int) -> None:
+    problem = random_problem(3, n=90, omega=omega)
+    ensemble = problem.white_box(schedule=schedule, min_cell=min_cell, bucket_width=0.25, alpha=0.01, max_rounds=60)
+    before, moved, stayed = problem.P.copy(), 0, 0
+    for now in ensemble.retrace(problem.X, range(ensemble.n_rounds_ + 1)):
+        actions = np.stack([problem.omega.argmax(h) for h in before])
+        claims = np.stack([(a * h).sum(axis=1) for a, h in zip(actions, before, strict=True)])
+        highest = (claims >= claims.max(axis=0) - 1e-9 * np.abs(claims.max(axis=0))).argmax(axis=0)
+        for member in range(3):
+            levels = level_set_masks(actions[member], problem.omega, 4)
+            cells = [level & (highest == leader) for level in levels for leader in range(3)]
+            large = np.logical_or.reduce([cell for cell in cells if cell.sum() >= min_cell])
+            changed = (now.predictions[member] != before[member]).any(axis=1)
+            assert not (changed & ~large).any()
+            moved, stayed = moved + changed.sum(), stayed + (~large).sum()
+        before = now.predictions.copy()
+    assert moved > 0
+    assert stayed > 0 or min_cell < 15
+
+
+def test_where_no_cell_has_enough_rows_nothing_moves() -> None:
+    problem = random_problem(4)
+    for schedule in ("frozen", "round-robin", "joint"):
+        ensemble = problem.white_box(schedule=schedule, min_cell=61, max_rounds=50)
+        np.testing.assert_array_equal(ensemble.predict_members(problem.X), problem.P)
+        assert ensemble.converged_
 
 
 @pytest.mark.parametrize("schedule", ["frozen", "round-robin", "joint"])

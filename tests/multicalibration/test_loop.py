@@ -96,7 +96,8 @@ def give_up_half(C, hinted, actions, status, floats, ints):  # type: ignore[no-u
 
 @pytest.mark.parametrize("black", [False, True])
 @pytest.mark.parametrize("sense", ["max", "min"])
-def test_rounds_are_the_same_for_every_solver_of_the_rows(black: bool, sense: str) -> None:
+@pytest.mark.parametrize("min_cell", [1, 9])
+def test_rounds_are_the_same_whoever_solves_the_rows(black: bool, sense: str, min_cell: int) -> None:
     """By the set's kernel inside compiled code, by the set when the kernel gives up, or by a set that has none."""
     problem, omega = random_problem(15, n=120), feasible.Simplex(3)
     sets = [omega, Stubborn(omega), Stubborn(omega, rows_at_once=5), feasible.Oracle(omega.argmax, 3)]
@@ -105,7 +106,8 @@ def test_rounds_are_the_same_for_every_solver_of_the_rows(black: bool, sense: st
     for solver in sets:
         fit = Problem(problem.X, problem.Y, problem.P, solver)
         make = fit.black_box if black else fit.white_box
-        fits.append(make(schedule="round-robin", sense=sense, max_rounds=150, subgroups=lambda X: groups[X]))
+        options = {"schedule": "round-robin", "sense": sense, "max_rounds": 150, "min_cell": min_cell}
+        fits.append(make(subgroups=lambda X: groups[X], **options))
     first, *others = fits
     assert first.n_rounds_ > 20
     for other in others:
@@ -131,7 +133,6 @@ print(sum(run_rounds.stats.cache_hits.values()), sum(run_rounds.stats.cache_miss
 """
 
 
-@pytest.mark.slow
 def test_the_compiled_loop_is_compiled_once_for_all_sets_and_processes(tmp_path: Path) -> None:
     """A kernel handed over as a function pointer, unlike one typed by its identity, leaves the cache usable."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

@@ -78,6 +78,22 @@ def test_a_patch_moves_all_coordinates_and_drops_the_error_by_the_lemma() -> Non
 # --- white box ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("schedule", ["frozen", "joint", "round-robin"])
+def test_a_cell_of_too_few_rows_is_neither_patched_nor_judged(schedule: str) -> None:
+    # three rows are acted on, with mean residual 1; the fourth is not, and is off by 8
+    options = {"schedule": schedule, "alpha": 0.1, "width": 0.5, "max_rounds": 9}
+    whole, most = (
+        white_box([column(1, 1, 1, -1)], column(3, 2, 1, -9), NO_OR_YES, min_cell=least, **options)  # type: ignore[arg-type]
+        for least in (1, 2)
+    )
+    assert whole.predictions[0].ravel().tolist() == pytest.approx([2, 2, 2, -9])
+    assert most.predictions[0].ravel().tolist() == pytest.approx([2, 2, 2, -1])
+    assert most.worst == pytest.approx(0)
+    given = [column(1, 1, 1, 0)]
+    black = black_box(column(1, 1, 1, -1), given, column(3, 2, 1, -9), NO_OR_YES, min_cell=2, **options)  # type: ignore[arg-type]
+    assert black.predictions.ravel().tolist() == pytest.approx([2, 2, 2, -1])
+
+
 def test_white_box_frozen_one_model_one_patch() -> None:
     # rows 0 and 1 are acted on, with mean residual 1 and violation 2/4; rows 2 and 3 are right.
     result = white_box(

@@ -380,12 +380,13 @@ class PaperEnsemble(Policy):
         fitted._rows, fitted._forecaster = [(X, labels.copy())], None
         return fitted
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self, stacklevel: int = 4) -> None:
+        """Validate the parameters; ``stacklevel`` is the number of calls from here to the user's."""
         if self.groups is not None:
             warnings.warn(
                 "groups= is now called subgroups=: groups are rows that belong together. Give subgroups= instead.",
                 FutureWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         Hyperparameters.of(self).check()
 

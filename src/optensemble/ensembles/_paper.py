@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -80,7 +81,14 @@ class PaperEnsemble(FittedPaper):
         fitted._rows, fitted._forecaster = [(X, labels.copy())], None
         return fitted
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self, stacklevel: int = 4) -> None:
+        """Validate the parameters; ``stacklevel`` is the number of calls from here to the user's."""
+        if self.groups is not None:
+            warnings.warn(
+                "groups= is now called subgroups=: groups are rows that belong together. Give subgroups= instead.",
+                FutureWarning,
+                stacklevel=stacklevel,
+            )
         Hyperparameters.of(self).check()
 
     def _learn(self, fitted: Self, rows: FittingRows, callback: Callback | None) -> Run:

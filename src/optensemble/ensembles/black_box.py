@@ -171,7 +171,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         """
         with self._changing():
             self._require_fitted()
-            self._check_parameters()
+            self._check_parameters(stacklevel=3)
             if policies is None and X is None and Y is None:
                 raise InputError("extend got nothing to go on with. Give policies=, or X= and Y=, or all three.")
             if (X is None) != (Y is None):
@@ -266,8 +266,8 @@ class BlackBoxEnsemble(PaperEnsemble):
         if self.names_.count(OWN) > 1:
             raise InputError(f"a policy cannot be named {OWN!r}: that is the ensemble's own. Give it another name.")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _check_parameters(self, stacklevel: int = 4) -> None:
+        super()._check_parameters(stacklevel + 1)
         require_choice(self.conditional, "conditional", [True, False])
         if (isinstance(self.init, str) and self.init != "mean") or isinstance(self.init, np.ndarray):
             raise InputError(

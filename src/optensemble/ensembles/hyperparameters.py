@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -40,11 +39,6 @@ class Hyperparameters:
         if ensemble.groups is not None:
             if given["subgroups"] is not None:
                 raise InputError("groups is the old name of subgroups, and both were given. Leave groups out.")
-            warnings.warn(
-                "groups= is now called subgroups=: groups are rows that belong together. Give subgroups= instead.",
-                FutureWarning,
-                stacklevel=5,
-            )
             given["subgroups"] = ensemble.groups
         return cls(**given)
 

@@ -1,0 +1,45 @@
+"""A report takes no more than its audit: each member is asked once, and nothing is solved for the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import optensemble as oe
+from optensemble.jobs.audit import judge, make_report
+from optensemble.jobs.roles import Roles
+from optensemble.jobs.saved_ensemble import Saved
+from optensemble.tables.reading import Tables
+from tests.ensembles.passes import LABELS, D, Tally, decision, later, paper, won_by
+from tests.jobs.worlds import write_table
+
+
+def made(kind: str) -> Any:
+    if kind == "plain":
+        return decision()
+    if kind == "patched":
+        return decision("region")
+    if kind in ("a", "mean"):
+        return won_by(0 if kind == "a" else kind, decision("region"))
+    return paper(oe.WhiteBoxEnsemble if kind == "white box" else oe.BlackBoxEnsemble, subgroups="region")
+
+
+@pytest.mark.parametrize("kind", ["plain", "patched", "a", "mean", "white box", "black box"])
+def test_a_report_asks_and_solves_no_more_than_an_audit(kind: str, tmp_path: Path) -> None:
+    ensemble, (X, Y) = made(kind), later()
+    tally = Tally(ensemble)
+    audit = ensemble.audit(X, Y)
+    once, asked = tally.solved, tally.asked
+    assert asked == [1] * len(ensemble.members_)
+    tables = Tables((write_table(X, tmp_path / "later.parquet"),))
+    groups = () if kind == "plain" else ("region",)
+    roles = Roles(tuple(LABELS), tuple(str(j) for j in range(D)), groups=groups)
+    tally.clear()
+    found = judge(Saved(tmp_path / "e.oe", ensemble, roles), tables)
+    assert (tally.solved, tally.asked) == (once, asked)
+    page = make_report(found)
+    assert (tally.solved, tally.asked) == (once, asked)
+    assert str(found.audit) == str(audit)
+    assert "<html" in page

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import optensemble as oe
-from optensemble.jobs.audit import judge, make_report
+from optensemble.jobs.audit import audit_table, make_report
 from optensemble.jobs.roles import Roles
-from optensemble.jobs.saved_ensemble import Saved
+from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.tables.reading import Tables
 from tests.ensembles.passes import LABELS, D, Tally, decision, later, paper, won_by
 from tests.jobs.worlds import write_table
@@ -37,7 +37,7 @@ def test_a_report_asks_and_solves_no_more_than_an_audit(kind: str, tmp_path: Pat
     groups = () if kind == "plain" else ("region",)
     roles = Roles(tuple(LABELS), tuple(str(j) for j in range(D)), groups=groups)
     tally.clear()
-    found = judge(Saved(tmp_path / "e.oe", ensemble, roles), tables)
+    found = audit_table(SavedEnsemble(tmp_path / "e.oe", ensemble, roles), tables)
     assert (tally.solved, tally.asked) == (once, asked)
     page = make_report(found)
     assert (tally.solved, tally.asked) == (once, asked)

@@ -123,7 +123,7 @@ def test_a_file_knows_the_new_name_only(kind: Any, tmp_path: Path) -> None:
     with pytest.warns(FutureWarning, match=WORDS):
         ensemble.fit(frame, PROBLEM.Y)
     ensemble.save(tmp_path / "e.oe")
-    again = {"models" if kind is oe.WhiteBoxEnsemble else "policies": members}
+    again: dict[str, Any] = {"models" if kind is oe.WhiteBoxEnsemble else "policies": members}
     for loaded in (oe.load(tmp_path / "e.oe", **again), oe.load(tmp_path / "e.oe", groups="half", **again)):
         assert (loaded.subgroups, loaded.groups) == ("half", None)
         assert_same(answers(loaded, frame), answers(ensemble, frame))

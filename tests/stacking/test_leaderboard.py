@@ -16,6 +16,7 @@ from optensemble.stacking.leaderboard import (
     ENSEMBLE,
     Candidate,
     Competition,
+    _select,
     find_winner,
     leaderboard_frame,
     winner_bias,
@@ -24,6 +25,9 @@ from optensemble.stats.paired_tests import paired_difference
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
 from tests.stacking.candidates import candidate
+from tests.stats.textbook import SAMPLINGS as DEPENDENT
+from tests.stats.textbook import N, textbook_error
+from tests.stats.textbook import candidates as drawn
 
 # The competition
 
@@ -57,6 +61,27 @@ def test_of_those_that_beat_the_ensemble_the_one_that_earns_most_plays(seed: int
     beating = [number for number, gain in gains.items() if gain.mean() > 2 * float(stats.sem(gain))]
     expected = max(beating, key=lambda number: gains[number].mean()) if beating else ENSEMBLE
     assert find_winner(candidates, Sampling()) == expected
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    leads=st.lists(st.floats(-3, 4), max_size=5),
+    kind=st.sampled_from(sorted(DEPENDENT)),
+    data=st.data(),
+)
+def test_a_candidate_is_selected_if_it_beats_the_first_by_its_own_margin(
+    seed: int, leads: list[float], kind: str, data: st.DataObject
+) -> None:
+    gains = drawn(seed, leads)
+    payoffs = gains + np.random.default_rng(seed).normal(size=N)
+    margins = [np.inf, *(data.draw(st.sampled_from([0.5, 2.0, np.inf])) for _ in leads)]
+    beating = {
+        number: gain.mean()
+        for number, (gain, margin) in enumerate(zip(gains, margins, strict=True))
+        if number and margin * textbook_error(gain, kind) < gain.mean()
+    }
+    expected = max(beating, key=lambda number: beating[number]) if beating else 0
+    assert _select(payoffs, margins, DEPENDENT[kind]) == expected
 
 
 def test_rows_that_hang_together_make_it_harder_to_win() -> None:

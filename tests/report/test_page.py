@@ -157,9 +157,6 @@ def test_every_picture_says_what_it_shows() -> None:
         assert all(len(picture.attributes["aria-label"]) > 10 for picture in pictures)
 
 
-# Numbers
-
-
 def test_the_cases_are_of_all_kinds() -> None:
     assert electricity().data.audit.block_length is not None
     assert journey().data.audit.kept is False

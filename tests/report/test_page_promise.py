@@ -110,7 +110,7 @@ def test_every_section_is_there_and_linked(name: str) -> None:
     assert all(link.attributes["href"][1:] in SECTIONS for link in root.every("a"))
 
 
-# Who is best
+# Baselines
 
 
 @EACH

@@ -29,7 +29,7 @@ from tests.stacking.candidates import candidate
 
 
 def compete(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> dict[int, Candidate]:
-    """An ensemble, and candidates that lead it by about so many standard errors."""
+    """An ensemble, and candidates that lead it by about these numbers of standard errors."""
     rng = np.random.default_rng(seed)
     ensemble = rng.normal(size=n)
     found = {ENSEMBLE: candidate(ensemble, np.inf, "ensemble")}
@@ -80,7 +80,7 @@ def test_rounding_is_no_difference() -> None:
     assert find_winner(candidates, Sampling()) == ENSEMBLE
 
 
-# The winner's curse
+# Selection bias
 
 
 def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, Candidate]:
@@ -89,7 +89,7 @@ def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, 
 
 
 def blocks_of(values: Floats, size: int) -> Floats:
-    """The same payoff for so many rows one after the other."""
+    """The same payoff for this number of consecutive rows."""
     return np.repeat(values, size, axis=-1)
 
 

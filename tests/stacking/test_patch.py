@@ -330,7 +330,7 @@ def test_learning_and_applying_leave_what_they_are_given_as_it_was() -> None:
         np.testing.assert_array_equal(left, right)
 
 
-# Where it must come in, and where it must not
+# Used where it pays, and only there
 
 
 def biased_members(seed: int, n: int, bias: float) -> tuple[Floats, Floats, list[tuple[str, oe.Columns]]]:

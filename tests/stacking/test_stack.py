@@ -192,7 +192,7 @@ def test_the_loss_of_a_row_is_its_squared_distance() -> None:
     np.testing.assert_allclose(squared_loss(labels, predictions), by_hand)
 
 
-# Out of fold
+# Prior strength and centring
 
 
 def test_the_prior_strength_of_a_stack_is_in_the_features_units() -> None:

@@ -45,7 +45,7 @@ def test_numbers_without_any_error_or_size() -> None:
 
 
 @given(st.floats(-1e12, 1e12), st.integers(0, 9))
-def test_a_number_comes_back_within_half_of_its_last_digit(value: float, digits: int) -> None:
+def test_a_shown_number_is_within_half_a_unit_of_its_last_digit(value: float, digits: int) -> None:
     shown = format_number(value, digits, "+")
     assert abs(read_number(shown) - value) <= 0.5 * 10.0**-digits + 1e-9 * abs(value)
     assert "-" not in shown

@@ -90,7 +90,7 @@ def test_the_audit_and_the_leaderboard_are_quoted(
     assert outcome.audit.gain_over(BEST_INITIAL).gain_error == pytest.approx((lift["high"] - lift["low"]) / 2, rel=0.01)
 
 
-def test_the_interval_of_the_way_holds_it_as_often_as_it_says() -> None:
+def test_the_interval_of_the_share_of_foresight_covers_it_at_its_level() -> None:
     rng, held, times = np.random.default_rng(0), 0, 400
     for _ in range(times):
         best = rng.normal(2, 1, size=200)
@@ -156,7 +156,7 @@ def test_it_is_said_where_the_promise_was_kept(pairs: list[Pair], where: str) ->
     said(outcomes)
 
 
-def test_what_a_promise_was_off_by_stands_beside_what_it_allowed_for() -> None:
+def test_the_error_of_a_promise_is_shown_beside_its_half_width() -> None:
     outcomes = [
         made_up("A", fresh={DECISION_ENSEMBLE: (5.5, 5.25)}, allowed=0.5),
         made_up("B", fresh={DECISION_ENSEMBLE: (5.0, 5.75)}, allowed=1.25),
@@ -166,7 +166,7 @@ def test_what_a_promise_was_off_by_stands_beside_what_it_allowed_for() -> None:
     assert "intervals of half-width 0.50 to 1.25. " in text
 
 
-def test_whom_it_is_ahead_of_is_said_once_for_all_of_whom_it_is_true() -> None:
+def test_policies_it_is_ahead_of_in_the_same_experiments_are_named_together() -> None:
     ahead = made_up("A", fresh={DECISION_ENSEMBLE: (6.5, 6.5)})
     assert comparison_sentences([ahead]).startswith(
         "It realises more than the best initial policy, white box and black box in A. "
@@ -193,7 +193,7 @@ def test_whom_it_is_ahead_of_is_said_once_for_all_of_whom_it_is_true() -> None:
         ),
     ],
 )
-def test_beside_ridge_stacking_noise_decides_nothing(earned: list[float], side: str) -> None:
+def test_a_difference_to_ridge_stacking_within_noise_is_called_equal(earned: list[float], side: str) -> None:
     pairs = zip("ABCD", earned, strict=False)
     outcomes = [
         made_up(name, fresh={DECISION_ENSEMBLE: (5.0, payoff), RIDGE_STACKING: (5.0, 5.0)}) for name, payoff in pairs
@@ -211,7 +211,7 @@ def test_the_difference_to_ridge_stacking_is_said_with_its_sign() -> None:
 
 
 @pytest.mark.parametrize("debias_on", ["held-out", "train"])
-def test_of_rows_that_members_were_trained_on_the_page_says_so(debias_on: str) -> None:
+def test_the_page_says_when_rows_are_training_rows_of_the_members(debias_on: str) -> None:
     text = "".join(decision_section([made_up()], Settings(debias_on=debias_on)))
     assert (escape(ABOUT_TRAINING_ROWS) in text) == (debias_on == "train")
 

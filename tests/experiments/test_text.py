@@ -170,7 +170,7 @@ def test_a_promise_is_kept_if_the_gap_is_within_its_interval() -> None:
     ],
 )
 @pytest.mark.parametrize("other", [BEST_INITIAL, RIDGE_STACKING])
-def test_who_earns_more_is_said_with_where(other: str, better: list[bool], where: str) -> None:
+def test_the_text_names_the_experiments_where_a_policy_earns_more(other: str, better: list[bool], where: str) -> None:
     others: dict[str, Pair] = {WHITE_BOX_ENSEMBLE: (6.0, 6.0), BEST_INITIAL: (3.0, 1.0), RIDGE_STACKING: (3.0, 1.0)}
     outcomes = [
         made_up(name, fresh={**others, other: (3.0, 5.0 if wins else 7.0)})
@@ -182,7 +182,7 @@ def test_who_earns_more_is_said_with_where(other: str, better: list[bool], where
     said(outcomes)
 
 
-def test_who_comes_above_the_best_initial_policy_in_sample_is_said_with_where() -> None:
+def test_the_text_names_the_experiments_where_an_ensemble_beats_the_best_initial_policy() -> None:
     outcomes = [
         made_up("A", in_sample={BLACK_BOX_ENSEMBLE: (3.0, 1.0)}),
         made_up("B", in_sample={BLACK_BOX_ENSEMBLE: (3.0, 5.0)}),
@@ -194,7 +194,7 @@ def test_who_comes_above_the_best_initial_policy_in_sample_is_said_with_where() 
 
 
 @pytest.mark.parametrize("earned", [1.996, 2.004])
-def test_next_to_nothing_has_no_sign(earned: float) -> None:
+def test_a_difference_that_rounds_to_zero_has_no_sign(earned: float) -> None:
     said([made_up(in_sample={WHITE_BOX_ENSEMBLE: (earned, earned)}, fresh={WHITE_BOX_ENSEMBLE: (earned, earned)})])
 
 

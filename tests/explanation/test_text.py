@@ -109,7 +109,7 @@ def test_where_there_is_no_alternative_there_is_no_margin() -> None:
     agreed = oe.WhiteBoxEnsemble(problem.models, one, validation=None, max_rounds=5).fit(problem.X, problem.Y)
     explanation = agreed.explain(problem.X)
     assert math.isnan(explanation.margin)
-    assert explanation.reason == f"{explanation.followed} is followed: all others it weighs would do the same"
+    assert explanation.reason == f"{explanation.followed} is followed: all other candidates would do the same"
 
 
 @SENSES

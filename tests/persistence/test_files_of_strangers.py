@@ -334,6 +334,7 @@ def test_a_part_that_expands_beyond_what_it_says(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_text_and_tables_of_contents_are_bounded_too(tmp_path: Path) -> None:
     path = copied(tmp_path)
     replaced(path, "ensemble.json", b"[" + b"[]," * 300_000 + b"[]]")

@@ -124,7 +124,7 @@ def test_a_row_must_have_a_cell_for_each_column() -> None:
 # Pages
 
 
-def test_a_page_is_whole() -> None:
+def test_a_page_is_well_formed_and_complete() -> None:
     text = html_page(f"Title {NASTY}", element("p", "hello"), "and text")
     assert text.startswith("<!doctype html>\n")
     root = read(text).the("html")

@@ -50,7 +50,7 @@ def test_an_audit_shows_its_verdict_and_the_tables_of_the_page(name: str) -> Non
 
 
 @EACH
-def test_a_fitted_ensemble_shows_what_came_of_the_fit(name: str) -> None:
+def test_a_fitted_ensemble_shows_the_result_of_the_fit(name: str) -> None:
     ensemble: Any = CASES[name]().data.ensemble
     text = ensemble._repr_html_()
     assert text == ensemble._repr_mimebundle_()["text/html"]
@@ -69,7 +69,7 @@ def test_a_fitted_ensemble_shows_what_came_of_the_fit(name: str) -> None:
         assert texts(shown[heads]) == texts(page[heads])
 
 
-def test_of_what_cross_validation_tried_the_start_and_the_choice_are_shown() -> None:
+def test_the_start_and_the_chosen_row_of_cross_validation_are_shown() -> None:
     ensemble: Any = white_box().data.ensemble
     (table,) = [table for heads, table in tables(ensemble._repr_html_()).items() if heads[0] == "rounds"]
     tried = ensemble.validation_

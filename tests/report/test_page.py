@@ -99,7 +99,7 @@ def test_there_is_a_page_for_any_ensemble_and_the_same_every_time(case: Any) -> 
     assert len(found) == len(set(found))
 
 
-def test_who_is_alone_has_nobody_to_swap_with() -> None:
+def test_a_single_candidate_has_no_table_of_swaps() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     Y = X + rng.normal(scale=0.5, size=X.shape)
@@ -155,9 +155,6 @@ def test_every_picture_says_what_it_shows() -> None:
         pictures = list(root_of(name).every("svg", role="img"))
         assert len(pictures) >= 5
         assert all(len(picture.attributes["aria-label"]) > 10 for picture in pictures)
-
-
-# Numbers
 
 
 def test_the_cases_are_of_all_kinds() -> None:

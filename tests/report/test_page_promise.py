@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 
 @EACH
-def test_the_headline_says_what_became_of_the_promise(name: str) -> None:
+def test_the_headline_says_whether_the_promise_was_kept(name: str) -> None:
     data = CASES[name]().data
     row: Any = data.audit.summary.iloc[0]
     headline = root_of(name).the("h1")
@@ -59,7 +59,7 @@ def test_rows_that_were_fitted_on_prove_nothing() -> None:
 
 
 @EACH
-def test_the_cards_show_what_was_promised_and_what_came_of_it(name: str) -> None:
+def test_the_cards_show_promised_and_realised_payoff(name: str) -> None:
     case = CASES[name]()
     data, promise = case.data, case.data.ensemble.promise(case.X)
     cards = {card.the("h2").text: card for card in root_of(name).every("section", class_="card")}
@@ -78,7 +78,7 @@ def test_the_cards_show_what_was_promised_and_what_came_of_it(name: str) -> None
 
 
 @EACH
-def test_the_card_of_the_gain_is_over_the_best_member_in_hindsight(name: str) -> None:
+def test_the_card_of_the_gain_compares_with_the_best_member_in_hindsight(name: str) -> None:
     data = CASES[name]().data
     ensemble: Any = data.ensemble
     card = next(card for card in root_of(name).every("section", class_="card") if card.the("h2").text == "Gain")
@@ -90,7 +90,7 @@ def test_the_card_of_the_gain_is_over_the_best_member_in_hindsight(name: str) ->
     assert best in card.the("p", class_="soft").text
 
 
-def test_what_makes_a_promise_doubtful_is_said_above_all() -> None:
+def test_cautions_about_a_promise_are_shown() -> None:
     (caution,) = root_of("paper").every("p", class_="caution")
     assert "below 100 nothing can be judged" in caution.text
     assert not list(root_of("portfolio").every("p", class_="caution"))
@@ -110,7 +110,7 @@ def test_every_section_is_there_and_linked(name: str) -> None:
     assert all(link.attributes["href"][1:] in SECTIONS for link in root.every("a"))
 
 
-# Who is best
+# Baselines
 
 
 @EACH

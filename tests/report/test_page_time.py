@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 @EACH
-def test_who_was_followed_is_counted_and_averaged_from_the_rows(name: str) -> None:
+def test_the_table_of_candidates_followed_is_recomputed_from_the_rows(name: str) -> None:
     data, table = CASES[name]().data, the_table(root_of(name), "followed", "rows", "share")
     who = np.array(data.ensemble.names_, dtype=object)[data.answer.chosen]
     followed = column(table, "followed")
@@ -58,7 +58,7 @@ def test_blocks_are_rows_in_order_and_their_promises_those_of_the_ensemble(name:
     assert f": {sum(outside) or 'none'} lie" in said
 
 
-def test_intervals_of_blocks_of_independent_rows_are_the_audit_s_for_so_many_rows() -> None:
+def test_intervals_of_blocks_of_independent_rows_are_the_audits_for_as_many_rows() -> None:
     data = portfolio().data
     rows = data.realised[: data.rows // 20]
     half = stats.t.ppf(0.975, data.rows - 1) * data.realised.std(ddof=1) / np.sqrt(len(rows))
@@ -125,7 +125,7 @@ def test_times_of_any_kind_make_the_axis(when: pd.Series, first: str, last: str)
     ],
     ids=["words", "backwards", "missing", "missing whole number", "flags", "days backwards"],
 )
-def test_what_is_no_time_in_order_leaves_rows_in_their_order(when: pd.Series) -> None:
+def test_values_that_are_not_ordered_times_leave_rows_in_their_order(when: pd.Series) -> None:
     data = simplex(3, 2, 60, when=when).data
     assert not data.blocks.is_time
     assert text.block_name(data.blocks, 0) == "1 to 5"

@@ -46,7 +46,7 @@ def top(forecast: Floats) -> Floats:
 
 @pytest.mark.parametrize("models", [0, 2])
 @pytest.mark.parametrize("kind", ["independent", "in time order", "clustered"])
-def test_arms_are_picked_out_of_fold(models: int, kind: str) -> None:
+def test_candidates_are_picked_out_of_fold(models: int, kind: str) -> None:
     clusters = np.arange(300) // 6 if kind == "clustered" else None
     sampling = Sampling(kind == "in time order", clusters)
     fit, forecasts, data = learn(1, sampling, models)
@@ -105,7 +105,7 @@ def test_candidates_are_what_members_and_forecasts_earn(models: int) -> None:
 
 
 @pytest.mark.parametrize("winner", [ENSEMBLE, 0, 1, 2, 3, 4, 5, 6])
-def test_whoever_wins_decides(winner: int) -> None:
+def test_the_selected_candidate_decides(winner: int) -> None:
     fit, _, data = learn(2, Sampling())
     outputs, policy = data.outputs, replace(fit.policy, winner=winner)
     decided = policy(outputs).decisions

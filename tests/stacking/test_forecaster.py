@@ -99,7 +99,7 @@ def test_the_refinement_comes_in_where_members_are_specialised_and_stays_out_whe
     assert REFINED not in learned.out_of_fold.forecasts
 
 
-def test_what_is_fitted_on_all_rows_is_the_textbooks_too() -> None:
+def test_the_fit_on_all_rows_equals_the_textbook_version() -> None:
     world = make_world(2, n=200, specialised=True)
     learned, data = learn(world, 0)
     forecasts = learned.forecaster(data.outputs).forecasts
@@ -146,7 +146,7 @@ def test_threads_share_the_folds_and_change_nothing() -> None:
         np.testing.assert_array_equal(one[name], two[name])
 
 
-def test_policies_speak_through_scaled_actions_and_have_no_average() -> None:
+def test_features_of_policies_are_scaled_actions_without_an_average() -> None:
     world, parts = make_world(0, n=200), folds(200, random_state=0)
     actions = solved(world.features)
     data = FitData(outputs_of(np.empty((0, 200, 4)), actions), world.labels, Sampling(), 0)

@@ -33,7 +33,7 @@ from tests.stats.textbook import candidates as drawn
 
 
 def compete(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> dict[int, Candidate]:
-    """An ensemble, and candidates that lead it by about so many standard errors."""
+    """An ensemble, and candidates that lead it by about these numbers of standard errors."""
     rng = np.random.default_rng(seed)
     ensemble = rng.normal(size=n)
     found = {ENSEMBLE: candidate(ensemble, np.inf, "ensemble")}
@@ -44,7 +44,7 @@ def compete(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) ->
     return found
 
 
-def test_the_ensemble_plays_unless_beaten_by_the_margin() -> None:
+def test_the_ensemble_is_selected_unless_beaten_by_the_margin() -> None:
     assert find_winner(compete(0, [1.9, 0.0, -5.0]), Sampling()) == ENSEMBLE
     assert find_winner(compete(0, [1.9, 2.1, -5.0]), Sampling()) == 1
     assert find_winner(compete(0, [0.4], margin=0.5), Sampling()) == ENSEMBLE
@@ -53,7 +53,9 @@ def test_the_ensemble_plays_unless_beaten_by_the_margin() -> None:
 
 
 @given(seed=st.integers(0, 1000), leads=st.lists(st.floats(-4, 6), min_size=1, max_size=5))
-def test_of_those_that_beat_the_ensemble_the_one_that_earns_most_plays(seed: int, leads: list[float]) -> None:
+def test_the_candidate_that_earns_most_is_selected_among_those_that_beat_the_ensemble(
+    seed: int, leads: list[float]
+) -> None:
     candidates = compete(seed, leads, n=60)
     gains = {
         number: each.realised - candidates[ENSEMBLE].realised for number, each in candidates.items() if number >= 0
@@ -84,7 +86,7 @@ def test_a_candidate_is_selected_if_it_beats_the_first_by_its_own_margin(
     assert _select(payoffs, margins, DEPENDENT[kind]) == expected
 
 
-def test_rows_that_hang_together_make_it_harder_to_win() -> None:
+def test_dependent_rows_widen_the_margin() -> None:
     rng = np.random.default_rng(0)
     ensemble, clusters = rng.normal(size=200), np.arange(200) // 20
     lead = 0.4 + rng.normal(size=10)[clusters] + 0.1 * rng.normal(size=200)
@@ -103,7 +105,7 @@ def test_rounding_is_no_difference() -> None:
     assert find_winner(candidates, Sampling()) == ENSEMBLE
 
 
-# The winner's curse
+# Selection bias
 
 
 def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, Candidate]:
@@ -112,7 +114,7 @@ def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, 
 
 
 def blocks_of(values: Floats, size: int) -> Floats:
-    """The same payoff for so many rows one after the other."""
+    """The same payoff for this number of consecutive rows."""
     return np.repeat(values, size, axis=-1)
 
 
@@ -124,8 +126,9 @@ CURSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CURSED)
-def test_the_curse_is_about_what_the_winner_of_equals_is_flattered_by(kind: str) -> None:
+def test_the_selection_bias_estimate_is_close_to_the_true_bias_among_equals(kind: str) -> None:
     """Candidates that all earn 0 in truth: what the winner earns is all flattery."""
     n, size, sampling = CURSED[kind]
     estimated, flattered = [], []
@@ -139,7 +142,7 @@ def test_the_curse_is_about_what_the_winner_of_equals_is_flattered_by(kind: str)
     assert 0.6 < np.mean(estimated) / np.mean(flattered) < 1.4
 
 
-def test_there_is_no_curse_where_nobody_else_can_win() -> None:
+def test_there_is_no_selection_bias_with_a_single_possible_winner() -> None:
     rng = np.random.default_rng(0)
     alone = {ENSEMBLE: candidate(rng.normal(size=150), np.inf), 0: candidate(rng.normal(size=150) - 5)}
     assert winner_bias(alone, Sampling(), 0) == pytest.approx(0, abs=1e-12)
@@ -147,7 +150,7 @@ def test_there_is_no_curse_where_nobody_else_can_win() -> None:
 
 
 @pytest.mark.parametrize("clustered", [True, False])
-def test_the_curse_is_how_much_more_the_winner_of_resampled_rows_leads_there(clustered: bool) -> None:
+def test_the_selection_bias_is_the_lead_of_the_winner_of_resampled_rows(clustered: bool) -> None:
     candidates = equals(np.random.default_rng(0))
     clusters = np.arange(150) % 30
     sampling = Sampling(clusters=clusters) if clustered else Sampling()
@@ -171,7 +174,7 @@ def test_the_curse_is_how_much_more_the_winner_of_resampled_rows_leads_there(clu
     assert winner_bias(candidates, sampling, 5) == pytest.approx(np.mean(excess), rel=1e-9)
 
 
-def test_the_curse_depends_on_the_seed_alone() -> None:
+def test_the_selection_bias_depends_on_the_seed_alone() -> None:
     candidates = equals(np.random.default_rng(0))
     first, again, other = (winner_bias(candidates, Sampling(), seed) for seed in (1, 1, 2))
     assert first == again != other
@@ -250,7 +253,7 @@ def test_the_leaderboard_says_why() -> None:
     assert "no simple candidate beats that" in table.set_index("candidate")["why"]["ensemble"]
 
 
-def test_who_is_better_than_the_winner_by_less_than_the_margin_is_told_so() -> None:
+def test_a_candidate_better_by_less_than_the_margin_is_said_to_be_so() -> None:
     candidates = compete(3, [1.5])
     table = frame(candidates, 0.5)
     why = table.set_index("candidate").loc["m0", "why"]
@@ -259,14 +262,14 @@ def test_who_is_better_than_the_winner_by_less_than_the_margin_is_told_so() -> N
     assert condition == "would decide alone only if more than 2 standard errors better than the ensemble"
 
 
-def test_what_is_worse_by_the_same_in_every_row_is_always_worse() -> None:
+def test_a_constant_loss_is_called_always_worse() -> None:
     payoff = np.tile([0.0, 4.0], 50)
     candidates = {ENSEMBLE: candidate(payoff, np.inf, "ensemble"), 0: candidate(payoff - 2.0, name="lower")}
     table = frame(candidates, 0.5).set_index("candidate")
     assert str(table.loc["lower", "why"]).startswith("always worse")
 
 
-def test_who_earns_the_same_as_the_winner_is_listed_after_it() -> None:
+def test_a_candidate_that_earns_the_same_is_listed_after_the_winner() -> None:
     payoff = np.random.default_rng(0).normal(size=100)
     candidates = {0: candidate(payoff, name="twin"), ENSEMBLE: candidate(payoff, np.inf, "ensemble")}
     table = frame(candidates, 0.0)
@@ -276,7 +279,7 @@ def test_who_earns_the_same_as_the_winner_is_listed_after_it() -> None:
 
 @pytest.mark.parametrize("others", [[], [-1.0, -2.0, -3.0, -4.0, -5.0]], ids=["two", "seven"])
 @pytest.mark.parametrize(("lead", "sign"), [(5.0, 1.0), (5.0, -1.0), (2.2, 1.0), (0.5, 1.0), (0.5, -1.0)])
-def test_the_finding_in_a_sentence(lead: float, sign: float, others: list[float]) -> None:
+def test_the_result_of_the_selection_in_a_sentence(lead: float, sign: float, others: list[float]) -> None:
     candidates = compete(1, [lead, *others])
     candidates[0] = replace(candidates[0], name="best")
     gain = candidates[0].realised - candidates[ENSEMBLE].realised

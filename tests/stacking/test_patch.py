@@ -115,7 +115,7 @@ def textbook_ridge(masks: list[Mask], residual: Floats, penalty: float) -> Float
 
 
 @pytest.mark.parametrize("models", [0, 1, 2])
-def test_the_cells_are_the_papers(models: int) -> None:
+def test_the_cells_are_those_of_the_paper(models: int) -> None:
     world = make_world(0, 300, models=models)
     expected = np.stack(paper_cells(world, world.forecast), axis=1)
     np.testing.assert_array_equal(dense(world.cells), expected)
@@ -158,6 +158,7 @@ def test_where_no_cell_has_enough_rows_nothing_is_tried() -> None:
     assert not smaller.log.rounds
 
 
+@pytest.mark.slow
 def test_of_too_many_cells_those_with_the_most_rows_are_kept() -> None:
     rng = np.random.default_rng(0)
     n, d, k = 1200, 35, 7
@@ -270,7 +271,7 @@ def test_penalties_are_tried_from_the_strongest_on_until_the_loss_no_longer_fall
 
 
 @pytest.mark.parametrize(("bias", "rounds"), [(-2.0, 2), (-1.0, 1), (0.0, 0)])
-def test_what_is_learned_is_the_textbooks(bias: float, rounds: int) -> None:
+def test_the_learned_patch_equals_the_textbook_version(bias: float, rounds: int) -> None:
     world, parts = make_world(4, 600, bias=bias), folds(600, random_state=0)
     state = world.learn()
     expected, forecast = textbook_patch(world, parts)
@@ -283,7 +284,7 @@ def test_what_is_learned_is_the_textbooks(bias: float, rounds: int) -> None:
     np.testing.assert_allclose(state.predictions, forecast, atol=1e-8)
 
 
-def test_in_time_order_more_is_asked_of_a_patch() -> None:
+def test_in_time_order_a_patch_must_exceed_two_standard_errors() -> None:
     state = make_world(4, 600, bias=-1.5).learn(Sampling(time_ordered=True))
     assert {test.needed for test in state.tests} == {2.0}
     assert state.log.rounds
@@ -329,7 +330,7 @@ def test_learning_and_applying_leave_what_they_are_given_as_it_was() -> None:
         np.testing.assert_array_equal(left, right)
 
 
-# Where it must come in, and where it must not
+# Used where it pays, and only there
 
 
 def biased_members(seed: int, n: int, bias: float) -> tuple[Floats, Floats, list[tuple[str, oe.Columns]]]:

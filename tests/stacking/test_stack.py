@@ -40,7 +40,7 @@ def test_a_stack_is_non_negative_least_squares_with_pseudo_rows(seed: int, k: in
     np.testing.assert_allclose(stack(world.features), predicted, atol=1e-8)
 
 
-def test_a_member_that_says_the_contrary_has_no_weight() -> None:
+def test_a_negatively_correlated_member_has_weight_zero() -> None:
     world = make_world(0, k=2)
     world.features[1] = -world.labels
     assert fit_stack(world.features, world.labels, world.prior).weights[1] == 0
@@ -98,7 +98,9 @@ SHAPES = pytest.mark.parametrize(("k", "n", "d"), [(3, 150, 4), (2, 60, 1), (5, 
 
 @SHAPES
 @pytest.mark.parametrize("penalty", RIDGE_PENALTIES)
-def test_a_ridge_is_the_textbooks_also_with_more_columns_than_rows(k: int, n: int, d: int, penalty: float) -> None:
+def test_a_ridge_equals_the_textbook_version_even_with_more_columns_than_rows(
+    k: int, n: int, d: int, penalty: float
+) -> None:
     world, rows = make_world(1, k=k, n=n, d=d), np.arange(0, n, 2)
     columns = standardised(world.features)
     theirs = SklearnRidge(alpha=penalty).fit(columns[rows], world.labels[rows])
@@ -127,7 +129,7 @@ def test_a_column_that_never_varies_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("n", [20, 400])
-def test_members_that_never_vary_leave_a_ridge_its_level(n: int) -> None:
+def test_with_constant_members_a_ridge_is_its_intercept(n: int) -> None:
     world = World(np.ones((3, n, 20)), make_world(0, n=n, d=20).labels, np.full(3, 1 / 3))
     rows = np.arange(0, n, 2)
     ridge, refined = fit_ridge(world, rows, 1.0)
@@ -190,7 +192,7 @@ def test_the_loss_of_a_row_is_its_squared_distance() -> None:
     np.testing.assert_allclose(squared_loss(labels, predictions), by_hand)
 
 
-# Out of fold
+# Prior strength and centring
 
 
 def test_the_prior_strength_of_a_stack_is_in_the_features_units() -> None:
@@ -208,7 +210,7 @@ def test_the_prior_strength_has_a_floor_far_above_rounding(size: float) -> None:
 
 
 @given(seed=st.integers(0, 30), moved=st.floats(-5, 5), level=st.floats(-5, 5))
-def test_a_stack_of_rows_about_some_middle_is_the_stack_of_the_rows(seed: int, moved: float, level: float) -> None:
+def test_a_stack_of_centred_rows_is_the_stack_of_the_rows(seed: int, moved: float, level: float) -> None:
     world = make_world(seed, n=40)
     rng = np.random.default_rng(seed)
     centre, middle = moved + rng.normal(size=(3, 4)), level + rng.normal(size=4)
@@ -220,7 +222,7 @@ def test_a_stack_of_rows_about_some_middle_is_the_stack_of_the_rows(seed: int, m
 
 
 @pytest.mark.parametrize("penalty", [1.0, 100.0])
-def test_a_ridge_of_labels_about_some_middle_is_the_ridge_of_the_labels(penalty: float) -> None:
+def test_a_ridge_of_centred_labels_is_the_ridge_of_the_labels(penalty: float) -> None:
     world, middle = make_world(0), np.array([5.0, -2.0, 0.0, 1e3])
     design = Design(world.features)
 
@@ -231,6 +233,6 @@ def test_a_ridge_of_labels_about_some_middle_is_the_ridge_of_the_labels(penalty:
     np.testing.assert_allclose(ridge(world.labels - middle, middle), ridge(world.labels, 0.0), atol=1e-9)
 
 
-def test_a_stack_is_a_level_and_weighted_departures() -> None:
+def test_a_stack_is_an_intercept_and_weighted_deviations() -> None:
     stack = Stack(np.array([0.5, 2.0]), np.array([[1.0], [3.0]]), np.array([10.0]))
     np.testing.assert_allclose(stack(np.array([[[2.0]], [[3.5]]])), [[10 + 0.5 * 1 + 2 * 0.5]])

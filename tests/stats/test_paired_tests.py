@@ -76,7 +76,7 @@ def test_a_loss_must_fall_by_more_than_one_standard_error_and_in_time_order_by_t
     assert compare_losses(gain, np.zeros(200), sampling).passed == bool(passes)
 
 
-def test_what_changes_nothing_does_not_come_in() -> None:
+def test_a_refinement_without_effect_is_not_used() -> None:
     loss = np.random.default_rng(0).uniform(size=50)
     test = compare_losses(loss, loss, Sampling())
     assert not test.passed

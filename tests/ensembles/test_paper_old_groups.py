@@ -56,7 +56,7 @@ def test_the_old_name_gives_the_same_bits(kind: Any, options: dict[str, Any]) ->
 @BOTH
 def test_both_names_together_are_refused(kind: Any) -> None:
     ensemble = make(kind, PROBLEM, groups=halves, subgroups=halves)
-    words = "subgroups and groups were both given; groups is the old name of subgroups. Leave it out"
+    words = "groups is the old name of subgroups, and both were given. Leave groups out"
     with pytest.warns(FutureWarning, match=WORDS), pytest.raises(InputError, match=words):
         ensemble.fit(PROBLEM.X, PROBLEM.Y)
     assert not hasattr(ensemble, "log_")
@@ -124,6 +124,9 @@ def test_a_file_knows_the_new_name_only(kind: Any, tmp_path: Path) -> None:
         ensemble.fit(frame, PROBLEM.Y)
     ensemble.save(tmp_path / "e.oe")
     again: dict[str, Any] = {"models" if kind is oe.WhiteBoxEnsemble else "policies": members}
-    for loaded in (oe.load(tmp_path / "e.oe", **again), oe.load(tmp_path / "e.oe", groups="half", **again)):
+    with pytest.warns(FutureWarning, match="groups= is now called subgroups="):
+        by_old_name = oe.load(tmp_path / "e.oe", groups="half", **again)
+    by_new_name = oe.load(tmp_path / "e.oe", subgroups="half", **again)
+    for loaded in (oe.load(tmp_path / "e.oe", **again), by_new_name, by_old_name):
         assert (loaded.subgroups, loaded.groups) == ("half", None)
         assert_same(answers(loaded, frame), answers(ensemble, frame))

@@ -141,6 +141,7 @@ def make_audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from optensemble.evaluation.promise import Promise
     >>> from optensemble.multicalibration.cell_names import CellName, Subgroup
     >>> rng = np.random.default_rng(0)

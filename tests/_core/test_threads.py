@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 from threadpoolctl import threadpool_info
@@ -35,3 +37,15 @@ def test_linear_algebra_stays_on_one_thread_until_the_last_has_left() -> None:
     follower.join(20)
     assert seen == [{1}]
     assert blas_threads() == before
+
+
+def test_a_library_that_scipy_brings_is_limited_although_scipy_was_not_loaded() -> None:
+    code = """
+from optensemble._core.threads import one_blas_thread
+with one_blas_thread():
+    import scipy.linalg, scipy.optimize
+    from threadpoolctl import threadpool_info
+    print({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "{1}\n"

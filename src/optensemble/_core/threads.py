@@ -15,7 +15,13 @@ from optensemble.exceptions import InputError
 
 @cache
 def _libraries() -> list[Any]:
-    """Return the libraries of linear algebra; looking for them takes longer than most solves."""
+    """Return the libraries of linear algebra; looking for them takes longer than most solves.
+
+    scipy brings a library of its own, which is found only once it is loaded: without a limit, its sums would depend on
+    the number of cores.
+    """
+    import scipy.linalg  # noqa: F401
+
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 

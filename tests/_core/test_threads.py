@@ -16,6 +16,8 @@ def blas_threads() -> set[int]:
 
 
 def test_linear_algebra_stays_on_one_thread_until_the_last_has_left() -> None:
+    with one_blas_thread():
+        pass  # loads the libraries, which a test that runs alone has not
     before, first_in, second_in = blas_threads(), threading.Event(), threading.Event()
     seen = list[set[int]]()
 

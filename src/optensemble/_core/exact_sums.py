@@ -56,6 +56,19 @@ def overlap_counts(cells: Indices, count: int) -> Floats:
 
 
 @njit(cache=True, nogil=True)
+def gather_sums(columns: Indices, values: Floats) -> Floats:
+    """Return ``Σ_e values[columns[i, e]]`` for every row, summed in the order of the columns."""
+    n, events = columns.shape
+    d = values.shape[1]
+    sums = np.zeros((n, d))
+    for i in range(n):
+        for e in range(events):
+            for j in range(d):
+                sums[i, j] += values[columns[i, e], j]
+    return sums
+
+
+@njit(cache=True, nogil=True)
 def row_dots(left: Floats, right: Floats) -> Floats:
     """Return ``left[i]·right[i]`` for every row, summed in the order of the coordinates."""
     n, d = left.shape

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices, Rows
 from optensemble._core.buckets import Buckets
+from optensemble._core.exact_sums import gather_sums
 from optensemble.multicalibration.cell_names import CellName, CellPart, level_sets
 
 
@@ -209,11 +210,7 @@ class Cells:
 
     def spread(self, delta: Floats, rows: Rows = slice(None)) -> Floats:
         """Return ``Z δ``: for each row the sum of ``delta`` over its cells, in the order of the events."""
-        first, *others = range(len(self.layout.events))
-        total = delta[self.column(first, rows)]
-        for event in others:
-            total += delta[self.column(event, rows)]
-        return total
+        return np.asarray(gather_sums(self.columns(rows), delta))
 
 
 def white_box(buckets: Buckets, members: int, groups: tuple[int, ...] = ()) -> Layout:

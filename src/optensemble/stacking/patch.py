@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.exact_sums import gather_sums
 from optensemble._core.progress import Step, silent
 from optensemble.members.fit_data import FitData
 from optensemble.members.outputs import MemberOutputs
@@ -186,12 +187,13 @@ def _choose_penalty(
     """
     labels, best = data.labels, (PATCH_PENALTIES[0], fit.predictions)
     lowest = float(squared_loss(labels, fit.predictions).mean())
+    delta = np.zeros((fit.cells.layout.count, labels.shape[1]))
+    columns = [fit.cells.columns(fold.test) for fold in data.folds]
     for penalty in PATCH_PENALTIES:
         corrected = fit.predictions.copy()
-        for table, fold in zip(tables, data.folds, strict=True):
-            delta = np.zeros((fit.cells.layout.count, labels.shape[1]))
+        for table, fold, cells in zip(tables, data.folds, columns, strict=True):
             delta[whole.kept] = (whole - table).ridge(penalty)
-            corrected[fold.test] += fit.cells.spread(delta, fold.test)
+            corrected[fold.test] += gather_sums(cells, delta)
         step()
         loss = float(squared_loss(labels, corrected).mean())
         if loss >= lowest:

@@ -44,6 +44,29 @@ def add_shard(
 
 
 @njit(cache=True, nogil=True)
+def add_rows(
+    columns: Indices, values: Floats, top: float, total: int, counts: Indices, high: Floats, low: Floats
+) -> None:
+    """Add rows that each lie in several cells, ``columns[i]``, as :func:`add_shard` adds rows of one cell each."""
+    bits = 52.0 - np.ceil(np.log2(total + 1.0))
+    coarse = 2.0 ** max(np.ceil(np.log2(top)) - bits, -960.0) if top > 0.0 else 1.0
+    fine = coarse * 2.0**-bits
+    n, events = columns.shape
+    d = values.shape[1]
+    heads, tails = np.empty(d), np.empty(d)
+    for i in range(n):
+        for j in range(d):
+            heads[j] = np.rint(values[i, j] / coarse) * coarse
+            tails[j] = np.rint((values[i, j] - heads[j]) / fine) * fine
+        for e in range(events):
+            cell = columns[i, e]
+            counts[cell] += 1
+            for j in range(d):
+                high[cell, j] += heads[j]
+                low[cell, j] += tails[j]
+
+
+@njit(cache=True, nogil=True)
 def overlap_counts(cells: Indices, count: int) -> Floats:
     """Return ``G = ZᵀZ``: how many rows each two cells share; ``cells`` is (n, columns)."""
     n, columns = cells.shape

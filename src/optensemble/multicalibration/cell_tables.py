@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices, Rows
-from optensemble._core.exact_sums import add_shard, overlap_counts
+from optensemble._core.exact_sums import add_rows, overlap_counts
 from optensemble._core.threads import one_blas_thread
 from optensemble.multicalibration.events import Cells
 
@@ -136,11 +136,13 @@ def cell_counts(cells: Cells) -> Indices:
 def _sum_cells(
     cells: Cells, values: Floats, top: float, total: int, rows: Rows = slice(None)
 ) -> tuple[Indices, Floats, Floats]:
-    """Sum ``values`` of some of ``total`` rows, none larger than ``top``, over every cell, event by event."""
+    """Sum ``values`` of some of ``total`` rows, none larger than ``top``, over every cell."""
     shape = (cells.layout.count, values.shape[1])
     counts, high, low = np.zeros(shape[0], dtype=np.int64), np.zeros(shape), np.zeros(shape)
-    for event in range(len(cells.layout.events)):
-        add_shard(cells.column(event, rows), values, top, total, counts, high, low)
+    among = np.arange(len(cells.parts[0]))[rows]
+    for start in range(0, len(among), _SHARD):
+        here = slice(start, start + _SHARD)
+        add_rows(cells.columns(among[here]), values[here], top, total, counts, high, low)
     return counts, high, low
 
 

@@ -108,6 +108,14 @@ def test_a_row_is_in_the_part_of_its_value_and_unseen_values_share_the_last(old:
             assert part == len(titles) - 1
 
 
+def test_groups_keep_their_numbers_when_more_are_learned() -> None:
+    first = Grouping(()).learn([["b", "c"]])
+    second = first.learn([["a", "c", "d"]])
+    assert second.values == (("b", "c", "a", "d"),)
+    np.testing.assert_array_equal(first([["c", "a", "b"]]), [[1, 2, 0]])
+    np.testing.assert_array_equal(second([["c", "a", "new"]]), [[1, 2, 4]])
+
+
 def test_parts_are_called_after_the_columns_that_they_are_found_in() -> None:
     grouping = Grouping((("north",), (0, 1)))
     named = (("region=north", "region unseen"), ("half=0", "half=1", "half unseen"))

@@ -1,9 +1,8 @@
+"""Events: families of cells, their numbers, and the order in which they are visited."""
+
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
@@ -14,29 +13,6 @@ from optensemble.multicalibration.state import Situation
 
 def unit(d: int, count: int) -> Buckets:
     return Buckets(np.zeros(d), np.ones(d), count)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 10, 20, 50])
-def test_edges_belong_to_the_bucket_above_and_the_last_bucket_is_closed(count: int) -> None:
-    edges = np.arange(count + 1) / count
-    for noise in (0.0, 1e-12, -1e-12):
-        found = unit(1, count)((edges + noise)[:, None]).ravel()
-        np.testing.assert_array_equal(found, [*range(count), count - 1])
-
-
-@given(a=st.floats(0, 1), count=st.integers(1, 50), lower=st.floats(-10, 10), width=st.floats(0.1, 100))
-def test_buckets_follow_the_bounds(a: float, count: int, lower: float, width: float) -> None:
-    """What matters is the share of the range, up to noise at the edges."""
-    scaled = Buckets(np.array([lower]), np.array([lower + width]), count)
-    plain, moved = unit(1, count)(np.array([[a]])), scaled(np.array([[lower + a * width]]))
-    near_edge = abs(a * count - round(a * count)) < 1e-6
-    assert near_edge or plain == moved
-
-
-def test_a_fixed_coordinate_has_one_cell() -> None:
-    buckets = Buckets(np.array([0.0, 3.0]), np.array([1.0, 3.0]), 10)
-    assert buckets.sizes == (10, 1)
-    np.testing.assert_array_equal(buckets(np.array([[0.95, 3.0]])), [[9, 0]])
 
 
 def test_white_box_cells_are_level_sets_times_winners() -> None:
@@ -66,14 +42,6 @@ def test_group_cells_come_last_in_a_cycle_and_values_never_seen_are_not_visited(
     assert grouping.sizes == (3,)
     layout = white_box(unit(1, 2), 2, grouping.sizes)
     assert layout.visits(2)[-4:] == [Visit(0, 1, 0), Visit(1, 1, 0), Visit(0, 1, 1), Visit(1, 1, 1)]
-
-
-def test_groups_keep_their_numbers_when_more_are_learned() -> None:
-    first = Grouping(()).learn([["b", "c"]])
-    second = first.learn([["a", "c", "d"]])
-    assert second.values == (("b", "c", "a", "d"),)
-    np.testing.assert_array_equal(first([["c", "a", "b"]]), [[1, 2, 0]])
-    np.testing.assert_array_equal(second([["c", "a", "new"]]), [[1, 2, 4]])
 
 
 def test_a_group_that_came_later_is_in_the_last_part_of_an_earlier_layout() -> None:

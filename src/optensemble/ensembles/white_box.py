@@ -35,7 +35,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
     The lemmas say nothing out of sample. For that there is ``validation="cv"``, the default: how far to
     correct is chosen by what it earns out of fold, with no correction among the choices, and :meth:`self_assess` and
     :meth:`promise` rest on the out-of-fold record. With ``validation=None`` the algorithm is the paper's to the
-    letter, and only :meth:`promise` is honest on other rows.
+    letter, and only :meth:`promise` is honest on other rows, after :meth:`cross_fit`.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         its paired ``standard_error``, and whether it was ``chosen``.
     record_
         Out of fold, what was assessed and what was realised of each row: what promises rest on. With
-        ``validation=None`` it is made by the first call of :meth:`promise`.
+        ``validation=None`` it is made by :meth:`cross_fit`.
     fingerprints_
         A hash of every row fitted on: an audit recognises them.
     history_

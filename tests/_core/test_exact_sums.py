@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optensemble._core.exact_sums import add_shard, cell_sums
+from optensemble._core.exact_sums import add_rows, cell_sums
 
 
 @given(
@@ -38,7 +38,7 @@ def test_sums_of_shards_agree_in_any_order(seed: int, shards: int) -> None:
     pieces = np.array_split(rng.permutation(50), shards)
     found, high, low = np.zeros(3, dtype=np.int64), np.zeros((3, 2)), np.zeros((3, 2))
     for rows in pieces:
-        add_shard(cells[rows], values[rows], np.abs(values).max(), 50, found, high, low)
+        add_rows(cells[rows][:, None], values[rows], np.abs(values).max(), 50, found, high, low)
     np.testing.assert_array_equal(high + low, whole)
     np.testing.assert_array_equal(found, counts)
 

@@ -17,38 +17,22 @@ def cell_sums(cells: Indices, values: Floats, count: int) -> tuple[Indices, Floa
         for j in range(d):
             top = max(top, abs(values[i, j]))
     counts, high, low = np.zeros(count, np.int64), np.zeros((count, d)), np.zeros((count, d))
-    add_shard(cells, values, top, n, counts, high, low)
+    add_rows(cells.reshape(n, 1), values, top, n, counts, high, low)
     return counts, high + low
-
-
-@njit(cache=True, nogil=True)
-def add_shard(
-    cells: Indices, values: Floats, top: float, total: int, counts: Indices, high: Floats, low: Floats
-) -> None:
-    """Add some of ``total`` rows, none larger than ``top``, to the limbs of their cells' sums, in place.
-
-    Each value is split into two limbs on grids so coarse that no partial sum of a limb is ever rounded: float
-    addition is then associative, and rows and shards agree in any order. The sum is ``high + low``.
-    """
-    bits = 52.0 - np.ceil(np.log2(total + 1.0))
-    # below the smallest normal number there is nothing left to split
-    coarse = 2.0 ** max(np.ceil(np.log2(top)) - bits, -960.0) if top > 0.0 else 1.0
-    fine = coarse * 2.0**-bits
-    for i in range(len(values)):
-        cell = cells[i]
-        counts[cell] += 1
-        for j in range(values.shape[1]):
-            head = np.rint(values[i, j] / coarse) * coarse
-            high[cell, j] += head
-            low[cell, j] += np.rint((values[i, j] - head) / fine) * fine
 
 
 @njit(cache=True, nogil=True)
 def add_rows(
     columns: Indices, values: Floats, top: float, total: int, counts: Indices, high: Floats, low: Floats
 ) -> None:
-    """Add rows that each lie in several cells, ``columns[i]``, as :func:`add_shard` adds rows of one cell each."""
+    """Add some of ``total`` rows, none larger than ``top``, to the limbs of the sums of their cells, in place.
+
+    Row ``i`` lies in each of the cells ``columns[i]``. Each value is split into two limbs on grids so coarse that no
+    partial sum of a limb is ever rounded: float addition is then associative, and rows and shards agree in any order.
+    The sum is ``high + low``.
+    """
     bits = 52.0 - np.ceil(np.log2(total + 1.0))
+    # below the smallest normal number there is nothing left to split
     coarse = 2.0 ** max(np.ceil(np.log2(top)) - bits, -960.0) if top > 0.0 else 1.0
     fine = coarse * 2.0**-bits
     n, events = columns.shape

@@ -59,7 +59,6 @@ class FittedDecision(Policy):
     advantage_: Record
     time_ordered_: bool
     n_updated_: int
-    refit_due_: str
     _set: FeasibleSet
     _sense: str
     _sign: float
@@ -177,6 +176,11 @@ class FittedDecision(Policy):
     def n_policies(self) -> int:
         """The number of members known by their actions alone."""
         return len(self.members_) - self.n_models_
+
+    @property
+    def has_record(self) -> bool:
+        """Whether there is an out-of-fold record that promises rest on: a fit leaves one."""
+        return True
 
     @property
     def known_subgroups(self) -> Grouping | None:

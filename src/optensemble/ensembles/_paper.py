@@ -51,7 +51,7 @@ class PaperEnsemble(FittedPaper):
         """
         with self._changing():
             self._require_fitted()
-            if self._has_record:
+            if self.has_record:
                 return self
             fitted, missing = self._as_it_stands(), self._why_no_record()
             rows = None if missing else fitted._fitting_rows()

@@ -90,7 +90,7 @@ class FittedPaper(Policy):
     def _answer(self, situation: Situation) -> Answer:
         assessed: Floats = situation.taken(situation.assessed)
         unknown = np.full_like(assessed, np.inf)
-        low, high = self.record_.limits(assessed) if self._has_record else (-unknown, unknown)
+        low, high = self.record_.limits(assessed) if self.has_record else (-unknown, unknown)
         return Answer(
             actions=situation.taken(situation.actions),
             promised=self._calibrated(assessed),
@@ -126,7 +126,7 @@ class FittedPaper(Policy):
         now = self._as_it_stands()
         now._require_fitted()
         require_rows(assessed.count, 1)
-        if now._has_record:
+        if now.has_record:
             return now.record_.promise(assessed)
         missing = now._why_no_record() or "it was fitted with validation=None, and cross_fit() was not called"
         return unknown_promise(assessed, missing, now.terms_.sign, time_ordered=now.time_ordered_)
@@ -299,7 +299,8 @@ class FittedPaper(Policy):
     # Calibration
 
     @property
-    def _has_record(self) -> bool:
+    def has_record(self) -> bool:
+        """Whether there is an out-of-fold record that promises rest on."""
         return hasattr(self, "record_")
 
     def _calibrated(self, assessed: Floats) -> Floats:

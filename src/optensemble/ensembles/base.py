@@ -15,6 +15,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.estimator import BaseEstimator
 from optensemble.evaluation.audit import Audit
+from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.members.query import Members
@@ -75,6 +76,8 @@ class Policy(BaseEstimator, ABC):
     names_: list[str]
     members_: Members
     n_rows_: int
+    record_: Record
+    refit_due_: str = ""
     fingerprints_: npt.NDArray[np.uint64]
 
     @abstractmethod
@@ -105,6 +108,11 @@ class Policy(BaseEstimator, ABC):
     @abstractmethod
     def n_policies(self) -> int:
         """The number of members known by their actions alone; they come last."""
+
+    @property
+    @abstractmethod
+    def has_record(self) -> bool:
+        """Whether there is an out-of-fold record that promises rest on."""
 
     @property
     @abstractmethod

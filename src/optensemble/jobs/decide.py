@@ -77,8 +77,9 @@ def _decision_columns(saved: SavedEnsemble, part: pd.DataFrame, answer: Answer) 
         columns[roles.id] = part[roles.id]
     columns |= {f"action_{name}": answer.actions[:, j] for j, name in enumerate(roles.coordinates)}
     names = np.array(saved.ensemble.names_, dtype=object)
-    record = getattr(saved.ensemble, "record_", None)  # without validation the self-assessment is biased upwards
-    promised = answer.promised if record is None else record.correct(answer.assessed)
+    policy = saved.policy
+    # without validation the self-assessment is biased upwards
+    promised = policy.record_.correct(answer.assessed) if policy.has_record else answer.promised
     columns |= {
         FOLLOWED: names[answer.chosen],
         PROMISED: promised,

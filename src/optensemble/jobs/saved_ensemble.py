@@ -106,6 +106,6 @@ def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, 
 
 def _default_roles(ensemble: Any) -> Roles:
     """Return the roles of columns for an ensemble that was fitted in Python."""
-    groups = getattr(ensemble, "subgroups", None) or getattr(ensemble, "groups", None) or ()
+    groups = ensemble.subgroups or ()
     names = coordinates([str(name) for name in column_members(ensemble)[0].names])
     return Roles((), tuple(names), groups=(groups,) if isinstance(groups, str) else tuple(groups))

@@ -35,7 +35,7 @@ class CellTable:
     counts
         The number of rows of each cell.
     high, low
-        The limbs of the residual sums, of shape (cells, d); see :func:`~optensemble._core.exact_sums.add_shard`.
+        The limbs of the residual sums, of shape (cells, d); see :func:`~optensemble._core.exact_sums.add_rows`.
     shared
         The number of rows that each two cells share; None if they were not counted.
     """

@@ -62,7 +62,7 @@ def pack_paper(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
         document["init_columns"] = list(ensemble.init_.names) if isinstance(ensemble.init_, Columns) else None
         if document["init"] == "mean":
             arrays["init_"] = ensemble.init_
-    if hasattr(ensemble, "record_"):
+    if ensemble.has_record:
         arrays["assessed"], arrays["realised"] = ensemble.record_.assessed, ensemble.record_.realised
         document["curse"] = ensemble.record_.curse
     simple = ensemble._forecaster

@@ -106,7 +106,7 @@ def report_subject(data: ReportData) -> str:
 def cautions(data: ReportData) -> list[str]:
     """Return reasons to doubt the promise, a sentence each."""
     promise = data.ensemble.promise_of(Assessments.of(data.answer.assessed))
-    due = getattr(data.ensemble, "refit_due_", "")
+    due = data.ensemble.refit_due_
     return [as_sentence(said) for said in (promise.note, f"a refit is due: {due}" if due else "") if said]
 
 
@@ -128,7 +128,7 @@ def key_figures(data: ReportData) -> list[KeyFigure]:
 
 def _gain_over_best_member(data: ReportData) -> list[KeyFigure]:
     """Return the gain over what there would be without an ensemble; nothing if no member was compared."""
-    names: list[str] = [name for name, _ in getattr(data.ensemble, "members_", [])]
+    names: list[str] = [name for name, _ in data.ensemble.members_]
     members = data.audit.lift[data.audit.lift["rival"].isin(names)]
     if members.empty:
         return []

@@ -76,7 +76,7 @@ class Forecaster:
         return ForecastBatch(forecasts, {name: before, PATCHED: after})
 
 
-@dataclass
+@dataclass(frozen=True)
 class ForecastFit:
     """A forecaster, its out-of-fold forecasts on the fitting rows, and the tests of what was kept."""
 

@@ -50,7 +50,10 @@ _UNLINKED = (
     *("Any", "ArrayLike", "Callable", "Floats", "Indices", "Iterable", "Iterator", "PathLike", "Rows", "Self"),
     *("Assessments", "Buckets", "Callback", "Cells", "Layout", "Progress", "Solver"),
 )
-_BETWEEN_ROOMS = ("audit_with_answer", "has_record", "known_subgroups", "n_policies", "outcome", "policy_members", "promise_of")
+_BETWEEN_ROOMS = (
+    *("audit_with_answer", "has_record", "known_subgroups", "n_policies"),
+    *("outcome", "policy_members", "promise_of"),
+)
 """Members of the ensembles that other rooms use, and users need not know."""
 
 

@@ -9,6 +9,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+TESTS := $(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadfile --no-loadscope-reorder --ignore=tests/test_docs.py
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
@@ -20,7 +21,10 @@ demo: $(READY)
 
 check: lint types rooms quick
 
-test: lint types rooms pytest docs wheel
+# what needs one core goes side by side, and the tests, which take both, come after
+test: $(READY)
+	$(MAKE) --jobs=2 --output-sync=target lint types rooms docs wheel
+	$(MAKE) pytest
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -35,8 +39,11 @@ rooms: $(READY)
 quick: $(READY)
 	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadfile -m "not slow and not browser" tests
 
+# measuring coverage takes half as long again: tests of many trials or of other processes go without, and come first,
+# so that kernels are compiled without it too
 pytest: $(READY) browser
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --cov --cov-report=term --ignore=tests/test_docs.py
+	$(TESTS) -m no_cover
+	$(TESTS) -m "not no_cover" --cov --cov-report=term
 
 portable: $(READY)
 	$(BIN)/python tests/portable.py $(PORTABLE)

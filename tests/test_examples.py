@@ -22,7 +22,7 @@ from playwright.sync_api import Browser
 import optensemble as oe
 from optensemble._core.arrays import Floats
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 FOLDER = Path(__file__).parent.parent / "examples"
 SCREENSHOTS = FOLDER.parent / "build" / "screenshots"

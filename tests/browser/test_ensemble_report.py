@@ -25,7 +25,7 @@ from tests.report.ensembles import (
     white_box,
 )
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.no_cover]
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 DESK, PHONE = 1280, 360

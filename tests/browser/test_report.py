@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.no_cover]
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 DESK, PHONE = 1280, 390

@@ -26,7 +26,7 @@ from tests.ensembles.cross_validated import (
 )
 from tests.problems import Floats, Problem, level_set_masks, random_problem
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 # Promise
 

@@ -40,7 +40,7 @@ def new(kind: Any, **parameters: Any) -> Any:
 
 
 @BOTH
-@pytest.mark.parametrize("options", [*OPTIONS, {"validation": "cv", "min_cell": 10}], ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, {"validation": "cv", "min_cell": 10, "max_rounds": 20}], ids=str)
 def test_the_old_name_gives_the_same_bits(kind: Any, options: dict[str, Any]) -> None:
     ours, theirs = old(kind, **options), new(kind, **options)
     assert_same(answers(ours, PROBLEM.X), answers(theirs, PROBLEM.X))

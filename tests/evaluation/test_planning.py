@@ -147,6 +147,7 @@ def test_a_detectable_difference_between_arms_is_detected_in_four_of_five() -> N
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_a_detectable_bias_is_detected_by_an_audit_in_about_four_of_five() -> None:
     n, d, parts = 800, 2, 4
     bias = part(plan(1, d, 1 / parts, noise=0.8, rows=n, access="black"), BLACK)["detects"]

@@ -15,7 +15,7 @@ from optensemble.experiments.outcome import BLACK_BOX_ENSEMBLE, WHITE_BOX_ENSEMB
 from optensemble.experiments.run import make_ensembles
 from optensemble.experiments.settings import Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 LEAST_WAY = {"A": 95, "B": 85, "C": 95, "D": 85}
 LARGEST_GAP = {"A": 15, "B": 30, "C": 10, "D": 10}

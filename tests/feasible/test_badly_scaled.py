@@ -13,7 +13,7 @@ from optensemble.exceptions import EmptySetError, InputError, SolverError, Unbou
 from optensemble.feasible import FeasibleSet, Knapsack, MixedInteger, Polytope
 from tests.sample_sets import Floats
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 OUTSIDE = 1e-8
 """How far actions may miss a row, of a size near 1 beside ranges of 1; and how far rows may move to explain them."""

@@ -10,7 +10,11 @@ import pytest
 from tests import reference
 from tests.problems import Problem, level_set_masks, random_problem
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning"),
+    pytest.mark.no_cover,
+]
 
 SCHEDULES: list[dict[str, Any]] = [
     {"schedule": "frozen"},

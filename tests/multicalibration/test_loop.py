@@ -134,6 +134,7 @@ print(sum(run_rounds.stats.cache_hits.values()), sum(run_rounds.stats.cache_miss
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_the_compiled_loop_is_compiled_once_for_all_sets_and_processes(tmp_path: Path) -> None:
     """A kernel handed over as a function pointer, unlike one typed by its identity, leaves the cache usable."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

@@ -62,21 +62,20 @@ def directory_start(white: tuple[oe.WhiteBoxEnsemble, Path]) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_a_flipped_byte_is_noticed(white: tuple[oe.WhiteBoxEnsemble, Path], directory_start: int) -> None:
     positions = [*range(60), *range(60, directory_start, 23)]
     assert_flips_are_noticed(white[1], white[0], [(p, 1 << (p % 8)) for p in positions] + [(p, 255) for p in positions])
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_a_flipped_byte_in_the_table_of_contents_is_noticed(
     white: tuple[oe.WhiteBoxEnsemble, Path], directory_start: int
 ) -> None:
     positions = range(directory_start, len(white[1].read_bytes()))
-    masks = (1, 8, 9, 14, 255)
-    for mask in masks:
-        assert_flips_are_noticed(
-            white[1], white[0], [(p, mask) for p in positions[mask % 3 :: 1 if mask in (1, 8) else 3]]
-        )
+    for mask in (1, 8, 9, 14, 255):
+        assert_flips_are_noticed(white[1], white[0], [(p, mask) for p in positions[mask % 3 :: 3]])
 
 
 def test_altered_content_is_refused(white: tuple[oe.WhiteBoxEnsemble, Path]) -> None:

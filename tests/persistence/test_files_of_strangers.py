@@ -429,6 +429,7 @@ def test_labels_of_several_columns_go_on_after_loading(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_mutated_files_neither_crash_nor_raise_what_is_not_ours() -> None:
     fates, wrong = fuzz_files.run(files=150, seed=1_000_000, processes=1)
     assert not wrong, "\n".join(wrong)

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from tests.problems import black_box_masks, level_set_masks, random_problem, violation, white_box_masks
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning"),
+    pytest.mark.no_cover,
+]
 
 seeds = st.integers(0, 2**32 - 1)
 sets = st.sampled_from(["polytope", "simplex", "vertices", "box", "risk"])

@@ -13,7 +13,7 @@ import optensemble as oe
 from optensemble import guarantees
 from tests.problems import Floats, Problem, black_box_masks, random_problem
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 seeds = st.integers(0, 2**32 - 1)
 sets = st.sampled_from(["polytope", "simplex", "vertices", "box", "risk"])

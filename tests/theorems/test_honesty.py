@@ -15,7 +15,7 @@ import optensemble as oe
 from optensemble import feasible
 from tests.problems import Floats
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 OMEGA = feasible.Simplex(3)
 ACCESS = pytest.mark.parametrize("access", ["models", "policies", "both"])

@@ -18,7 +18,7 @@ from optensemble.evaluation.promise import Promise
 from optensemble.stats.intervals import MOST_UNITS, Family, block_length, dependence, means
 from tests.evaluation.observations import cell_names
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

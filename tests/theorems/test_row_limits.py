@@ -15,7 +15,7 @@ from optensemble import feasible
 from optensemble.evaluation.payoff_record import Record
 from tests.problems import Floats
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 Noise = Callable[[np.random.Generator, int], Floats]
 

@@ -18,7 +18,7 @@ from optensemble.multicalibration.state import Situation
 from optensemble.multicalibration.update import patch_worst
 from tests.problems import Floats, Problem, bucket, random_problem
 
-pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning"), pytest.mark.no_cover]
 
 seeds = st.integers(0, 2**32 - 1)
 sets = st.sampled_from(["polytope", "simplex", "vertices", "box", "risk"])

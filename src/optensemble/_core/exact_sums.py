@@ -69,9 +69,11 @@ def gather_sums(columns: Indices, values: Floats) -> Floats:
     d = values.shape[1]
     sums = np.zeros((n, d))
     for i in range(n):
+        row = sums[i]
         for e in range(events):
+            found = values[columns[i, e]]  # as arrays of their own, rows are added several numbers at a time
             for j in range(d):
-                sums[i, j] += values[columns[i, e], j]
+                row[j] += found[j]
     return sums
 
 

@@ -13,10 +13,9 @@ from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.threads import one_blas_thread
-from optensemble._core.validation import as_flag, require_choice
 from optensemble.ensembles._decision_fit import audit_inputs
 from optensemble.ensembles.base import DECISION, Answer, Policy
-from optensemble.evaluation.audit import Audit, make_audit
+from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
@@ -25,19 +24,10 @@ from optensemble.explanation.cases import Question, explain_decision
 from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
-from optensemble.members.fit_inputs import (
-    LabelledBatch,
-    is_rule,
-)
+from optensemble.members.fit_inputs import LabelledBatch, is_rule
 from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import Grouping, Subgroups
-from optensemble.members.validation import (
-    as_labels,
-    number_labels,
-    require_rows,
-    row_count,
-    row_labels,
-)
+from optensemble.members.validation import as_labels, require_rows, row_count
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
 
 BUCKETS = 10
@@ -133,39 +123,18 @@ class FittedDecision(Policy):
         done, labels = self._as_it_stands()._decide_labelled(X, Y)
         return float(row_dots(done.decisions.actions, labels).mean())
 
-    def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
-        """Judge the ensemble on rows of known labels that it was not fitted on; see :class:`~optensemble.Audit`.
-
-        ``time_ordered`` is by default as the rows fitted on were; ``groups`` are as of :meth:`fit`, by
-        default the column or callable that was given there.
-        """
-        return self.audit_with_answer(X, Y, time_ordered=time_ordered, groups=groups)[0]
-
-    def audit_with_answer(
-        self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None
-    ) -> tuple[Audit, Answer]:
-        """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
-        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
-        now = self._as_it_stands()
-        groups = now._rule if groups is None else groups
-        done, labels = now._decide_labelled(X, Y, every=True)
-        answer = now._answer(done)
+    def _audit_inputs(self, X: Any, Y: Any) -> tuple[AuditInputs, Answer]:
+        done, labels = self._decide_labelled(X, Y, every=True)
+        answer = self._answer(done)
         inputs = audit_inputs(
             done,
-            now.decider_,
+            self.decider_,
             labels,
             promised=answer.promised,
-            interval=now.record_.promise(answer.assessed),
-            names=(now.names_, [name for name, _ in now.members_]),
+            interval=self.record_.promise(answer.assessed),
+            names=(self.names_, [name for name, _ in self.members_]),
         )
-        return make_audit(
-            replace(
-                inputs,
-                time_ordered=now.time_ordered_ if time_ordered is None else bool(time_ordered),
-                clusters=None if groups is None else number_labels(row_labels(groups, X, len(labels))),
-                seen=count_seen(fingerprints(*done.outputs.said, labels), now.fingerprints_),
-            )
-        ), answer
+        return replace(inputs, seen=count_seen(fingerprints(*done.outputs.said, labels), self.fingerprints_)), answer
 
     # What kind it is
 
@@ -220,14 +189,14 @@ class FittedDecision(Policy):
             if given is not None:
                 raise InputError("the rows fitted on had no groups. Leave groups out, or fit again with groups.")
             return None
-        found = self._rule if given is None else given
+        found = self._grouping_rule if given is None else given
         if found is None:
             raise InputError("the rows fitted on had groups. Give groups= for these rows too.")
         return found
 
     @property
-    def _rule(self) -> Any:
-        """The column or callable that groups were found by, if it is known."""
+    def _grouping_rule(self) -> Any:
+        """The column or callable by which ``fit`` found rows that belong together; None if there is none."""
         groups = self._rows[-1].groups if getattr(self, "_rows", None) else None
         return groups if is_rule(groups) else None
 

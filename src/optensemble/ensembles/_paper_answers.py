@@ -13,7 +13,6 @@ import pandas as pd
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.threads import one_blas_thread
-from optensemble._core.validation import as_flag, require_choice
 from optensemble.ensembles._paper_fit import (
     Algorithm,
     FittingRows,
@@ -23,7 +22,6 @@ from optensemble.ensembles.base import Answer, Policy
 from optensemble.ensembles.cross_validation import FittedStage
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
-from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.audit_inputs import AuditedPartition, AuditInputs
 from optensemble.evaluation.lemmas_in_sample import PaperOutcome, Setting
 from optensemble.evaluation.payoff_record import Record
@@ -37,7 +35,7 @@ from optensemble.members.fingerprints import count_seen, fingerprints
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import NO_GROUPING, Grouping, Subgroups
-from optensemble.members.validation import as_labels, number_labels, require_rows, row_count, row_labels
+from optensemble.members.validation import as_labels, require_rows, row_count
 from optensemble.multicalibration.corrections import walk
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
@@ -131,55 +129,26 @@ class FittedPaper(Policy):
         missing = now._why_no_record() or "it was fitted with validation=None, and cross_fit() was not called"
         return unknown_promise(assessed, missing, now.terms_.sign, time_ordered=now.time_ordered_)
 
-    def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
-        """Judge the ensemble on rows of known labels that it was not fitted on.
-
-        Parameters
-        ----------
-        X, Y
-            The rows and their labels.
-        time_ordered
-            Whether the rows are in time order; by default as the rows fitted on were.
-        groups
-            If rows of the same label belong together (a customer, a day): a label for every row, or a column of X.
-
-        Returns
-        -------
-        Promised beside realised payoff, biases and regrets, with intervals. Its baselines are the members as they were
-        given, and what anyone would make of them: average, stack, ridge, and the mean label (with ``validation=None``
-        only after :meth:`cross_fit`); swaps are between the candidates that the ensemble may follow, corrected.
-        """
-        return self.audit_with_answer(X, Y, time_ordered=time_ordered, groups=groups)[0]
-
-    def audit_with_answer(
-        self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None
-    ) -> tuple[Audit, Answer]:
-        """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
-        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
-        now = self._as_it_stands()
-        now._require_fitted()
-        terms = now.terms_
-        labels = as_labels(Y, row_count(X), terms.feasible.dimension, None)
-        start = now._start([X])
-        baselines = now._baselines(start.outputs, labels)
-        situation = replay_all(start.situation(), now.log_)
-        answer = now._answer(situation)
+    def _audit_inputs(self, X: Any, Y: Any) -> tuple[AuditInputs, Answer]:
+        labels = as_labels(Y, row_count(X), self.terms_.feasible.dimension, None)
+        start = self._start([X])
+        baselines = self._baselines(start.outputs, labels)
+        situation = replay_all(start.situation(), self.log_)
+        answer = self._answer(situation)
         inputs = AuditInputs(
             promised=answer.promised,
             realised=row_dots(answer.actions, labels),
-            interval=now.promise_of(Assessments.of(answer.assessed)),
-            names=list(now.names_),
+            interval=self.promise_of(Assessments.of(answer.assessed)),
+            names=list(self.names_),
             chosen=answer.chosen,
             arms=np.stack([row_dots(actions, labels) for actions in situation.actions]),
             rivals=baselines,
             residuals=labels - answer.predictions,
-            partitions=list(now._partitions(situation)),
-            sign=terms.sign,
-            time_ordered=now.time_ordered_ if time_ordered is None else bool(time_ordered),
-            clusters=None if groups is None else number_labels(row_labels(groups, X, len(labels))),
-            seen=count_seen(fingerprints(*said_by(start.outputs), labels), now.fingerprints_),
+            partitions=list(self._partitions(situation)),
+            sign=self.terms_.sign,
+            seen=count_seen(fingerprints(*said_by(start.outputs), labels), self.fingerprints_),
         )
-        return make_audit(inputs), answer
+        return inputs, answer
 
     def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
         """Explain the decision of one row of X; parameters as of :meth:`DecisionEnsemble.explain`."""

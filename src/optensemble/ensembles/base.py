@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakKeyDictionary
@@ -14,12 +14,15 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.estimator import BaseEstimator
-from optensemble.evaluation.audit import Audit
+from optensemble._core.validation import as_flag, require_choice
+from optensemble.evaluation.audit import Audit, make_audit
+from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.members.query import Members
 from optensemble.members.subgroups import Grouping
+from optensemble.members.validation import number_labels, row_labels
 
 if TYPE_CHECKING:
     from optensemble.explanation.explanation import Explanation
@@ -76,6 +79,7 @@ class Policy(BaseEstimator, ABC):
     names_: list[str]
     members_: Members
     n_rows_: int
+    time_ordered_: bool
     record_: Record
     refit_due_: str = ""
     fingerprints_: npt.NDArray[np.uint64]
@@ -85,10 +89,8 @@ class Policy(BaseEstimator, ABC):
         """Return actions, promises, choices and predictions for the rows of X at once."""
 
     @abstractmethod
-    def audit_with_answer(
-        self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None
-    ) -> tuple[Audit, Answer]:
-        """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
+    def _audit_inputs(self, X: Any, Y: Any) -> tuple[AuditInputs, Answer]:
+        """Return what an audit looks at, and the answer that it judges, from one pass over the members."""
 
     @abstractmethod
     def promise_of(self, assessed: Assessments) -> Promise:
@@ -146,6 +148,46 @@ class Policy(BaseEstimator, ABC):
     def predict(self, X: Any) -> Floats:
         """Return the coefficients behind the decision for every row of X, of shape (n, d)."""
         return self.answer(X).predictions
+
+    def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
+        """Judge the ensemble on rows of known labels that it was not fitted on.
+
+        Parameters
+        ----------
+        X, Y
+            The rows and their labels.
+        time_ordered
+            Whether the rows are in time order; by default as the rows fitted on were.
+        groups
+            If rows of the same label belong together (a customer, a day): a label for every row, a column of X, or a
+            callable that finds the labels. By default the column or callable that was given to ``fit``, if any.
+
+        Returns
+        -------
+        Promised beside realised payoff, biases and regrets, with intervals. Its baselines are the members as they were
+        given, and what anyone would make of them: average, stack, ridge, and the mean label (of a white or black box
+        with ``validation=None`` only after ``cross_fit``). Swaps are between the candidates that the ensemble may
+        follow.
+        """
+        return self.audit_with_answer(X, Y, time_ordered=time_ordered, groups=groups)[0]
+
+    def audit_with_answer(
+        self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None
+    ) -> tuple[Audit, Answer]:
+        """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
+        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
+        now = self._as_it_stands()
+        now._require_fitted()
+        inputs, answer = now._audit_inputs(X, Y)
+        groups = now._grouping_rule if groups is None else groups
+        ordered = now.time_ordered_ if time_ordered is None else bool(time_ordered)
+        clusters = None if groups is None else number_labels(row_labels(groups, X, len(answer.actions)))
+        return make_audit(replace(inputs, time_ordered=ordered, clusters=clusters)), answer
+
+    @property
+    def _grouping_rule(self) -> Any:
+        """The column or callable by which ``fit`` found rows that belong together; None if there is none."""
+        return None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""

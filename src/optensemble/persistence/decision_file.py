@@ -7,11 +7,11 @@ from typing import Any
 
 from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.evaluation.payoff_record import Record
-from optensemble.feasible import FeasibleSet
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED
 from optensemble.persistence.packing import (
+    GivenAgain,
     as_plain,
     match,
     pack_columns,
@@ -70,17 +70,11 @@ def _pack_subgroups(subgroups: Subgroups | None) -> dict[str, Any] | None:
     return {**pack_rule(subgroups.rule), "values": [list(known) for known in subgroups.grouping.values]}
 
 
-def restore_decision(
-    document: dict[str, Any],
-    arrays: Arrays,
-    given: dict[str, dict[str, Any]],
-    feasible: FeasibleSet | None,
-    subgroups: Any,
-) -> DecisionEnsemble:
+def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> DecisionEnsemble:
     """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
-    rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, subgroups)
-    models, policies = _match_members(document, given)
-    omega = unpack_set(document["feasible"], arrays, feasible)
+    rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, given.subgroups)
+    models, policies = _match_members(document, given.members)
+    omega = unpack_set(document["feasible"], arrays, given.feasible)
     ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], rule)
     ensemble._take_terms(omega)
     known = (document.get("subgroups") or {}).get("values")  # older files have none

@@ -18,7 +18,7 @@ from optensemble.feasible import FeasibleSet
 from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, read_archive, write_archive
 from optensemble.persistence.check import check_contents
 from optensemble.persistence.decision_file import pack_decision, restore_decision
-from optensemble.persistence.packing import by_name
+from optensemble.persistence.packing import GivenAgain, by_name
 from optensemble.persistence.paper_file import pack_paper, restore_paper
 
 __all__ = ["SCHEMA_VERSION", "load", "save"]
@@ -75,7 +75,7 @@ def load(
             raise InputError("groups is the old name of subgroups, and both were given. Leave groups out.")
         warnings.warn("groups= is now called subgroups=. Give subgroups= instead.", FutureWarning, stacklevel=2)
         subgroups = groups
-    given = {"models": by_name(models, "models"), "policies": by_name(policies, "policies")}
+    members = {"models": by_name(models, "models"), "policies": by_name(policies, "policies")}
     if feasible is not None and not isinstance(feasible, FeasibleSet):
         raise InputError(f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}.")
     require_number(limit, "limit", at_least=1, whole=True)
@@ -83,7 +83,7 @@ def load(
     try:
         check_contents(document, arrays, int(limit))
         restore = restore_decision if document["kind"] == DecisionEnsemble.__name__ else restore_paper
-        ensemble: Any = restore(document, arrays, given, feasible, subgroups)
+        ensemble: Any = restore(document, arrays, GivenAgain(members, feasible, subgroups))
         if document.get("table"):
             ensemble.table_ = document["table"]
     except OptEnsembleError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -26,6 +26,25 @@ T = TypeVar("T")
 
 _SET = "feasible/"
 """The prefix of a feasible set's arrays."""
+
+
+@dataclass(frozen=True)
+class GivenAgain:
+    """What cannot be saved safely, and is given again by whoever loads a file.
+
+    Attributes
+    ----------
+    members
+        By ``"models"`` and ``"policies"``: the members of that kind by name.
+    feasible
+        The feasible set, if it was given.
+    subgroups
+        The subgroups, if they were given.
+    """
+
+    members: dict[str, dict[str, Any]]
+    feasible: FeasibleSet | None
+    subgroups: Any
 
 
 def by_name(members: Any, what: str) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.white_box import WhiteBoxEnsemble
 from optensemble.evaluation.payoff_record import Record
 from optensemble.exceptions import InputError
-from optensemble.feasible import FeasibleSet
 from optensemble.members.columns import Columns
 from optensemble.members.subgroups import Grouping
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import PAPER_FRAMES, PAPER_LEARNED, PAPER_PARAMETERS
 from optensemble.persistence.packing import (
+    GivenAgain,
     as_plain,
     match,
     pack_columns,
@@ -70,15 +70,9 @@ def pack_paper(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
     return document, arrays
 
 
-def restore_paper(
-    document: dict[str, Any],
-    arrays: Arrays,
-    given: dict[str, dict[str, Any]],
-    feasible: FeasibleSet | None,
-    subgroups: Any,
-) -> PaperEnsemble:
+def restore_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> PaperEnsemble:
     """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
-    ensemble = _make_paper(document, arrays, given, feasible, subgroups)
+    ensemble = _make_paper(document, arrays, given)
     values = document["grouping"]
     ensemble.grouping_ = None if values is None else Grouping(tuple(tuple(column) for column in values))
     ensemble.log_ = tuple(
@@ -102,13 +96,7 @@ def restore_paper(
     return ensemble
 
 
-def _make_paper(
-    document: dict[str, Any],
-    arrays: Arrays,
-    given: dict[str, dict[str, Any]],
-    feasible: FeasibleSet | None,
-    subgroups: Any,
-) -> PaperEnsemble:
+def _make_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> PaperEnsemble:
     """Return the ensemble with its members and parameters, before anything learned."""
     kind = _PAPER_KINDS[document["kind"]]
     what = "models" if kind is WhiteBoxEnsemble else "policies"
@@ -118,13 +106,13 @@ def _make_paper(
     if document.get("init") == "model":
         needed["models"] = [_INIT]
         columns["models"] = {_INIT: document["init_columns"]} if document["init_columns"] else {}
-    matched = {name: match(needed[name], given[name], columns[name], name) for name in needed}
+    matched = {name: match(needed[name], given.members[name], columns[name], name) for name in needed}
     parameters = {name: document["parameters"][name] for name in PAPER_PARAMETERS}
-    parameters["subgroups"] = unpack_rule(document["groups"], subgroups)
+    parameters["subgroups"] = unpack_rule(document["groups"], given.subgroups)
     if kind is BlackBoxEnsemble:
         parameters["init"] = dict(matched["models"]).get(_INIT, "mean")
         parameters["conditional"] = document["conditional"]
-    ensemble = kind(matched[what], unpack_set(document["feasible"], arrays, feasible), **parameters)
+    ensemble = kind(matched[what], unpack_set(document["feasible"], arrays, given.feasible), **parameters)
     ensemble.terms_ = Hyperparameters.of(ensemble)
     try:
         ensemble.terms_.check()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -239,7 +241,7 @@ def draw_promises() -> Figure:
 
 def draw_promised_realised() -> Figure:
     """Promised against realised mean payoff on fresh rows: three ways to decide in each of twenty worlds."""
-    found = np.array([_three_ways(seed) for seed in range(20)])
+    found = _twenty_worlds()
     longest, highest = found[..., 0].max() * 1.05, found[..., 3].max() * 1.08
     figure = new_figure(WIDE, 3.6)
     axes = figure.subplots()
@@ -257,6 +259,23 @@ def draw_promised_realised() -> Figure:
     axes.set(xlim=(0, longest), ylim=(0, highest))
     figure.legend(loc="outside right center", labelspacing=1.2)
     return figure
+
+
+def promised_realised_in_numbers() -> str:
+    """Return what the pages say of this picture."""
+    promised, low, high, realised = np.moveaxis(_twenty_worlds(), 2, 0)
+    kept = ((low <= realised) & (realised <= high))[:, 0].sum()
+    paper, boldest = ((promised / realised)[:, way] for way in (1, 2))
+    return (
+        f"DecisionEnsemble's interval held in {kept} of {len(realised)} worlds; the most confident model promised "
+        f"{boldest.min():.1f} to {boldest.max():.1f} times what it earned, the white box {paper.min():.1f} to "
+        f"{paper.max():.1f} times\n"
+    )
+
+
+@cache
+def _twenty_worlds() -> Floats:
+    return np.array([_three_ways(seed) for seed in range(20)])
 
 
 def _three_ways(seed: int) -> list[list[float]]:
@@ -294,7 +313,7 @@ FRONT = "promised_realised"
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Draw all pictures; the same versions give the same files."""
+    """Draw all pictures, and print what pages say of them; the same versions give the same files."""
     for name, draw in PICTURES.items():
         with style():
             figure = draw()
@@ -302,6 +321,7 @@ def main(folder: Path = FOLDER) -> None:
             if name == FRONT:
                 (folder / f"{name}.png").write_bytes(png(figure))
         (folder / f"{name}.svg").write_text(f"{drawing}\n", encoding="utf-8")
+    sys.stdout.write(promised_realised_in_numbers())
 
 
 if __name__ == "__main__":

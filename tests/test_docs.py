@@ -136,6 +136,16 @@ def test_the_readme_is_short_and_shows_one_picture() -> None:
     assert all(f"$ optensemble {name} " in text for name in ("init", "check", "fit", "decide", "audit", "report"))
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
+def test_the_figures_beside_the_front_picture_are_those_of_its_run() -> None:
+    told = runpy.run_path(str(DOCS / "pictures.py"))["promised_realised_in_numbers"]()
+    kept, worlds, least, most, paper, _ = re.findall(r"\d+(?:\.\d)?", told)
+    for page, held in ((README, f"{kept} of these {worlds}"), (DOCS / "out_of_sample.md", f"{kept} of {worlds}")):
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        for words in (held, f"{least} to {most} times", f"{paper} times or more"):
+            assert words in text, (page.name, words)
+
+
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "examples/README.md"])
 def test_links_outside_the_site_lead_somewhere(page: str) -> None:
     path = README.parent / page

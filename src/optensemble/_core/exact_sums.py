@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import inner
 
 
 @njit(cache=True, nogil=True)
@@ -31,10 +32,7 @@ def add_rows(
     partial sum of a limb is ever rounded: float addition is then associative, and rows and shards agree in any order.
     The sum is ``high + low``.
     """
-    bits = 52.0 - np.ceil(np.log2(total + 1.0))
-    # below the smallest normal number there is nothing left to split
-    coarse = 2.0 ** max(np.ceil(np.log2(top)) - bits, -960.0) if top > 0.0 else 1.0
-    fine = coarse * 2.0**-bits
+    coarse, fine = grids(top, total)
     n, events = columns.shape
     d = values.shape[1]
     heads, tails = np.empty(d), np.empty(d)
@@ -48,6 +46,15 @@ def add_rows(
             for j in range(d):
                 high[cell, j] += heads[j]
                 low[cell, j] += tails[j]
+
+
+@inner
+def grids(top: float, total: int) -> tuple[float, float]:
+    """Return the steps of the grids of the two limbs, for ``total`` rows, none larger than ``top``."""
+    bits = 52.0 - np.ceil(np.log2(total + 1.0))
+    # below the smallest normal number there is nothing left to split
+    coarse = 2.0 ** max(np.ceil(np.log2(top)) - bits, -960.0) if top > 0.0 else 1.0
+    return coarse, coarse * 2.0**-bits
 
 
 @njit(cache=True, nogil=True)
@@ -81,11 +88,25 @@ def gather_sums(columns: Indices, values: Floats) -> Floats:
 def row_dots(left: Floats, right: Floats) -> Floats:
     """Return ``left[i]·right[i]`` for every row, summed in the order of the coordinates."""
     n, d = left.shape
-    dots = np.zeros(n)
+    dots = np.empty(n)
     for i in range(n):
+        total = 0.0
         for j in range(d):
-            dots[i] += left[i, j] * right[i, j]
+            total += left[i, j] * right[i, j]
+        dots[i] = total
     return dots
+
+
+@njit(cache=True, nogil=True)
+def take_rows(values: Floats, rows: Indices) -> Floats:
+    """Return ``values[:, rows]`` of shape (members, rows, d), each member's rows after the other's."""
+    members, d = values.shape[0], values.shape[2]
+    taken = np.empty((members, len(rows), d))
+    for m in range(members):
+        for i in range(len(rows)):
+            for j in range(d):
+                taken[m, i, j] = values[m, rows[i], j]
+    return taken
 
 
 def exact_mean(values: Floats) -> Floats:

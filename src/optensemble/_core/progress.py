@@ -53,9 +53,9 @@ class Stage:
     steps: int
     done: int = 0
 
-    def __call__(self) -> None:
-        """Report one more step; the last waits for the end of the stage."""
-        self.done += 1
+    def __call__(self, steps: int = 1) -> None:
+        """Report one more step, or several; the last waits for the end of the stage."""
+        self.done += steps
         if self.done < self.steps:
             self.progress(self.name, self.done / self.steps)
 

@@ -29,6 +29,7 @@ from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.members.validation import as_labels, require_rows, row_count
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
+from optensemble.stats.row_design import KnownClusters
 
 BUCKETS = 10
 """The number of level sets of each coordinate."""
@@ -54,7 +55,7 @@ class FittedDecision(Policy):
     _sign: float
     _seed: int | None
     _subgroups: Subgroups | None
-    _groups: list[Any] | None
+    _groups: KnownClusters | None
     _rows: list[LabelledBatch]
     _later: list[LabelledBatch]
 
@@ -204,6 +205,6 @@ class FittedDecision(Policy):
         """Refuse to go on with rows that are no longer what they were."""
         for batch in self._rows[:1]:
             outputs = self._query()(batch.X)
-            found = marks(*outputs.said, self._sign * batch.labels)
-            if len(self.fingerprints_) and not np.array_equal(found, self.fingerprints_[: outputs.count]):
+            found = marks(*outputs.said, self._sign * batch.labels, total=self.n_rows_)
+            if len(self.fingerprints_) and not np.array_equal(found, self.fingerprints_[: len(found)]):
                 raise InputError("X was changed since the fit, or a member answers otherwise. Fit again on all rows.")

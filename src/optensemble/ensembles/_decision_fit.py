@@ -2,26 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import pandas as pd
 
-from optensemble._core.arrays import Floats
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.engine import Blocks, Engine
 from optensemble._core.exact_sums import row_dots
+from optensemble._core.hashing import Hashes
 from optensemble._core.number_format import format_by_error
 from optensemble._core.progress import Progress, Stage
+from optensemble._core.sums import Sums
 from optensemble._core.threads import one_blas_thread
 from optensemble.evaluation.audit_inputs import AuditInputs
-from optensemble.evaluation.lemmas_out_of_fold import audited_cells, verify
+from optensemble.evaluation.lemmas_out_of_fold import CellPass, CellSums, LemmaSums, Measured, audited_cells, verify
 from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.payoff_totals import TIME_BINS, PairSample, PairTotals
 from optensemble.evaluation.promise import Promise
-from optensemble.members.fit_data import FitData
-from optensemble.stacking.final_policy import FinalPolicy, PolicyFit, PolicyPass, last_of, learn_policy, title_all
-from optensemble.stacking.forecaster import FORECASTS, PATCHED, REFINED, ForecastFit, learn_forecasts
-from optensemble.stacking.leaderboard import ENSEMBLE_NAME, Competition, Standing, winner_bias
-from optensemble.stats.folds import fold_numbers
+from optensemble.members.blocks import Block, Chunk
+from optensemble.members.fit_inputs import require_size
+from optensemble.stacking.cells import RowCells, make_layout
+from optensemble.stacking.final_policy import (
+    ArmSums,
+    ChoicePass,
+    FinalPolicy,
+    FoldChoices,
+    PolicyPass,
+    known_forecasts,
+    last_of,
+    learn_choices,
+    list_candidates,
+    look_at_choices,
+    play_contest,
+    title_all,
+)
+from optensemble.stacking.forecaster import (
+    AVERAGE,
+    MEAN,
+    PATCHED,
+    REFINED,
+    RIDGE,
+    STACK,
+    Corrections,
+    OutOfFold,
+    PatchCells,
+    Run,
+    add_all,
+    learn_corrections,
+    make_forecaster,
+)
+from optensemble.stacking.leaderboard import (
+    ENSEMBLE,
+    ENSEMBLE_NAME,
+    Competition,
+    PayoffScale,
+    PayoffSums,
+    Standing,
+    find_winner,
+    winner_bias,
+)
+from optensemble.stacking.linear import Basis, FirstLook, FirstPass, LinearFit, learn_linear, look_first, model_scores
+from optensemble.stacking.patch import MOST_ROUNDS, Selection
+from optensemble.stats.blocks import UnitSums, part_of
+from optensemble.stats.row_design import EXACT_ROWS, RowDesign
 
 STALE = 0.4
 """New rows, as a share of those fitted on, after which a fit in time order is due again."""
@@ -61,6 +107,10 @@ class DecisionFit:
         The lemmas, measured out of fold.
     record, advantage
         The out-of-fold record of payoffs, and of the advantage over the mean member.
+    marks
+        The fingerprints of the rows, or of very many rows of a sample; none where rows are alike by chance.
+    scores
+        The share of the labels' variance that each model explains.
     """
 
     policy: FinalPolicy
@@ -73,57 +123,242 @@ class DecisionFit:
     guarantees: pd.DataFrame
     record: Record
     advantage: Record
+    marks: Hashes
+    scores: list[float]
 
 
-def learn_decision(members: list[str], data: FitData, threads: int, progress: Progress) -> DecisionFit:
-    """Learn to decide from rows that members were not trained on."""
-    titles = title_all(members)
+class DecisionData(NamedTuple):
+    """What a fit learns from: how its rows are read, how they depend on each other, and the first of them.
+
+    ``first`` says what members there are and what they are about; ``seed`` is for the resampling of units.
+    """
+
+    blocks: Blocks
+    design: RowDesign
+    first: Block
+    seed: int | None
+
+
+def learn_decision(members: list[str], data: DecisionData, engine: Engine, progress: Progress) -> DecisionFit:
+    """Learn to decide from rows that members were not trained on, in a few passes over them."""
+    titles, outputs, design = title_all(members), data.first.outputs, data.design
     with one_blas_thread():
-        forecasts = learn_forecasts(data, threads, progress)
-        known = forecasts.out_of_fold.forecasts
-        names = [*members, *(titles[name] for name in FORECASTS if name in known)]
-        fit = learn_policy([*names, titles[ENSEMBLE_NAME]], data, forecasts, progress)
-        with Stage(progress, "verifying", 1):
-            return _conclude(names, titles, data, forecasts, fit)
+        with Stage(progress, "cross-fitting", 2 * data.blocks.count) as step:
+            design, first, basis = _look_first(data, engine, step)
+            linear = learn_linear(first.moments, basis, outputs)
+        cells = PatchCells.of(outputs, first.counts)
+        with Stage(progress, "patching", (2 + MOST_ROUNDS) * data.blocks.count) as step:
+            run: Run = lambda function, state: engine.run(function, data.blocks, state, step)  # noqa: E731
+            corrections = learn_corrections(linear, cells, design, run)
+        with Stage(progress, "choosing", data.blocks.count) as step:
+            state = ChoicePass(design, corrections.out_of_fold, pending=bool(corrections.pending))
+            looked = engine.run(look_at_choices, data.blocks, state, step)
+            arms = looked.outcomes[0]
+            if corrections.pending:
+                corrections = corrections.judged(looked.gain)
+                arms = looked.outcomes[0 if corrections.tests[-1].passed else 1]
+            choices = learn_choices(arms, outputs.models)
+        with Stage(progress, "verifying", 2 * data.blocks.count) as step:
+            learned = _Learned(
+                *(members, titles, linear, cells.select(arms.own), cells.subgroups, corrections, choices, arms),
+                scores=model_scores(first.moments, basis, outputs.models),
+            )
+            return _conclude(learned, data._replace(design=design), first, engine, step)
+
+
+def _look_first(data: DecisionData, engine: Engine, step: Callable[[int], None]) -> tuple[RowDesign, FirstLook, Basis]:
+    """Make the first pass; once more if rows are there several times, which then stay together."""
+    basis, design = Basis.of(data.first, data.design.rows), data.design
+    first = engine.run(look_first, data.blocks, FirstPass(design, basis), step)
+    require_size(float(first.moments.label_size))
+    repeated = None if design.clusters is not None or design.time_ordered else first.marks.cluster(design)
+    if repeated is None:
+        return design, first, basis
+    return repeated, engine.run(look_first, data.blocks, FirstPass(repeated, basis), step), basis
+
+
+class _Learned(NamedTuple):
+    """What the passes so far have learned."""
+
+    members: list[str]
+    titles: dict[str, str]
+    linear: LinearFit
+    selection: Selection
+    subgroups: Indices
+    corrections: Corrections
+    choices: FoldChoices
+    arms: ArmSums
+    scores: list[float]
+
+
+@dataclass(frozen=True)
+class PayoffPass:
+    """The last pass: all candidates out of fold, and the record of what decides."""
+
+    design: RowDesign
+    policy: FinalPolicy
+    out_of_fold: OutOfFold
+    choices: FoldChoices
+    cells: CellPass
+    scale: PayoffScale
+    constant: Floats
+
+
+@dataclass(frozen=True)
+class PayoffLook(Sums):
+    """What the last pass found: payoffs of all candidates, evidence for the lemmas, and the record."""
+
+    payoffs: PayoffSums
+    lemmas: LemmaSums
+    record: RecordSums
+
+
+@dataclass(frozen=True)
+class RecordSums(Sums):
+    """The record of what decides: rows, totals where rows are very many, and how often each candidate is followed.
+
+    The columns of ``sample`` are self-assessed and realised payoff, the same beyond the mean member, fold and cluster.
+    """
+
+    sample: PairSample
+    record: PairTotals | None
+    advantage: PairTotals | None
+    followed: Indices
+
+
+def look_at_payoffs(block: Block, state: PayoffPass) -> PayoffLook:
+    """Pass 5: what every candidate earns, how consistent the last forecast is, and the record if the ensemble wins."""
+    found = []
+    for chunk in block.chunks(state.design):
+        cells = RowCells(chunk.outputs)
+        contest = play_contest(chunk, state.out_of_fold, state.choices, cells)
+        done, labels = contest.taken, chunk.labels
+        forecast = done.forecasts[last_of(done.forecasts)]
+        own = 1 + state.policy.members + state.policy.forecasts.index(last_of(done.forecasts))
+        unit = state.cells.unit_of(chunk.rows, chunk.units)
+        lemmas = LemmaSums(
+            cells=CellSums.of(cells.columns, labels - forecast, unit, state.cells),
+            gap=UnitSums.of((contest.assessed[own] - contest.realised[own])[None], chunk.units),
+            label_size=float(np.abs(labels).max(initial=0.0)),
+            forecast_size=float(np.abs(forecast).max(initial=0.0)),
+        )
+        by_mean, units = labels @ state.constant, chunk.units
+        payoffs = PayoffSums.of(contest.realised, by_mean, contest.assessed, chunk.rows, units, state.scale)
+        found.append(PayoffLook(payoffs, lemmas, _record_sums(done, chunk, state)))
+    looked: PayoffLook = add_all(found)
+    return looked
+
+
+def look_at_winner(block: Block, state: PayoffPass) -> RecordSums:
+    """Make the record of a candidate that beat the ensemble."""
+    found = []
+    for chunk in block.chunks(state.design):
+        batch = state.out_of_fold.batch(chunk, RowCells(chunk.outputs))
+        found.append(_record_sums(state.policy.on_batch(chunk.outputs, batch), chunk, state))
+    summed: RecordSums = add_all(found)
+    return summed
+
+
+def _record_sums(done: PolicyPass, chunk: Chunk, state: PayoffPass) -> RecordSums:
+    labels, units, design = chunk.labels, chunk.units, state.design
+    assessed, realised = done.decisions.assessed, row_dots(done.decisions.actions, labels)
+    ahead, gained = done.beyond_members(labels)
+    cluster = np.zeros(len(labels), dtype=np.int64) if units.cluster is None else units.cluster
+    columns = np.stack([assessed, realised, ahead, gained, chunk.fold, cluster], axis=1)
+    record = advantage = None
+    if design.rows > EXACT_ROWS:
+        bins = (part_of(chunk.rows, design.rows, TIME_BINS), TIME_BINS) if design.time_ordered else None
+        clusters = None if units.cluster is None else (units.cluster, units.clusters)
+        places = (chunk.fold, design.folds, bins, clusters)
+        record = PairTotals.of(assessed, realised, state.scale.centre, *places)
+        advantage = PairTotals.of(ahead, gained, 0.0, *places)
+    candidates = state.policy.members + len(state.policy.forecasts)
+    followed = np.bincount(done.decisions.chosen, minlength=candidates)
+    return RecordSums(PairSample.of(chunk.rows, columns, design.rows), record, advantage, followed)
 
 
 def _conclude(
-    names: list[str], titles: dict[str, str], data: FitData, forecasts: ForecastFit, fit: PolicyFit
+    learned: _Learned, data: DecisionData, first: FirstLook, engine: Engine, step: Callable[[int], None]
 ) -> DecisionFit:
-    """Return who won, what may be promised, and the evidence for both."""
-    labels, outputs, candidates, policy = data.labels, data.outputs, fit.candidates, fit.policy
-    competition = Competition(candidates, policy.winner, data.sampling, outputs.sign)
-    left_out = {titles[name]: why for name, why in forecasts.left_out.items()}
-    constant = outputs.omega.argmax(labels.mean(axis=0, keepdims=True))[0]
-    own = policy.members + policy.forecasts.index(last_of(forecasts.out_of_fold.forecasts))
-    record, advantage = _records(data, fit)
+    """Make the last pass; return who won, what may be promised, and the evidence for both."""
+    outputs, corrections, design = data.first.outputs, learned.corrections, data.design
+    members, titles, rows = learned.members, learned.titles, design.rows
+    known = known_forecasts(_forecast_names(corrections, outputs.models))
+    names = [*members, *(titles[name] for name in known)]
+    layout = make_layout(outputs)
+    forecaster = make_forecaster(learned.linear, corrections, layout)
+    policy = FinalPolicy(len(members), known, forecaster, learned.choices.whole, ENSEMBLE)
+    candidates = list_candidates([*names, titles[ENSEMBLE_NAME]], outputs, known)
+    kept = learned.selection.kept if corrections.log else learned.subgroups
+    centre = learned.arms.total / (rows * learned.arms.choice.assessed.shape[1])
+    state = PayoffPass(
+        design=design,
+        policy=policy,
+        out_of_fold=corrections.out_of_fold,
+        choices=learned.choices,
+        cells=CellPass(kept, layout.count, design),
+        scale=PayoffScale(rows, centre, float(learned.arms.size)),
+        constant=outputs.omega.argmax(learned.linear.mean[None])[0],
+    )
+    looked = engine.run(look_at_payoffs, data.blocks, state, step)
+    sums, summed = looked.payoffs, looked.record
+    policy = replace(policy, winner=find_winner(candidates, sums))
+    if policy.winner != ENSEMBLE:
+        summed = engine.run(look_at_winner, data.blocks, replace(state, policy=policy), step)
+    competition = Competition(candidates, policy.winner, sums, centre, outputs.sign)
+    left_out = {titles[name]: why for name, why in corrections.left_out.items()}
+    own = 1 + len(members) + known.index(_last_name(corrections))
+    leads = {
+        name: sums.gains.column(1 + number, minus=own, squares=sums.squares[1 + number, own])
+        for number, name in enumerate(members)
+    }
+    curse = winner_bias(candidates, sums, data.seed)
+    record, advantage = _records(summed, data, curse)
+    evidence = Measured(looked.lemmas, kept, learned.subgroups, bool(corrections.log), names[own - 1], leads)
     return DecisionFit(
         policy=policy,
         names=names,
         winner=candidates[policy.winner].name,
-        standings=competition.standings(fit.followed),
+        standings=competition.standings(dict(enumerate((summed.followed / rows).tolist()))),
         left_out=left_out,
-        notes=[*(f"{name} was left out: {why}" for name, why in left_out.items()), *forecasts.patch.notes],
-        finding=competition.finding(labels @ constant),
-        guarantees=verify(forecasts, candidates[own], [candidates[m] for m in range(policy.members)], data),
+        notes=[*(f"{name} was left out: {why}" for name, why in left_out.items()), *learned.selection.notes],
+        finding=competition.finding(),
+        guarantees=verify(evidence, outputs),
         record=record,
         advantage=advantage,
+        marks=first.marks.hashes if first.marks.telling else first.marks.hashes[:0],
+        scores=learned.scores,
     )
 
 
-def _records(data: FitData, fit: PolicyFit) -> tuple[Record, Record]:
-    sign, sampling, decisions = data.outputs.sign, data.sampling, fit.out_of_fold.decisions
+def _forecast_names(corrections: Corrections, models: int) -> list[str]:
+    kept = [REFINED] if corrections.refinement.passed else []
+    kept += [PATCHED] if corrections.log else []
+    return [MEAN, RIDGE, STACK, *([AVERAGE] if models else []), *kept]
+
+
+def _last_name(corrections: Corrections) -> str:
+    return last_of(_forecast_names(corrections, 0))
+
+
+def _records(found: RecordSums, data: DecisionData, curse: float) -> tuple[Record, Record]:
+    """Return the record of payoffs and that of the advantage over the mean member, in the user's sense."""
+    sign, design, sample = data.first.outputs.sign, data.design, found.sample.in_order()
+    columns = sample.pairs.T.copy()
+    whole = found.record is None
     record = Record(
-        assessed=sign * decisions.assessed,
-        realised=sign * row_dots(decisions.actions, data.labels),
+        assessed=sign * columns[0],
+        realised=sign * columns[1],
         sign=sign,
-        time_ordered=sampling.time_ordered,
-        clusters=sampling.clusters,
-        curse=winner_bias(fit.candidates, sampling, data.random_state),
-        folds=fold_numbers(data.folds),
+        time_ordered=design.time_ordered,
+        clusters=columns[5].astype(np.int64) if whole and design.clusters is not None else None,
+        curse=curse,
+        folds=columns[4].astype(np.int64) if whole else None,
+        rows=None if whole else sample.rows,
+        totals=None if found.record is None else found.record.signed(sign),
     )
-    assessed, realised = fit.out_of_fold.beyond_members(data.labels)
-    return record, replace(record, assessed=sign * assessed, realised=sign * realised)
+    totals = None if found.advantage is None else found.advantage.signed(sign)
+    return record, replace(record, assessed=sign * columns[2], realised=sign * columns[3], totals=totals)
 
 
 def audit_inputs(

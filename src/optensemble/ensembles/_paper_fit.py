@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats
-from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles.cross_validation import CrossValidation, FittedStage, Study, cross_validate
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
 from optensemble.evaluation.lemmas_in_sample import PaperOutcome
 from optensemble.evaluation.payoff_record import Record
-from optensemble.members.fit_data import FitData
+from optensemble.members.blocks import ArrayBlocks, Block
 from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import Layout, PartNames
 from optensemble.multicalibration.history import Recorder
@@ -26,6 +25,7 @@ from optensemble.multicalibration.resolution import require_resolution
 from optensemble.multicalibration.schedules import Debiasing
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.forecaster import Forecaster, learn_baselines
+from optensemble.stats.row_design import RowDesign
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from optensemble.stats.sampling import Sampling
 
@@ -202,8 +202,8 @@ def fit_baselines(rows: FittingRows) -> Forecaster | None:
     if len(rows.labels) < MINIMUM_ROWS:
         return None
     outputs = rows.start.outputs
-    with one_blas_thread():
-        return learn_baselines(FitData(outputs, outputs.sign * rows.labels, Sampling(rows.time_ordered), rows.seed))
+    blocks = ArrayBlocks(Block(0, outputs, outputs.sign * rows.labels))
+    return learn_baselines(blocks, RowDesign(blocks.row_count, rows.time_ordered, rows.seed or 0))
 
 
 def warn_of_alpha(alpha: float, largest: float) -> None:

@@ -7,34 +7,24 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
+from optensemble._core.engine import Local
 from optensemble._core.exact_sums import row_dots
-from optensemble._core.progress import Progress, Stage, as_progress
+from optensemble._core.hashing import hash_labels
+from optensemble._core.progress import Progress, as_progress
 from optensemble._core.threads import thread_count
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
 from optensemble.ensembles._decision_answers import FittedDecision
-from optensemble.ensembles._decision_fit import STALE, FitOptions, learn_decision, why_broken
+from optensemble.ensembles._decision_fit import STALE, DecisionData, FitOptions, learn_decision, why_broken
 from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
-from optensemble.members.fingerprints import count_seen, fingerprints, marks
-from optensemble.members.fit_data import FitData
-from optensemble.members.fit_inputs import (
-    LabelledBatch,
-    as_member_list,
-    checked_batches,
-    group_labels,
-    number_repeats,
-    require_size,
-)
+from optensemble.members.blocks import ArrayBlocks
+from optensemble.members.fingerprints import count_seen, fingerprints
+from optensemble.members.fit_inputs import LabelledBatch, as_member_list, checked_batches, group_hashes
 from optensemble.members.subgroups import Subgroups
-from optensemble.members.validation import (
-    as_members,
-    number_labels,
-    row_labels,
-    warn_if_trained_on,
-)
+from optensemble.members.validation import as_members, row_labels, warn_if_trained_on
 from optensemble.stacking.leaderboard import leaderboard_frame
-from optensemble.stats.sampling import Sampling
+from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
 
 _SEEN = 0.1  # some rows may be alike by chance: a night without sun
 
@@ -223,9 +213,9 @@ class DecisionEnsemble(FittedDecision):
         seen = count_seen(found, self.fingerprints_)
         if seen > _SEEN * len(labels):
             raise InputError(f"{seen:,} of these {len(labels):,} rows were fitted on or given before. Give new ones.")
-        if groups is not None:
-            self._groups = [*(self._groups or []), *row_labels(groups, X, outputs.count)]
-        clusters = None if self._groups is None else number_labels(self._groups)[-outputs.count :]
+        clusters = None
+        if groups is not None and self._groups is not None:
+            clusters, self._groups = self._groups.number(hash_labels(row_labels(groups, X, outputs.count)))
         assessed, realised = self._sign * decisions.assessed, self._sign * row_dots(decisions.actions, labels)
         promised = self.record_.promise(assessed)
         self.record_ = self.record_.extend(assessed, realised, clusters)
@@ -248,17 +238,20 @@ class DecisionEnsemble(FittedDecision):
         """Learn on a copy, so that a failure or an interrupt loses nothing."""
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         fitted, data = self._prepare(rows, time_ordered, seed, progress)
-        fit = learn_decision([name for name, _ in fitted.members_], data, thread_count(options.get("n_jobs")), progress)
+        engine = Local(thread_count(options.get("n_jobs")))
+        fit = learn_decision([name for name, _ in fitted.members_], data, engine, progress)
+        for (name, model), score in zip(fitted.members_, fit.scores, strict=False):
+            warn_if_trained_on(model, name, score, stacklevel=4)
         fitted.decider_, fitted.names_, fitted.winner_ = fit.policy, fit.names, fit.winner
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)
         fitted.finding_, fitted.notes_, fitted.guarantees_ = fit.finding, fit.notes, fit.guarantees
-        fitted.record_, fitted.advantage_ = fit.record, fit.advantage
-        fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.outputs.count, 0, "", []
+        fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
+        fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
         self._become(fitted)
 
     def _prepare(
         self, rows: list[LabelledBatch], time_ordered: bool, seed: int | None, progress: Progress
-    ) -> tuple[Self, FitData]:
+    ) -> tuple[Self, DecisionData]:
         models, policies = as_member_list(self.models, "models"), as_member_list(self.policies, "policies")
         omega = require_set(self.feasible)
         require_choice(self.sense, "sense", ["max", "min"])
@@ -272,19 +265,15 @@ class DecisionEnsemble(FittedDecision):
         fitted._take_terms(omega)
         fitted.time_ordered_, fitted._seed = time_ordered, seed
         fitted._rows = checked_batches(rows, omega.dimension)
-        labels = fitted._sign * np.concatenate([batch.labels for batch in fitted._rows])
-        require_size(labels)
         fitted._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in rows])
-        with Stage(progress, "asking members", len(rows) * len(fitted.members_)) as step:
-            outputs = fitted._query().joined([batch.X for batch in rows], step)
-        for (name, model), predictions in zip(models, outputs.predictions, strict=True):
-            warn_if_trained_on(model, name, fitted._sign * predictions, fitted._sign * labels, stacklevel=5)
-        fitted.fingerprints_ = marks(*outputs.said, labels)
-        fitted._groups = group_labels(fitted._rows)
-        clusters = None if fitted._groups is None else number_labels(fitted._groups)
-        if clusters is None and not time_ordered:
-            clusters = number_repeats(fitted.fingerprints_)
-        return fitted, FitData(outputs, labels, Sampling(time_ordered, clusters), seed)
+        groups = group_hashes(fitted._rows)
+        blocks = ArrayBlocks.ask(fitted._query(), fitted._rows, groups, progress)
+        design = RowDesign(blocks.row_count, time_ordered, seed or 0)
+        fitted._groups = None
+        if groups is not None:
+            table = ClusterTable.of(groups, 0)
+            design, fitted._groups = design.clustered(table), KnownClusters.of(table)
+        return fitted, DecisionData(blocks, design, blocks.first, seed)
 
     def _take_terms(self, omega: FeasibleSet) -> None:
         """Keep the parameters of this fit: those set later wait for the next."""

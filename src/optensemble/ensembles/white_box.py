@@ -18,7 +18,7 @@ from optensemble.evaluation.lemmas_in_sample import (
 )
 from optensemble.feasible import FeasibleSet
 from optensemble.members.query import MemberQuery
-from optensemble.members.validation import as_members, warn_if_trained_on
+from optensemble.members.validation import as_members, explained_variance, warn_if_trained_on
 from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import Leader, subgroup_parts
 from optensemble.multicalibration.loop import Callback
@@ -194,7 +194,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
             rows = fitted._fitting_rows()
             outputs = rows.start.outputs
             for (name, model), predictions in zip(fitted.members_, outputs.sign * outputs.predictions, strict=True):
-                warn_if_trained_on(model, name, predictions, rows.labels)
+                warn_if_trained_on(model, name, explained_variance(predictions, rows.labels))
             self._announce(self._learn(fitted, rows, callback))
         return self
 

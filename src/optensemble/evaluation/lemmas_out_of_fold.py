@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -11,16 +12,17 @@ import pandas as pd
 from optensemble import guarantees
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
+from optensemble._core.cell_sums import Cells as CellNumbers
+from optensemble._core.cell_sums import add_limbs
+from optensemble._core.sums import LARGEST, Sums
 from optensemble.evaluation.audit_inputs import AuditedPartition
-from optensemble.members.fit_data import FitData
+from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.cell_names import CellName, Leader, Subgroup, level_sets
-from optensemble.multicalibration.cell_tables import unit_tables
-from optensemble.multicalibration.events import Cells
-from optensemble.stacking.final_policy import PolicyPass, last_of
-from optensemble.stacking.forecaster import ForecastFit
-from optensemble.stacking.leaderboard import Candidate
+from optensemble.stacking.final_policy import PolicyPass
+from optensemble.stacking.patch import number_cells
+from optensemble.stats.blocks import RowUnits, UnitSums, part_of
 from optensemble.stats.intervals import Family, Means
-from optensemble.stats.sampling import Sampling
+from optensemble.stats.row_design import RowDesign
 
 _UNITS = 32  # independent rows are dealt out into these: the spread of their sums is all that is needed
 _MOST_PARTITIONS = 200
@@ -39,31 +41,115 @@ class LemmaRow:
     high: float
 
 
-def verify(fit: ForecastFit, own: Candidate, members: list[Candidate], data: FitData) -> pd.DataFrame:
+@dataclass(frozen=True)
+class CellPass:
+    """The cells to be verified, and the units of dependent rows whose sums tell how much chance there is in them."""
+
+    kept: Indices
+    count: int
+    design: RowDesign
+
+    @property
+    def units(self) -> int:
+        """The number of units."""
+        if self.design.time_ordered and self.design.clusters is None:
+            return min(self.design.rows // 10, _UNITS)
+        return min(self.design.rows, _UNITS) if self.design.clusters is None else _UNITS
+
+    def unit_of(self, rows: Indices, units: RowUnits) -> Indices:
+        """Return the unit of each row: dependent rows are one."""
+        if units.cluster is not None:
+            return np.asarray(units.cluster % _UNITS)
+        if self.design.time_ordered:
+            return part_of(rows, self.design.rows, self.units)
+        return np.asarray(rows % _UNITS)
+
+
+@dataclass(frozen=True)
+class CellSums(Sums):
+    """Sums of residuals over units and cells (units, cells, d), and the number of each unit's rows."""
+
+    sums: Floats
+    rows: Floats
+
+    @classmethod
+    def of(cls, columns: CellNumbers, residual: Floats, unit: Indices, state: CellPass) -> Self:
+        """Sum the residuals of some rows, which lie in the cells ``columns``."""
+        shape = (state.units, len(state.kept), residual.shape[1])
+        counts, high, low = np.zeros(shape[:2], dtype=np.int64), np.zeros(shape), np.zeros(shape)
+        top = float(np.abs(residual).max(initial=0.0))
+        if len(state.kept):
+            cells = number_cells(state.kept, state.count)[columns]
+            add_limbs(cells, unit, residual, top, len(residual), counts, high, low)
+        return cls(high + low, np.bincount(unit, minlength=state.units).astype(np.float64))
+
+    def worst(self, places: Indices) -> tuple[float, float, float]:
+        """Return the largest ``Pr[C]·|E[y_j − h_j | C]|`` of some cells, and a 95 % interval for its true value.
+
+        Simultaneous over all cells and coordinates, by a multiplier bootstrap; dependent rows are one unit.
+        """
+        used = self.rows > 0
+        unit_sums, count, n = self.sums[used], int(used.sum()), self.rows.sum()
+        family, step = Family(np.arange(count), seed=[0]), max(_MEANS_AT_ONCE // (_UNITS * self.sums.shape[2]), 1)
+        shares, found = self.rows[used] / n, []
+        for start in range(0, len(places), step):
+            sums = unit_sums[:, places[start : start + step]].reshape(count, -1)
+            total = sums.sum(axis=0)
+            centred = sums - shares[:, None] * total
+            error = np.sqrt(np.square(centred).sum(axis=0) * count / (count - 1)) / n
+            found.append(family.add(Means(total / n, error, float(count - 1), centred, np.arange(count))))
+        size = np.abs(np.concatenate([each.estimate for each in found]))
+        half = np.concatenate([each.error for each in found]) * family.critical([found[0].freedom])
+        return float(size.max()), float(np.maximum(size - half, 0.0).max()), float((size + half).max())
+
+
+@dataclass(frozen=True)
+class LemmaSums(Sums):
+    """What the lemmas are measured by: residuals on cells, the forecast's own promise, the sizes of both."""
+
+    cells: CellSums
+    gap: UnitSums
+    label_size: float = field(metadata=LARGEST)
+    forecast_size: float = field(metadata=LARGEST)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The evidence for the lemmas: the sums, the cells they are on, and the setting.
+
+    ``own`` is the name of the forecast whose policy is compared with members, ``leads`` what each of these earned more.
+    """
+
+    sums: LemmaSums
+    kept: Indices
+    subgroups: Indices
+    patched: bool
+    own: str
+    leads: dict[str, UnitSums]
+
+
+def verify(found: Measured, outputs: MemberOutputs) -> pd.DataFrame:
     """Compare, out of fold, the policy of the forecast itself with its promise and with every member.
 
     If the patch was kept, bounds rest on how consistent the patched forecast is: the upper limit of its worst violation
     on the cells it was patched on. Otherwise there is none. Out of fold nothing is guaranteed; everything is observed.
     The consistency on the user's subgroups is given whether the patch was kept or not.
     """
-    patch, forecasts, omega, sign = fit.patch, fit.out_of_fold.forecasts, data.outputs.omega, data.outputs.sign
-    labels, forecast = data.labels, forecasts[last_of(forecasts)]
+    omega, sign = outputs.omega, outputs.sign
     rows, alpha = list[LemmaRow](), np.inf
-    residual = labels - forecast
-    if patch.log.rounds and len(patch.kept):
-        rows.append(_consistency(patch.cells, patch.kept, "cells", residual, data.sampling))
+    if found.patched and len(found.kept):
+        rows.append(_consistency(found, found.kept, "cells"))
         alpha = rows[-1].high
-    if len(patch.subgroups):
-        rows.append(_consistency(patch.cells, patch.subgroups, "subgroups", residual, data.sampling))
-    width = 1 / data.outputs.buckets.count
-    setting = (alpha, width, omega.span, float(np.abs(labels).max()), float(np.abs(forecast).max()))
-    gap = _interval(sign * (own.assessed - own.realised), data.sampling)
-    title = f"promised − realised of {own.name}"
+    if len(found.subgroups):
+        rows.append(_consistency(found, found.subgroups, "subgroups"))
+    width = 1 / outputs.buckets.count
+    setting = (alpha, width, omega.span, float(found.sums.label_size), float(found.sums.forecast_size))
+    title = f"promised − realised of {found.own}"
+    gap = _interval(found.sums.gap, sign)
     rows.append(LemmaRow("Corollary 1", title, guarantees.corollary_1(*setting, reach=omega.reach), *gap))
-    for member in members:
-        lead = _interval(member.realised - own.realised, data.sampling)
-        title = f"payoff of {member.name} − of {own.name}" if sign > 0 else f"cost of {own.name} − of {member.name}"
-        rows.append(LemmaRow("Lemma 4", title, guarantees.lemma_4(*setting, reach=omega.reach), *lead))
+    for name, lead in found.leads.items():
+        title = f"payoff of {name} − of {found.own}" if sign > 0 else f"cost of {found.own} − of {name}"
+        rows.append(LemmaRow("Lemma 4", title, guarantees.lemma_4(*setting, reach=omega.reach), *_interval(lead)))
     return _lemma_frame(rows)
 
 
@@ -73,52 +159,14 @@ def _lemma_frame(rows: list[LemmaRow]) -> pd.DataFrame:
     return table.assign(holds=size <= table["bound"], guaranteed=False)
 
 
-def _consistency(cells: Cells, kept: Indices, what: str, residual: Floats, sampling: Sampling) -> LemmaRow:
-    title = f"worst Pr[C]·|E[y − h | C]| of {len(kept):,} {what}"
-    return LemmaRow("Definition 1", title, np.inf, *worst_cell_violation(cells, kept, residual, sampling))
+def _consistency(found: Measured, cells: Indices, what: str) -> LemmaRow:
+    title = f"worst Pr[C]·|E[y − h | C]| of {len(cells):,} {what}"
+    return LemmaRow("Definition 1", title, np.inf, *found.sums.cells.worst(np.searchsorted(found.kept, cells)))
 
 
-def _interval(values: Floats, sampling: Sampling) -> tuple[float, float, float]:
-    mean, half = float(values.mean()), sampling.quantile(len(values)) * sampling.error(values)
+def _interval(sums: UnitSums, sign: float = 1.0) -> tuple[float, float, float]:
+    mean, half = sign * float(sums.means[0]), sums.quantile() * float(sums.errors[0])
     return mean, mean - half, mean + half
-
-
-def worst_cell_violation(
-    cells: Cells, kept: Indices, residual: Floats, sampling: Sampling
-) -> tuple[float, float, float]:
-    """Return the largest ``Pr[C]·|E[y_j − h_j | C]|`` of the cells kept, and a 95 % interval for its true value.
-
-    Simultaneous over all cells and coordinates, by a multiplier bootstrap; dependent rows are one unit.
-    """
-    units = _units(len(residual), sampling)
-    family, step = Family(units, seed=[0]), max(_MEANS_AT_ONCE // (_UNITS * residual.shape[1]), 1)
-    found = [
-        family.add(_cell_means(cells, kept[start : start + step], residual, units))
-        for start in range(0, len(kept), step)
-    ]
-    size = np.abs(np.concatenate([each.estimate for each in found]))
-    half = np.concatenate([each.error for each in found]) * family.critical([found[0].freedom])
-    return float(size.max()), float(np.maximum(size - half, 0.0).max()), float((size + half).max())
-
-
-def _units(n: int, sampling: Sampling) -> Indices:
-    if sampling.clusters is not None:
-        return sampling.clusters % _UNITS
-    if sampling.time_ordered:
-        return np.arange(n) * min(n // 10, _UNITS) // n
-    return np.arange(n) % _UNITS
-
-
-def _cell_means(cells: Cells, kept: Indices, residual: Floats, units: Indices) -> Means:
-    """Return the means over all rows of the residuals in each cell, a column for every cell and coordinate."""
-    n, count = len(residual), int(units.max()) + 1
-    shares = np.bincount(units, minlength=count) / n
-    of_unit = [np.flatnonzero(units == unit) for unit in range(count)]
-    sums = np.stack([table.sums.ravel() for table in unit_tables(cells, residual, kept, of_unit)])
-    total = sums.sum(axis=0)
-    centred = sums - shares[:, None] * total
-    error = np.sqrt(np.square(centred).sum(axis=0) * count / (count - 1)) / n
-    return Means(total / n, error, float(count - 1), centred, np.arange(count))
 
 
 def audited_cells(done: PolicyPass, names: list[str], members: list[str]) -> list[AuditedPartition]:

@@ -14,8 +14,10 @@ from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.payoff_totals import PairSample, PairTotals
 from optensemble.evaluation.promise import Promise
-from optensemble.stats.blocks import BLOCKS, LEVEL, cluster_effect, t_quantile
+from optensemble.stats.blocks import BLOCKS, LEVEL, left_by_centring, t_quantile
+from optensemble.stats.row_design import EXACT_ROWS
 from optensemble.stats.sample_size import LEARNING
 
 TREND = 3.0
@@ -39,6 +41,8 @@ class Record:
 
     ``clusters`` numbers the groups of rows that belong together, if any; ``curse`` is the selection bias (winner's
     curse) of having selected the policy by this record; ``folds`` is the number of each row's fold, if any.
+
+    Of very many rows only a sample is kept, with its ``rows``, and the ``totals`` of all.
     """
 
     assessed: Floats
@@ -48,28 +52,54 @@ class Record:
     clusters: Indices | None = None
     curse: float = 0.0
     folds: Indices | None = None
+    rows: Indices | None = None
+    totals: PairTotals | None = None
 
     def __repr__(self) -> str:
-        return f"Record({len(self.realised):,} rows, {self.realised.mean():.4g} realised, slope {self.slope:.3g})"
+        return f"Record({len(self):,} rows, {self._sums.means[1]:.4g} realised, slope {self.slope:.3g})"
+
+    def __len__(self) -> int:
+        return self._sums.rows
+
+    @cached_property
+    def _sums(self) -> PairTotals:
+        """Return the sums over all rows."""
+        if self.totals is not None:
+            return self.totals
+        n = len(self.assessed)
+        fold = np.zeros(n, dtype=np.int64) if self.folds is None else self.folds
+        return PairTotals.of(
+            *(self.assessed, self.realised, float(self.realised.mean())),
+            *(fold, int(fold.max()) + 1),
+            bins=(np.arange(n), n) if self.time_ordered else None,
+            clusters=None if self.clusters is None else (self.clusters, int(self.clusters.max()) + 1),
+        )
 
     def extend(self, assessed: Floats, realised: Floats, clusters: Indices | None = None) -> Record:
         """Return the record with further rows; where there are clusters and none are given, each is on its own."""
-        n, m = len(self.assessed), len(assessed)
-        if self.clusters is not None:
-            further = int(self.clusters.max()) + 1 + np.arange(m) if clusters is None else clusters
-            clusters = np.concatenate([self.clusters, further])
-        return replace(
-            self,
-            assessed=np.concatenate([self.assessed, assessed]),
-            realised=np.concatenate([self.realised, realised]),
-            clusters=clusters,
-            curse=self.curse * n / (n + m),  # new rows are free of selection
-            folds=None if self.folds is None else np.concatenate([self.folds, np.full(m, self.folds.max() + 1)]),
-        )
+        n, m = len(self), len(assessed)
+        if self._sums.clusters is not None and clusters is None:
+            clusters = len(self._sums.clusters) + np.arange(m)
+        curse = self.curse * n / (n + m)  # new rows are free of selection
+        if self.totals is None and n + m <= EXACT_ROWS:
+            return replace(
+                self,
+                assessed=np.concatenate([self.assessed, assessed]),
+                realised=np.concatenate([self.realised, realised]),
+                clusters=None if self.clusters is None else np.concatenate([self.clusters, np.asarray(clusters)]),
+                curse=curse,
+                folds=None if self.folds is None else np.concatenate([self.folds, np.full(m, self.folds.max() + 1)]),
+            )
+        pairs = np.stack([np.concatenate([self.assessed, assessed]), np.concatenate([self.realised, realised])], axis=1)
+        rows = np.concatenate([np.arange(n) if self.rows is None else self.rows, n + np.arange(m)])
+        sample = PairSample.of(rows, pairs, n + m)
+        totals = self._sums.followed_by(assessed, realised, clusters)
+        assessed, realised = sample.pairs.T.copy()
+        return Record(assessed, realised, self.sign, self.time_ordered, None, curse, None, sample.rows, totals)
 
     def correct(self, assessed: Floats) -> Floats:
         """Return the calibrated payoff of each row, at the level of the last rows if there is a trend."""
-        return self.level + self.trend[0] * len(self.residual) / 2 + self.slope * (assessed - self.centre)
+        return self.level + self.trend[0] * len(self) / 2 + self.slope * (assessed - self.centre)
 
     def limits(self, assessed: Floats) -> tuple[Floats, Floats]:
         """Return a 95 % prediction interval for the payoff of each row.
@@ -79,11 +109,12 @@ class Record:
         past one; a trend may go on for a quarter as many rows, or stop.
         """
         calibrated, n = self.correct(assessed), len(self.residual)
-        missed = np.sort(self.residual - self.trend[0] * (np.arange(n) - (n - 1) / 2))
+        when = np.arange(n) if self.rows is None else self.rows
+        missed = np.sort(self.residual - self.trend[0] * (when - (len(self) - 1) / 2))
         outside = int((n + 1) * (1 - LEVEL) / 2)  # rows that may lie outside on either side
         if not outside:
             return np.full_like(calibrated, -np.inf), np.full_like(calibrated, np.inf)
-        drift, doubt = self._drift(n // 4)
+        drift, doubt = self._drift(len(self) // 4)
         level = float(np.hypot(self._level_doubt, doubt))
         low = -np.hypot(missed[outside - 1], level) + min(2 * drift, 0.0)
         high = np.hypot(missed[n - outside], level) + max(2 * drift, 0.0)
@@ -92,7 +123,7 @@ class Record:
     @cached_property
     def _level_doubt(self) -> float:
         """Return the half-width for the mean of new rows, beyond what their own noise explains."""
-        level = self.noise * (self.design_effect - 1) / len(self.residual)
+        level = self.noise * (self.design_effect - 1) / len(self)
         if self.time_ordered:
             level += (1 + 1 / BLOCKS) * self.wander
         return self.quantile * float(np.sqrt(level))
@@ -123,13 +154,13 @@ class Record:
     def _drift(self, m: int) -> tuple[float, float]:
         """Return how far a trend carries the mean over the next ``m`` rows, and the half-width of that."""
         slope, error = self.trend
-        ahead = (len(self.residual) + m) / 2  # from the centre of the record to the centre of the new rows
+        ahead = (len(self) + m) / 2  # from the centre of the record to the centre of the new rows
         return slope * m / 2, float(stdtrit(BLOCKS - 2, (1 + LEVEL) / 2)) * error * ahead
 
     def half_width(self, rows: Floats | Assessments) -> float:
         """Return half the width of the interval for the average over these rows."""
         assessed = _summary(rows)
-        n, m = len(self.realised), assessed.count
+        n, m = len(self), assessed.count
         noise, away = self.noise, assessed.mean - self.centre
         leverage = away * away / self.spread if self.spread > 0 else 0.0
         # rows of a block or cluster go together; fewer new rows than that cannot
@@ -143,56 +174,55 @@ class Record:
 
     # The regression
 
-    @cached_property
+    @property
     def centre(self) -> float:
         """Return the mean self-assessment."""
-        return float(self.assessed.mean())
+        return self._sums.means[0]
 
-    @cached_property
+    @property
     def level(self) -> float:
         """Return the mean payoff, without its selection bias."""
-        return float(self.realised.mean()) - self.sign * self.curse
+        return self._sums.means[1] - self.sign * self.curse
 
     @cached_property
-    def _apart(self) -> Floats:
-        """Return self-assessments about their mean, of independent rows about the mean of their fold.
+    def _spread(self) -> tuple[float, float]:
+        """Return sums of squares and products about means, of independent rows about the means of their folds.
 
         Out of fold a forecast lacks its own fold's level, so that levels of folds and of their forecasts go against
         each other: what self-assessments are worth shows within folds. In time order levels differ for better reasons.
         """
-        if self.folds is None or self.time_ordered:
-            return self.assessed - self.centre
-        counts = np.maximum(np.bincount(self.folds), 1)
-        return np.asarray(self.assessed - (np.bincount(self.folds, self.assessed) / counts)[self.folds])
+        return self._sums.spread(within=not self.time_ordered)
 
-    @cached_property
+    @property
     def spread(self) -> float:
         """Return the sum of squares of self-assessments about their means."""
-        spread = float(np.square(self._apart).sum())
-        size = float(np.square(self.assessed).sum())
-        return spread if spread > 1e-18 * size else 0.0
+        return self._spread[0]
 
     @cached_property
     def slope(self) -> float:
         """Return the slope of payoff on self-assessment; never negative."""
-        if self.spread == 0:
-            return 0.0
-        return max(float(self._apart @ (self.realised - self.realised.mean())) / self.spread, 0.0)
+        squares, products = self._spread
+        return max(products / squares, 0.0) if squares > 0 else 0.0
 
     @cached_property
     def residual(self) -> Floats:
-        """Return the residuals of the regression."""
-        return np.asarray(self.realised - self.realised.mean() - self.slope * (self.assessed - self.centre))
+        """Return the residuals of the regression; of very many rows those of the sample."""
+        centre, level = self._sums.means
+        return np.asarray(self.realised - level - self.slope * (self.assessed - centre))
 
     @cached_property
     def noise(self) -> float:
         """Return the variance of the residuals."""
-        return float(np.square(self.residual).sum() / max(len(self.residual) - 2, 1))
+        return self._sums.residual_squares(self.slope) / max(len(self) - 2, 1)
 
     @cached_property
+    def _blocks(self) -> tuple[Floats, Floats]:
+        return self._sums.block_levels(self.slope)
+
+    @property
     def blocks(self) -> Floats:
-        """Return the mean residual of each contiguous block."""
-        return np.array([block.mean() for block in np.array_split(self.residual, BLOCKS)])
+        """Return the mean residual of each contiguous block of rows in time order."""
+        return self._blocks[0]
 
     @cached_property
     def trend(self) -> tuple[float, float]:
@@ -205,13 +235,12 @@ class Record:
         if abs(slope) <= TREND * error or wandering:
             return 0.0, 0.0
         # a fold's own level is missing in the forecast made without it, which makes a trend look steeper than it is
-        seen = 1.0 if self.folds is None else 1 - 1 / len(np.unique(self.folds))
-        return slope * seen, error
+        folds = int((self._sums.folds[:, 0] > 0).sum())
+        return slope * (1 - 1 / folds if folds > 1 else 1.0), error
 
-    @cached_property
+    @property
     def _when(self) -> Floats:
-        centres = [block.mean() for block in np.array_split(np.arange(len(self.residual)), BLOCKS)]
-        return np.asarray(np.array(centres) - np.mean(centres))
+        return self._blocks[1]
 
     @cached_property
     def _line(self) -> tuple[float, Floats]:
@@ -229,7 +258,7 @@ class Record:
     @cached_property
     def wander(self) -> float:
         """Return the variance of the level of a block, beyond what row noise explains."""
-        return max(self._block_variance - self.noise / (len(self.residual) / BLOCKS), 0.0)
+        return max(self._block_variance - self.noise / (len(self) / BLOCKS), 0.0)
 
     @cached_property
     def design_effect(self) -> float:
@@ -238,25 +267,28 @@ class Record:
             return 1.0
         effect = 1.0
         if self.time_ordered:
-            effect = max(effect, self._block_variance * len(self.residual) / BLOCKS / self.noise)
-        if self.clusters is not None:
-            effect = max(effect, cluster_effect(self.residual, self.clusters, self.noise))
+            effect = max(effect, self._block_variance * len(self) / BLOCKS / self.noise)
+        if (found := self._sums.cluster_residuals(self.slope)) is not None:
+            sums, sizes = found
+            left = max(left_by_centring(sizes), 1e-9)
+            effect = max(effect, float(np.square(sums).sum()) / (len(self) * self.noise) / left)
         return effect
 
     @cached_property
     def quantile(self) -> float:
         """Return the quantile of Student's t that goes with how the variance was measured."""
-        return t_quantile(len(self.residual) - 1, self.time_ordered, self.clusters)
+        sizes = None if self._sums.clusters is None else self._sums.clusters[:, -1]
+        return t_quantile(len(self) - 1, self.time_ordered, sizes)
 
     def _strangeness(self, assessed: Assessments) -> str:
         """Return how the self-assessments of rows differ from the fitting rows', in words; empty if they do not."""
-        n, m, spread = len(self.assessed), assessed.count, float(self.assessed.std())
+        n, m, spread = len(self), assessed.count, self._sums.deviation
         if spread == 0:
             return ""
         away = abs(assessed.mean - self.centre) / spread
         if away > SHIFT and away > 5 * np.sqrt(1 / n + 1 / m):
             return f"on average {away:.1f} of their standard deviations away"
-        beyond = assessed.beyond(self.centre) / np.abs(self.assessed - self.centre).max()
+        beyond = assessed.beyond(self.centre) / self._sums.farthest
         if beyond > 3:
             return f"some of them {beyond:.0f} times as far out as any of those"
         if m >= _ENOUGH_FOR_SPREAD and self._widening(assessed) > UNLIKE:
@@ -264,7 +296,7 @@ class Record:
         return ""
 
     def _widening(self, assessed: Assessments) -> float:
-        fitted = float(self.assessed.std())
+        fitted = self._sums.deviation
         return assessed.deviation / fitted if fitted > 0 and assessed.count > 1 else 1.0
 
 

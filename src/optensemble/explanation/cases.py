@@ -15,10 +15,11 @@ from optensemble.explanation.patch_trace import Move, trace
 from optensemble.multicalibration.events import PartNames
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
+from optensemble.stacking.cells import part_names
 from optensemble.stacking.final_policy import PLAYED, FinalPolicy, PolicyPass, assess_arms
 from optensemble.stacking.forecaster import MEAN, PATCHED, RIDGE, Forecasts
 from optensemble.stacking.leaderboard import ENSEMBLE, winning_reason
-from optensemble.stacking.patch import part_names, situate
+from optensemble.stacking.patch import situate
 
 CORRECTED = "corrected"
 """The last stage of Algorithms 2 and 3."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
+from optensemble._core.hashing import GOLDEN, Hashes, mixed
 from optensemble.exceptions import InputError
+from optensemble.stats.row_design import EXACT_ROWS, ClusterTable, RowDesign
 
 _FEW_VALUES = 50
+_MOST_REPEATS = 20
+_SAMPLED = np.uint64(64)
+_FEWEST_SAMPLED = 1000
 
 
-def fingerprints(*arrays: Floats) -> npt.NDArray[np.uint64]:
+def fingerprints(*arrays: Floats) -> Hashes:
     """Return a hash of every row over all arrays, of shape (n,): the same for the same numbers, anywhere, at any time.
 
     Parameters
@@ -31,33 +37,107 @@ def fingerprints(*arrays: Floats) -> npt.NDArray[np.uint64]:
     n = {len(array) for array in arrays}
     if len(n) != 1:
         raise InputError(f"fingerprints need arrays of the same number of rows; got {sorted(n) or 'none'}.")
-    # adding 0 makes -0.0 the 0.0 that it equals
-    columns = [array.reshape(len(array), prod(array.shape[1:])).T + 0.0 for array in arrays]
-    state = np.full(n.pop(), 0x9E3779B97F4A7C15, dtype=np.uint64)
-    for column in np.concatenate(columns):
-        state = _mixed((state ^ column.view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15))
+    state = np.full(n.pop(), GOLDEN, dtype=np.uint64)
+    for array in arrays:
+        for column in array.reshape(len(array), prod(array.shape[1:])).T:
+            # adding 0 makes -0.0 the 0.0 that it equals
+            state = mixed((state ^ (column + 0.0).view(np.uint64)) + GOLDEN)
     return state
 
 
-def marks(*arrays: Floats) -> npt.NDArray[np.uint64]:
-    """Return fingerprints to know rows again by; none where values are so few that rows are alike by chance."""
-    labels_first = (column for array in reversed(arrays) for column in array.T)
-    many = any(len(np.unique(column)) > _FEW_VALUES for column in labels_first)
-    return fingerprints(*arrays) if many else np.empty(0, dtype=np.uint64)
+def marks(*arrays: Floats, total: int | None = None) -> Hashes:
+    """Return fingerprints to know rows again by; none where values are so few that rows are alike by chance.
+
+    Of very many rows, ``total`` in all, they are a sample.
+    """
+    found = Marks.of(fingerprints(*arrays), len(arrays[0]) if total is None else total, *arrays)
+    return found.hashes if found.telling else np.empty(0, dtype=np.uint64)
 
 
-def count_seen(rows: npt.NDArray[np.uint64], fitted: npt.NDArray[np.uint64]) -> int:
+def count_seen(rows: Hashes, fitted: Hashes) -> int:
     """Return how many rows are among those fitted on.
 
     >>> old = np.arange(100, dtype=np.uint64)
     >>> count_seen(old[:20], old), count_seen(old[:20] + np.uint64(100), old)
     (20, 0)
     """
+    if is_sample(fitted):
+        return int(np.isin(rows[rows % _SAMPLED == 0], fitted).sum() * int(_SAMPLED))
     return int(np.isin(rows, fitted).sum())
 
 
-def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Let every bit depend on every other (the finaliser of SplitMix64)."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
+def is_sample(fitted: Hashes) -> bool:
+    """Return whether marks are a sample: equal rows have equal hashes, so that duplicates are in it all or none."""
+    return len(fitted) > _FEWEST_SAMPLED and not (fitted % _SAMPLED).any()
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The fingerprints of rows as they add up: all of them, or of very many rows a sample by hash.
+
+    Attributes
+    ----------
+    hashes
+        In the order of the rows.
+    often
+        Those that are there very often in a single block, ascending.
+    values
+        The different values of every column while they are few; None once some column has many.
+    """
+
+    hashes: Hashes
+    often: Hashes
+    values: tuple[Floats, ...] | None
+
+    @classmethod
+    def of(cls, found: Hashes, total: int, *arrays: Floats) -> Self:
+        """Mark some of ``total`` rows, with these fingerprints and these numbers."""
+        kept = found if total <= EXACT_ROWS else found[found % _SAMPLED == 0]
+        often = np.empty(0, dtype=np.uint64)
+        if total > EXACT_ROWS:
+            different, times = np.unique(found, return_counts=True)
+            often = different[times > _MOST_REPEATS]
+        return cls(kept, often, _few_values([column for array in reversed(arrays) for column in array.T]))
+
+    def __add__(self, other: Self) -> Self:
+        """Return the marks of the rows of both."""
+        values = None
+        if self.values is not None and other.values is not None:
+            pairs = zip(self.values, other.values, strict=True)
+            values = _few_values([np.concatenate(pair) for pair in pairs])
+        often = np.union1d(self.often, other.often)
+        return type(self)(np.concatenate([self.hashes, other.hashes]), often, values)
+
+    @property
+    def telling(self) -> bool:
+        """Whether values are so many that rows are not alike by chance."""
+        return self.values is None
+
+    def cluster(self, design: RowDesign) -> RowDesign | None:
+        """Return the design in which rows that are there several times stay together; None if there are none.
+
+        They must not judge each other. What is there very often is alike by nature, as nights without sun are, and each
+        row stands for itself.
+        """
+        if not self.telling:
+            return None
+        different, times = np.unique(self.hashes, return_counts=True)
+        if times[times <= _MOST_REPEATS].max(initial=1) == 1:
+            return None
+        single = np.union1d(different[times > _MOST_REPEATS], self.often)
+        pooled = design.pooled(single)
+        if design.rows > EXACT_ROWS or pooled.clusters is None:
+            return pooled
+        return design.clustered(ClusterTable.of(pooled.clusters.row_ids(self.hashes, 0), 0), single)
+
+
+def _few_values(columns: list[Floats]) -> tuple[Floats, ...] | None:
+    """Return the different values of every column; None if some column has many."""
+    found = []
+    for column in columns:
+        if len(np.unique(column[:256])) > _FEW_VALUES:
+            return None
+        found.append(np.unique(column))
+        if len(found[-1]) > _FEW_VALUES:
+            return None
+    return tuple(found)

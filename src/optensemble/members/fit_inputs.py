@@ -7,16 +7,14 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from optensemble._core.arrays import Floats, Indices
+from optensemble._core.hashing import Hashes, hash_labels
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.validation import as_labels, as_members, row_count, row_labels
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 _FEWEST_GROUPS = 5
-_MOST_REPEATS = 20
 _LARGEST_LABEL = 1e60
 
 
@@ -46,9 +44,8 @@ def require_enough(n: int) -> None:
         )
 
 
-def require_size(labels: Floats) -> None:
+def require_size(largest: float) -> None:
     """Refuse labels that are too large, or too small, for the squares that are made of them."""
-    largest = float(np.abs(labels).max())
     if largest > _LARGEST_LABEL or 0 < largest < 1 / _LARGEST_LABEL:
         raise InputError(f"the labels go up to {largest:.3g}, which squares of squares cannot hold. Scale them.")
 
@@ -69,32 +66,22 @@ def checked_batches(rows: list[LabelledBatch], dimension: int) -> list[LabelledB
     return [batch._replace(labels=Y.copy()) for batch, Y in zip(rows, labels, strict=True)]
 
 
-def group_labels(rows: list[LabelledBatch]) -> list[Any] | None:
-    """Return the label of every row's group; the same label in two batches is the same group."""
+def group_hashes(rows: list[LabelledBatch]) -> Hashes | None:
+    """Return a hash of every row's group; the same label in two batches is the same group."""
     given = [batch.groups is not None for batch in rows]
     if not any(given):
         return None
     if not all(given):
         raise InputError("some rows have groups and others do not. Give groups for all of them, or for none.")
-    found = [row_labels(batch.groups, batch.X, len(batch.labels)) for batch in rows]
-    labels = [label for batch in found for label in batch]
-    if len(set(labels)) < _FEWEST_GROUPS:
+    found = [hash_labels(row_labels(batch.groups, batch.X, len(batch.labels))) for batch in rows]
+    require_groups(len(np.unique(np.concatenate(found))))
+    return np.concatenate(found)
+
+
+def require_groups(count: int) -> None:
+    """Refuse too few groups to judge some by what the others teach."""
+    if count < _FEWEST_GROUPS:
         raise InputError(
             f"groups must have at least {_FEWEST_GROUPS} different labels, for some are judged by what the others "
-            f"teach; got {len(set(labels))}. Leave groups out if rows do not belong together."
+            f"teach; got {count}. Leave groups out if rows do not belong together."
         )
-    return labels
-
-
-def number_repeats(found: npt.NDArray[np.uint64]) -> Indices | None:
-    """Return a number for each distinct row if some are there more than once: these must not judge each other.
-
-    What is there very often is alike by nature, as nights without sun are, and each row stands for itself.
-    """
-    _, number, times = np.unique(found, return_inverse=True, return_counts=True)
-    natural = times[number] > _MOST_REPEATS
-    if len(found) == 0 or times[times <= _MOST_REPEATS].max(initial=1) == 1:
-        return None
-    number = number.astype(np.int64)
-    number[natural] = len(times) + np.arange(natural.sum())
-    return np.unique(number, return_inverse=True)[1].astype(np.int64)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
-from optensemble._core.exact_sums import row_dots
+from optensemble._core.exact_sums import row_dots, take_rows
 from optensemble._core.tolerances import SAME_ASSESSMENT
 from optensemble.feasible import FeasibleSet
 from optensemble.members.subgroups import PartTitles
@@ -80,13 +80,19 @@ class MemberOutputs:
         return replace(self, subgroups=parts, titles=titles)
 
     def take(self, rows: Indices | slice) -> Self:
-        """Return a copy of the outputs on some of the rows."""
-        return replace(
-            self,
-            predictions=self.predictions[:, rows],
-            actions=self.actions[:, rows],
-            subgroups=None if self.subgroups is None else self.subgroups[:, rows],
-        )
+        """Return the outputs on some of the rows."""
+        if isinstance(rows, slice):
+            taken = (self.predictions[:, rows], self.actions[:, rows])
+        else:  # in memory, each member's rows after the other's
+            taken = (take_rows(self.predictions, rows), take_rows(self.actions, rows))
+        subgroups = None if self.subgroups is None else self.subgroups[:, rows]
+        return replace(self, predictions=taken[0], actions=taken[1], subgroups=subgroups)
+
+    def put(self, rows: slice, outputs: Self) -> None:
+        """Fill in the outputs on some of the rows, in place."""
+        self.predictions[:, rows], self.actions[:, rows] = outputs.predictions, outputs.actions
+        if self.subgroups is not None and outputs.subgroups is not None:
+            self.subgroups[:, rows] = outputs.subgroups
 
     @classmethod
     def joined(cls, batches: list[Self]) -> Self:

@@ -46,6 +46,17 @@ class MemberQuery:
             return outputs
         return outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)
 
+    def empty(self, n: int) -> MemberOutputs:
+        """Return room for the outputs on ``n`` rows, to be filled in; see :meth:`MemberOutputs.put`."""
+        d, members = self.omega.dimension, len(self.models) + len(self.policies)
+        outputs = MemberOutputs(
+            *(np.empty((len(self.models), n, d)), np.empty((members, n, d)), self.omega, self.buckets, self.sign)
+        )
+        if self.subgroups is None:
+            return outputs
+        parts = np.empty((len(self.subgroups.titles), n), dtype=np.int32)
+        return outputs.in_subgroups(parts, self.subgroups.titles)
+
     def joined(self, batches: Sequence[Any], step: Step = silent) -> MemberOutputs:
         """Ask for the rows of all batches, one after the other."""
         return MemberOutputs.joined([self(X, step) for X in batches])

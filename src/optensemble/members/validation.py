@@ -180,21 +180,39 @@ def _group_column(X: Any, name: Any) -> npt.NDArray[Any]:
     return array[:, int(name)]
 
 
-def warn_if_trained_on(member: Any, name: str, predictions: Floats, labels: Floats, stacklevel: int = 3) -> None:
-    """Warn when a member fits these rows much better than its out-of-bag record says it can."""
+def warn_if_trained_on(member: Any, name: str, score: float, stacklevel: int = 3) -> None:
+    """Warn when a member explains more of these rows' variance, its ``score``, than its out-of-bag record says."""
     record = getattr(member, "oob_score_", None)
-    if not isinstance(record, float):
-        return
-    spread = np.square(labels - labels.mean(axis=0)).sum(axis=0)
-    missed = np.square(labels - predictions).sum(axis=0)
-    score = float(np.mean(1 - missed[spread > 0] / spread[spread > 0])) if (spread > 0).any() else 1.0
-    if 1 - score < 0.5 * (1 - record):
+    if isinstance(record, float) and 1 - score < 0.5 * (1 - record):
         warnings.warn(
             f"model {name!r} explains {score:.2f} of these labels' variance, but only {record:.2f} "
             "out of bag: these look like the rows it was trained on. Fit the ensemble on other rows.",
             UserWarning,
             stacklevel=stacklevel,
         )
+
+
+def explained_variance(predictions: Floats, labels: Floats) -> float:
+    """Return the share of the labels' variance that predictions explain, as a mean over coordinates."""
+    spread = np.square(labels - labels.mean(axis=0)).sum(axis=0)
+    missed = np.square(labels - predictions).sum(axis=0)
+    return mean_explained(missed, spread)
+
+
+def mean_explained(missed: Floats, spread: Floats) -> float:
+    """Return the same from the sums of squares by coordinate; 1 if no label varies."""
+    varied = spread > 0
+    return float(np.mean(1 - missed[varied] / spread[varied])) if varied.any() else 1.0
+
+
+def take_rows(X: Any, start: int, stop: int) -> Any:
+    """Return the rows of X from ``start`` to before ``stop``, as the same kind of thing."""
+    if hasattr(X, "iloc"):
+        return X.iloc[start:stop]
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return frame[start:stop].to_native()
+    return X[start:stop]
 
 
 def row_labels(groups: Any, X: Any, n: int) -> list[Any]:

@@ -74,6 +74,10 @@ class CellTable:
         normal[np.diag_indices(len(normal))] += penalty
         return np.asarray(cho_solve(cho_factor(normal, overwrite_a=True), self.sums))
 
+    def product(self, delta: Floats) -> Floats:
+        """Return ``G δ``."""
+        return np.asarray(self._overlaps @ delta)
+
     def smallest(self, shrinkage: float) -> tuple[Floats, Floats]:
         """Solve ``(G + shrinkage·I) δ = H``, without shrinkage for the smallest ``δ``; return ``δ`` and ``G δ``.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.buckets import Buckets
@@ -119,9 +120,8 @@ def _check_decision(file: SavedFile) -> None:
     for name in ("clusters", "folds"):
         if name in shelf:
             shelf.wholes(name, n, high=n)
-    if (labels := root.get("groups")) is not None:
-        labels.require(len(labels.labels(of_several=True)) == n, f"have a label for each of {n} rows")
-        shelf.wholes("clusters", n, high=n)
+    _check_groups(file, n)
+    _check_totals(file)
     if (seed := root.get("seed")) is not None:
         seed.whole()
     check_frames(file, DECISION_FRAMES, *DECISION_FRAMES)
@@ -129,6 +129,41 @@ def _check_decision(file: SavedFile) -> None:
     if shelf.take(f"leaderboard_/{chosen}", "b", None).sum() != 1:
         raise Wrong(f"leaderboard_/{chosen}", "choose one candidate", chosen)
     check_roles(file, len(groups))
+
+
+def _check_groups(file: SavedFile, n: int) -> None:
+    """Check the groups of rows that belong together; older files list the label of every row."""
+    groups = file.root.get("groups")
+    if groups is None:
+        return
+    if isinstance(groups.value, dict):
+        pooled = groups["pooled"].flag()
+        ids = file.shelf.take("group_ids", "u", None)
+        groups.require(len(np.unique(ids)) == len(ids) and (len(ids) == 0) == pooled, "be different groups, or pooled")
+        return
+    groups.require(len(groups.labels(of_several=True)) == n, f"have a label for each of {n} rows")
+    file.shelf.wholes("clusters", n, high=n)
+
+
+def _check_totals(file: SavedFile) -> None:
+    """Check the totals of a record of very many rows, of which only a sample is in the file."""
+    shelf = file.shelf
+    if "record_rows" not in shelf:
+        return
+    n = len(shelf.floats("assessed", None))
+    rows = shelf.wholes("record_rows", n)
+    if (np.diff(rows) <= 0).any():
+        raise Wrong("record_rows", "ascend", "other rows")
+    for name in ("record", "advantage"):
+        shelf.floats(f"{name}/limits", 3)
+        folds = shelf.floats(f"{name}/folds", None, 6)
+        if not len(folds) or (folds[:, 0] < 0).any() or folds[:, 0].sum() <= rows[-1]:
+            raise Wrong(f"{name}/folds", "count all rows", float(folds[:, 0].sum()) if len(folds) else 0)
+        for part, needed in (("bins", file.root["learned"]["time_ordered_"].value), ("clusters", False)):
+            if needed or f"{name}/{part}" in shelf:
+                sums = shelf.floats(f"{name}/{part}", None, 3)
+                if not len(sums) or (sums[:, 2] < 0).any() or sums[:, 2].sum() != folds[:, 0].sum():
+                    raise Wrong(f"{name}/{part}", "count all rows", len(sums))
 
 
 def _check_final_policy(file: SavedFile, models: int) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from optensemble._core.hashing import hash_labels
 from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.payoff_totals import PairTotals
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED
@@ -28,6 +32,7 @@ from optensemble.persistence.packing import (
 )
 from optensemble.stacking.arm_choice import Choice
 from optensemble.stacking.final_policy import FinalPolicy
+from optensemble.stats.row_design import KnownClusters
 
 _NO_SUBGROUPS = pack_rule(None)
 
@@ -45,6 +50,9 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
     for name in ("clusters", "folds"):
         if getattr(record, name) is not None:
             arrays[name] = getattr(record, name)
+    if ensemble._groups is not None:
+        arrays["group_ids"] = ensemble._groups.ids
+    _pack_totals(ensemble, arrays)
     pack_fields(decider.choice, arrays, "choice")
     document = {
         "kind": DecisionEnsemble.__name__,
@@ -56,7 +64,7 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "decider": {"forecasts": list(decider.forecasts), "winner": decider.winner},
         "forecaster": pack_forecaster(decider.forecaster, arrays),
         "curse": record.curse,
-        "groups": ensemble._groups,
+        "groups": None if ensemble._groups is None else {"pooled": ensemble._groups.pooled},
         "subgroups": _pack_subgroups(ensemble._subgroups),
         "seed": ensemble._seed,
         "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in DECISION_FRAMES},
@@ -81,7 +89,7 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
     grouping = None if known is None else Grouping(tuple(tuple(values) for values in known))
     ensemble._subgroups = None if grouping is None else Subgroups(rule, grouping)
     ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
-    ensemble._groups, ensemble._seed = _row_labels(document["groups"]), document["seed"]
+    ensemble._groups, ensemble._seed = _known_groups(document["groups"], arrays), document["seed"]
     for name in DECISION_LEARNED:
         setattr(ensemble, name, document["learned"][name])
     for name in DECISION_FRAMES:
@@ -99,17 +107,51 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
         arrays.get("clusters"),
         document["curse"],
         arrays.get("folds"),
+        arrays.get("record_rows"),
+        _unpack_totals(arrays, "record"),
     )
     ensemble.advantage_ = replace(
-        ensemble.record_, assessed=arrays["advantage_assessed"], realised=arrays["advantage_realised"]
+        ensemble.record_,
+        assessed=arrays["advantage_assessed"],
+        realised=arrays["advantage_realised"],
+        totals=_unpack_totals(arrays, "advantage"),
     )
     ensemble.fingerprints_ = arrays["fingerprints_"]
     return ensemble
 
 
-def _row_labels(saved: list[Any] | None) -> list[Any] | None:
-    """Return the labels of rows as they were: those of several columns are tuples, for which JSON has lists."""
-    return None if saved is None else [tuple(label) if isinstance(label, list) else label for label in saved]
+def _known_groups(saved: Any, arrays: Arrays) -> KnownClusters | None:
+    """Return the groups known so far; older files list the label of every row."""
+    if saved is None:
+        return None
+    if isinstance(saved, dict):
+        return KnownClusters(arrays["group_ids"], saved["pooled"])
+    # labels of several columns are tuples, for which JSON has lists
+    labels = dict.fromkeys(tuple(label) if isinstance(label, list) else label for label in saved)
+    return KnownClusters(hash_labels(list(labels)), pooled=False)
+
+
+_TOTALS = ("folds", "bins", "clusters")
+
+
+def _pack_totals(ensemble: DecisionEnsemble, arrays: Arrays) -> None:
+    """Add the totals of records of very many rows."""
+    for name, record in (("record", ensemble.record_), ("advantage", ensemble.advantage_)):
+        if record.totals is None or record.rows is None:
+            continue
+        arrays["record_rows"] = record.rows
+        arrays[f"{name}/limits"] = np.array([record.totals.centre, record.totals.low, record.totals.high])
+        for part in _TOTALS:
+            if getattr(record.totals, part) is not None:
+                arrays[f"{name}/{part}"] = getattr(record.totals, part)
+
+
+def _unpack_totals(arrays: Arrays, name: str) -> PairTotals | None:
+    if f"{name}/limits" not in arrays:
+        return None
+    centre, low, high = arrays[f"{name}/limits"].tolist()
+    bins, clusters = (arrays.get(f"{name}/{part}") for part in ("bins", "clusters"))
+    return PairTotals(centre, arrays[f"{name}/folds"], bins, clusters, low, high)
 
 
 def _match_members(

@@ -6,17 +6,19 @@ later, so that what is judged is what is played.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import row_dots
-from optensemble._core.progress import Progress, Stage, Step, silent
-from optensemble.members.fit_data import FitData
+from optensemble._core.sums import EACH, LARGEST, Sums
+from optensemble.members.blocks import Block, Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.state import Solver
-from optensemble.stacking.arm_choice import Choice, fit_choice
+from optensemble.stacking.arm_choice import Choice, ChoiceSums
+from optensemble.stacking.cells import RowCells
 from optensemble.stacking.forecaster import (
     AVERAGE,
     FORECASTS,
@@ -25,14 +27,19 @@ from optensemble.stacking.forecaster import (
     REFINED,
     RIDGE,
     STACK,
+    Corrected,
     ForecastBatch,
     Forecaster,
-    ForecastFit,
     Forecasts,
+    OutOfFold,
     Policies,
+    add_all,
+    gain_sums,
 )
-from optensemble.stacking.leaderboard import ENSEMBLE, ENSEMBLE_NAME, Candidate, find_winner
-from optensemble.stacking.stack import blend_weights
+from optensemble.stacking.leaderboard import ENSEMBLE, ENSEMBLE_NAME, Candidate
+from optensemble.stacking.stack import BlendSums
+from optensemble.stats.blocks import UnitSums
+from optensemble.stats.row_design import RowDesign
 
 PLAYED = (AVERAGE, STACK, REFINED, PATCHED)
 """Forecasts whose policies the calibrated choice may play, beside the members."""
@@ -92,7 +99,10 @@ class FinalPolicy:
 
     def __call__(self, outputs: MemberOutputs, *, every: bool = False) -> PolicyPass:
         """Decide for some rows; with ``every``, solve the policies of all forecasts, not only of those needed."""
-        batch = self.forecaster(outputs)
+        return self.on_batch(outputs, self.forecaster(outputs), every=every)
+
+    def on_batch(self, outputs: MemberOutputs, batch: ForecastBatch, *, every: bool = False) -> PolicyPass:
+        """Decide for some rows, given their forecasts."""
         played = solve_policies(outputs.omega, batch, FORECASTS if every else self._needed)
         return PolicyPass(outputs, batch.forecasts, played, self.decide(outputs, batch.forecasts, played))
 
@@ -146,7 +156,7 @@ def play_arms(
     return Decisions(actions, np.array(numbers)[picked], row_dots(actions, forecast), forecast)
 
 
-def last_of(forecasts: Forecasts) -> str:
+def last_of(forecasts: Collection[str]) -> str:
     """Return the forecast that was corrected most: the one to assess by."""
     return [name for name in EVALUATORS if name in forecasts][-1]
 
@@ -195,79 +205,143 @@ def assess_arms(outputs: MemberOutputs, forecasts: Forecasts, arms: list[Floats]
     return np.stack([[row_dots(arm, each) for each in evaluators] for arm in arms])
 
 
-def _prior_slopes(data: FitData, forecasts: Forecasts) -> Floats:
-    """Return the slopes to begin with: the weights of a blend of the forecasts that were fitted."""
-    fitted = [forecasts[name] for name in EVALUATORS if name in forecasts]
-    weights = blend_weights(np.stack(fitted), data.labels)
-    return weights if data.outputs.models else np.concatenate([weights, np.zeros(2)])
+@dataclass(frozen=True)
+class ChoicePass:
+    """A pass that judges the last correction if it is ``pending``, and sums what the choice among policies needs."""
+
+    design: RowDesign
+    out_of_fold: OutOfFold
+    pending: bool
+
+    @property
+    def outcomes(self) -> list[OutOfFold]:
+        """The forecasts that may come of it: as they are, and without the last correction while that is pending."""
+        return [self.out_of_fold, self.out_of_fold.without_last()] if self.pending else [self.out_of_fold]
 
 
 @dataclass(frozen=True)
-class PolicyFit:
-    """The final policy and the evidence behind it: every candidate out of fold, and the out-of-fold pass.
+class ArmSums(Sums):
+    """What the choice among policies is fitted from, for one outcome of the last correction's test.
 
-    ``followed`` is the share of rows on which each candidate's action is taken.
+    ``payoffs`` are of each arm beyond the mean arm; ``total`` is the sum of all arms' payoffs, and ``size`` that of the
+    largest; ``own`` counts the rows of the forecast's own cells.
     """
 
-    policy: FinalPolicy
-    candidates: dict[int, Candidate]
-    out_of_fold: PolicyPass
-    followed: dict[int, float]
+    choice: ChoiceSums
+    blend: BlendSums
+    payoffs: UnitSums
+    total: float
+    own: Indices
+    size: float = field(metadata=LARGEST)
 
 
-def learn_policy(names: list[str], data: FitData, fit: ForecastFit, progress: Progress = silent) -> PolicyFit:
-    """Fit the choice among candidate policies and the leaderboard, all on out-of-fold forecasts.
+@dataclass(frozen=True)
+class ChoiceLook(Sums):
+    """What the pass found: the gain of the last correction, and the sums of every outcome."""
 
-    ``names`` are for display: of members, forecasts, and last of the ensemble.
-    """
-    outputs, labels, forecasts = data.outputs, data.labels, fit.out_of_fold.forecasts
-    members, known = len(outputs.actions), tuple(name for name in FORECASTS if name in forecasts)
-    played = solve_policies(outputs.omega, fit.out_of_fold)
-    arms = list_arms(outputs, played)
-    assessed = assess_arms(outputs, forecasts, arms, data.scale)
+    gain: UnitSums
+    outcomes: tuple[ArmSums, ...] = field(metadata=EACH)
+
+
+def look_at_choices(block: Block, state: ChoicePass) -> ChoiceLook:
+    """Pass 4: what the last correction gained, and sums of what each policy is assessed at and earns."""
+    found = []
+    for chunk in block.chunks(state.design):
+        cells = RowCells(chunk.outputs)
+        steps = state.out_of_fold.corrected(chunk, state.out_of_fold.wide(chunk), cells)
+        sums = tuple(_arm_sums(chunk, outcome, cells, list(steps)) for outcome in state.outcomes)
+        found.append(ChoiceLook(gain_sums(chunk, steps), sums))
+    looked: ChoiceLook = add_all(found)
+    return looked
+
+
+def _arm_sums(chunk: Chunk, out_of_fold: OutOfFold, cells: RowCells, steps: list[Corrected]) -> ArmSums:
+    outputs, labels = chunk.outputs, chunk.labels
+    batch = out_of_fold.batch(chunk, cells, steps, ridge=False)
+    arms = list_arms(outputs, solve_policies(outputs.omega, batch, PLAYED))
+    assessed = assess_arms(outputs, batch.forecasts, arms, out_of_fold.linear.scale)
     realised = np.stack([row_dots(arm, labels) for arm in arms])
-    with Stage(progress, "choosing", len(data.folds) + 1) as step:
-        picked, choice = _cross_fit_choice(assessed, realised, _prior_slopes(data, forecasts), data, step)
-    taken = play_arms(outputs, forecasts, arms, picked, known)
-    candidates = {
-        ENSEMBLE: Candidate(names[-1], "choice", taken.assessed, row_dots(taken.actions, labels), np.inf),
-        **_candidates(names, data, forecasts, played),
-    }
-    policy = FinalPolicy(members, known, fit.forecaster, choice, find_winner(candidates, data.sampling))
-    decisions = taken if policy.winner == ENSEMBLE else policy.decide(outputs, forecasts, played)
-    share = np.bincount(decisions.chosen, minlength=members + len(known)) / outputs.count
-    out_of_fold = PolicyPass(outputs, forecasts, played, decisions)
-    return PolicyFit(policy, candidates, out_of_fold, dict(enumerate(share.tolist())))
+    fitted = [batch.forecasts[name] for name in EVALUATORS if name in batch.forecasts]
+    return ArmSums(
+        choice=ChoiceSums.of(assessed, realised, chunk.folds),
+        blend=BlendSums.of(np.stack(fitted), labels),
+        payoffs=UnitSums.of(realised - realised.mean(axis=0), chunk.units),
+        total=float(realised.sum()),
+        own=cells.own_counts(),
+        size=float(np.abs(realised).max(initial=0.0)),
+    )
 
 
-def _candidates(names: list[str], data: FitData, forecasts: Forecasts, played: Policies) -> dict[int, Candidate]:
-    """Return members and forecasts, each with the margin it needs to be preferred to the ensemble."""
-    outputs, labels = data.outputs, data.labels
-    candidates, last = {}, forecasts[last_of(forecasts)]
-    for number, actions in enumerate(outputs.actions):
-        kind, margin = ("model", _MARGIN) if number < outputs.models else ("policy", _POLICY_MARGIN)
-        earned = row_dots(actions, labels)
-        candidates[number] = Candidate(names[number], kind, row_dots(actions, last), earned, margin)
-    known = [name for name in FORECASTS if name in forecasts]
-    for number, name in enumerate(known, start=len(outputs.actions)):
-        actions, simple = played[name], name not in (REFINED, PATCHED)
-        by = np.ascontiguousarray(forecasts[name]) if name in (RIDGE, MEAN) else last
-        margin = _MARGIN if simple else np.inf
-        kind = "baseline" if simple else "forecast"
-        candidates[number] = Candidate(names[number], kind, row_dots(actions, by), row_dots(actions, labels), margin)
-    return candidates
+@dataclass(frozen=True)
+class FoldChoices:
+    """The choice among policies: from all rows, and for every fold from the others."""
+
+    whole: Choice
+    folds: tuple[Choice, ...]
+
+    def __call__(self, assessed: Floats, folds: list[slice]) -> Indices:
+        """Return for every row the arm to play by the choice of its fold."""
+        picked = np.empty(assessed.shape[2], dtype=np.int64)
+        for choice, fold in zip(self.folds, folds, strict=True):
+            picked[fold] = choice(assessed[:, :, fold])
+        return picked
 
 
-def _cross_fit_choice(
-    assessed: Floats, realised: Floats, prior: Floats, data: FitData, step: Step
-) -> tuple[Indices, Choice]:
-    """Return the arm picked in each row out of fold, and the choice fitted on all rows."""
+def learn_choices(found: ArmSums, models: int) -> FoldChoices:
+    """Fit the choice on all rows, and for every fold on the others."""
     # dependent rows teach less than as many independent ones: the prior weighs more
-    effect = [data.sampling.design_effect(arm) for arm in realised - realised.mean(axis=0)]
-    strength = float(np.mean(effect)) * (1.0 if data.outputs.models else _NO_MODELS_STRENGTH)
-    picked = np.empty(assessed.shape[2], dtype=np.int64)
-    for fold in data.folds:
-        choice = fit_choice(assessed[:, :, fold.train], realised[:, fold.train], prior, strength)
-        picked[fold.test] = choice(assessed[:, :, fold.test])
-        step()
-    return picked, fit_choice(assessed, realised, prior, strength)
+    strength = float(np.mean(found.payoffs.design_effects)) * (1.0 if models else _NO_MODELS_STRENGTH)
+    weights = found.blend.weights()
+    prior = weights if models else np.concatenate([weights, np.zeros(2)])
+    folds = tuple(found.choice.fit(prior, strength, fold) for fold in range(len(found.choice.rows)))
+    return FoldChoices(found.choice.fit(prior, strength), folds)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """All candidates on some rows out of fold: the pass that plays the choices, and each candidate's payoffs.
+
+    ``assessed`` and ``realised`` are of shape (candidates, n), the ensemble first, then members, then forecasts.
+    """
+
+    taken: PolicyPass
+    assessed: Floats
+    realised: Floats
+
+
+def play_contest(chunk: Chunk, out_of_fold: OutOfFold, choices: FoldChoices, cells: RowCells) -> Contest:
+    """Have every candidate decide for some rows by what the other folds teach."""
+    outputs, labels = chunk.outputs, chunk.labels
+    batch = out_of_fold.batch(chunk, cells)
+    forecasts, played = batch.forecasts, solve_policies(outputs.omega, batch)
+    arms, known, last = list_arms(outputs, played), known_forecasts(forecasts), forecasts[last_of(forecasts)]
+    picked = choices(assess_arms(outputs, forecasts, arms, out_of_fold.linear.scale), chunk.folds)
+    taken = play_arms(outputs, forecasts, arms, picked, known)
+    decided = [taken.actions, *outputs.actions, *(played[name] for name in known)]
+    by = [last] * (1 + len(outputs.actions)) + [forecasts[name] if name in (RIDGE, MEAN) else last for name in known]
+    return Contest(
+        PolicyPass(outputs, forecasts, played, taken),
+        np.stack([row_dots(actions, forecast) for actions, forecast in zip(decided, by, strict=True)]),
+        np.stack([row_dots(actions, labels) for actions in decided]),
+    )
+
+
+def known_forecasts(forecasts: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the forecasts there are, in order."""
+    return tuple(name for name in FORECASTS if name in forecasts)
+
+
+def list_candidates(names: list[str], outputs: MemberOutputs, known: tuple[str, ...]) -> dict[int, Candidate]:
+    """Return all candidates, each with the margin it needs to be preferred to the ensemble, which comes first.
+
+    ``names`` are for display: of members, forecasts, and last of the ensemble. Of ``outputs``, only members matter.
+    """
+    candidates, members = {ENSEMBLE: Candidate(names[-1], "choice", np.inf)}, len(outputs.actions)
+    for number in range(members):
+        kind, margin = ("model", _MARGIN) if number < outputs.models else ("policy", _POLICY_MARGIN)
+        candidates[number] = Candidate(names[number], kind, margin)
+    for number, name in enumerate(known, start=members):
+        simple = name not in (REFINED, PATCHED)
+        kind, margin = ("baseline", _MARGIN) if simple else ("forecast", np.inf)
+        candidates[number] = Candidate(names[number], kind, margin)
+    return candidates

@@ -8,22 +8,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.progress import Progress, Stage, Step, silent
-from optensemble.members.fit_data import FitData
+from optensemble._core.engine import Engine, Local
+from optensemble._core.sums import Sums
+from optensemble._core.threads import one_blas_thread
+from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.outputs import MemberOutputs
-from optensemble.multicalibration.patches import PatchLog
-from optensemble.stacking.patch import MOST_STEPS, PatchFit, apply_patch, learn_patch
-from optensemble.stacking.ridge import RIDGE_PENALTIES, Design, Ridge, RidgePath, RidgeTable
-from optensemble.stacking.stack import Stack, StackTable, average_weights, prior_strength, squared_loss
-from optensemble.stats.paired_tests import PairedTest, compare_losses
+from optensemble.multicalibration.events import Layout
+from optensemble.multicalibration.patches import Patch, PatchLog
+from optensemble.stacking.cells import RowCells, first_subgroup, make_layout
+from optensemble.stacking.linear import Basis, FirstPass, LinearFit, learn_linear, look_first, wide_outputs
+from optensemble.stacking.patch import (
+    MOST_ROUNDS,
+    FoldPatch,
+    FoldTables,
+    Selection,
+    apply_patch,
+    learn_patch,
+    number_cells,
+)
+from optensemble.stacking.ridge import Ridge
+from optensemble.stacking.stack import Stack, squared_loss
+from optensemble.stats.blocks import UnitSums
+from optensemble.stats.paired_tests import PairedTest, loss_test
+from optensemble.stats.row_design import RowDesign
+from optensemble.stats.sample_size import MIN_CELL
 
 AVERAGE, STACK, REFINED, PATCHED, RIDGE, MEAN = "average", "stack", "refined", "patched", "ridge", "mean"
 FORECASTS = (AVERAGE, STACK, REFINED, PATCHED, RIDGE, MEAN)
@@ -33,10 +48,6 @@ Forecasts = dict[str, Floats]
 
 Policies = dict[str, Floats]
 """Actions of shape (n, d) by the name of the forecast that induces them."""
-
-S = TypeVar("S")
-T = TypeVar("T")
-Table = TypeVar("Table", StackTable, RidgeTable)
 
 
 @dataclass(frozen=True)
@@ -77,155 +88,276 @@ class Forecaster:
 
 
 @dataclass(frozen=True)
-class ForecastFit:
-    """A forecaster, its out-of-fold forecasts on the fitting rows, and the tests of what was kept."""
+class Corrected:
+    """A forecast at some step of its correction, and the actions it induces where they are known."""
 
-    forecaster: Forecaster
-    out_of_fold: ForecastBatch
-    refinement: PairedTest
-    patch: PatchFit
+    forecast: Floats
+    actions: Floats | None = None
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """The forecasts of the fitting rows, each by what the other folds teach."""
+
+    linear: LinearFit
+    refined: bool = True
+    patches: tuple[FoldPatch, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """The number of steps from the stack to the last forecast."""
+        return self.refined + len(self.patches)
+
+    def without_last(self) -> OutOfFold:
+        """Return the same without the last step."""
+        return replace(self, patches=self.patches[:-1]) if self.patches else replace(self, refined=False)
+
+    def wide(self, chunk: Chunk) -> Floats:
+        """Return what members say, about the centre."""
+        wide = wide_outputs(chunk.outputs)
+        wide -= self.linear.centre
+        return wide
+
+    def corrected(self, chunk: Chunk, wide: Floats, cells: RowCells) -> list[Corrected]:
+        """Return the stack, and the forecast after every step; the cells are then those of the last but one."""
+        found = [Corrected(self.linear.stacked(wide, chunk))]
+        if self.refined:
+            found.append(Corrected(self.linear.refined(wide, chunk)))
+        for patch in self.patches:
+            last = found[-1].forecast
+            found[-1] = Corrected(last, chunk.outputs.omega.argmax(last))
+            cells.take_up(_given(found[-1].actions))
+            found.append(Corrected(patch(last, cells, chunk.ends)))
+        return found
+
+    def batch(
+        self, chunk: Chunk, cells: RowCells, found: list[Corrected] | None = None, *, ridge: bool = True
+    ) -> ForecastBatch:
+        """Return all forecasts of some rows; the cells are then those of the last.
+
+        ``found`` are the steps of its correction if they are known already. The ridge may be left out.
+        """
+        outputs, wide = chunk.outputs, self.wide(chunk) if ridge or found is None else None
+        steps = self.corrected(chunk, _given(wide), cells) if found is None else found[: self.steps + 1]
+        last = steps[-1]
+        steps[-1] = last if last.actions is not None else Corrected(last.forecast, outputs.omega.argmax(last.forecast))
+        cells.take_up(_given(steps[-1].actions))
+        sizes = np.diff(chunk.ends)
+        forecasts = {MEAN: np.repeat(self.linear.means, sizes, axis=0)}
+        solved = {MEAN: np.repeat(outputs.omega.argmax(self.linear.means), sizes, axis=0)}
+        if ridge:
+            forecasts[RIDGE] = self.linear.ridged(_given(wide), chunk)
+        if outputs.models:
+            forecasts[AVERAGE] = outputs.predictions.mean(axis=0)
+        named = {STACK: steps[0]} | ({REFINED: steps[1]} if self.refined else {})
+        named |= {PATCHED: steps[-1]} if self.patches else {}
+        for name, step in named.items():
+            forecasts[name] = step.forecast
+            if step.actions is not None:
+                solved[name] = step.actions
+        return ForecastBatch(forecasts, solved)
+
+    def reach(self, columns: int) -> float:
+        """Return a bound on the size of residuals, of rows that lie in so many cells."""
+        linear = self.linear.refined if self.refined else self.linear.stacked
+        patches = sum(patch.reach(columns) for patch in self.patches)
+        return self.linear.label_size + linear.reach(self.linear.reach) + patches
+
+
+def _given(values: Floats | None) -> Floats:
+    if values is None:
+        raise ValueError("this was not computed")
+    return values
+
+
+@dataclass(frozen=True)
+class CorrectionPass:
+    """A pass that judges the last correction, and tabulates the cells of the forecast for the next."""
+
+    design: RowDesign
+    out_of_fold: OutOfFold
+    tabulated: Indices
+
+
+@dataclass(frozen=True)
+class CorrectionSums(Sums):
+    """What the last correction gained, and the tables for the next."""
+
+    gain: UnitSums
+    tables: FoldTables
+    own: Indices
+
+
+def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
+    """Pass 2 and those for further rounds: what the last correction gained, and tables of the forecast's residuals."""
+    design, out_of_fold = state.design, state.out_of_fold
+    d = block.labels.shape[1]
+    tables = FoldTables.empty(design.folds, len(state.tabulated), d)
+    gain, own = [], np.zeros(0, dtype=np.int64)
+    for chunk in block.chunks(design):
+        cells = RowCells(chunk.outputs)
+        found = out_of_fold.corrected(chunk, out_of_fold.wide(chunk), cells)
+        last = found[-1].forecast
+        cells.take_up(chunk.outputs.omega.argmax(last))
+        columns = cells.columns.shape[1]
+        number = number_cells(state.tabulated, cells.layout.count)
+        tables.add(chunk, number[cells.columns], chunk.labels - last, out_of_fold.reach(columns), design.rows)
+        gain.append(gain_sums(chunk, found))
+        own = cells.own_counts() if not len(own) else own + cells.own_counts()
+    return CorrectionSums(add_all(gain), tables, own)
+
+
+def gain_sums(chunk: Chunk, found: list[Corrected]) -> UnitSums:
+    """Return by how much the last step lowers the squared error of rows; by nothing if there is none."""
+    before, after = found[max(len(found) - 2, 0)].forecast, found[-1].forecast
+    gain = squared_loss(chunk.labels, before) - squared_loss(chunk.labels, after)
+    return UnitSums.of(gain[None], chunk.units)
+
+
+def add_all(tables: list[Any]) -> Any:
+    """Add tables up, one after the other."""
+    total = tables[0]
+    for table in tables[1:]:
+        total = total + table
+    return total
+
+
+Run = Callable[[Callable[[Block, Any], Any], Any], Any]
+"""Runs a pass: ``run(function, state)`` is the sum of ``function(block, state)`` over all blocks."""
+
+
+NOTHING_GAINED = PairedTest(0.0, 0.0)
+
+SUBGROUPS = "subgroups"
+"""The step in which the user's subgroups are corrected by themselves."""
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """The corrections of the stack so far: each is learned after one pass, and judged in the next.
+
+    Attributes
+    ----------
+    out_of_fold
+        The out-of-fold forecasts.
+    log
+        The patches learned from all rows.
+    pending
+        The step that is not judged yet: refined, subgroups or patched; empty if there is none.
+    refinement, tests
+        The one-standard-error test of the refinement, and of every round of patches.
+    note
+        The reason why no further patch was made.
+    """
+
+    out_of_fold: OutOfFold
+    log: tuple[Patch, ...] = ()
+    pending: str = REFINED
+    refinement: PairedTest = NOTHING_GAINED
+    tests: tuple[PairedTest, ...] = ()
+    note: str = ""
+
+    def judged(self, gain: UnitSums) -> Corrections:
+        """Keep what is pending if it pays, or take it back."""
+        test = loss_test(gain)
+        if self.pending == REFINED:
+            found = replace(self, refinement=test, pending="")
+        else:
+            note = str(test) if self.pending == PATCHED and not test.passed else ""
+            found = replace(self, tests=(*self.tests, test), note=note, pending="")
+        return found if test.passed else replace(found, out_of_fold=self.out_of_fold.without_last(), log=self.log[:-1])
+
+    def patched(self, found: CorrectionSums, tabulated: Indices, kept: Indices, which: str) -> Corrections:
+        """Learn the next patch; none where no penalty lowers the out-of-fold loss."""
+        learned = learn_patch(found.tables, tabulated, kept, len(found.own))
+        if learned is None:
+            note = str(NOTHING_GAINED) if which == PATCHED else ""
+            return replace(self, tests=(*self.tests, NOTHING_GAINED), note=note)
+        further = replace(self.out_of_fold, patches=(*self.out_of_fold.patches, learned.folds))
+        return replace(self, out_of_fold=further, log=(*self.log, learned.patch), pending=which)
 
     @property
     def left_out(self) -> dict[str, str]:
         """The forecasts that were not kept, and why."""
         refined = {} if self.refinement.passed else {REFINED: str(self.refinement)}
-        return refined if self.patch.log.rounds else {**refined, PATCHED: self.patch.note}
-
-
-def learn_forecasts(data: FitData, threads: int = 1, progress: Progress = silent) -> ForecastFit:
-    """Fit every step on all rows, and judge it by what it says of rows it was not fitted on."""
-    labels, outputs, tables = data.labels, data.outputs, _Tables(data)
-    with Stage(progress, "cross-fitting", len(data.folds)) as step:
-        folded = _map(tables.fit_fold, range(len(data.folds)), threads, step)
-    refining, ridging = (_best_penalty(folded, which) for which in (REFINED, RIDGE))
-    stacked = _gather(folded, lambda fold: fold.stacked)
-    refined = stacked + _gather(folded, lambda fold: fold.refinement(refining))
-    test = compare_losses(squared_loss(labels, stacked), squared_loss(labels, refined), data.sampling)
-    stack, correction, ridge = tables.fit(refining, ridging)
-    out_of_fold: Forecasts = {
-        MEAN: _gather(folded, lambda fold: np.broadcast_to(fold.mean, fold.stacked.shape)),
-        RIDGE: _gather(folded, lambda fold: fold.ridge(ridging)),
-    }
-    if outputs.models:
-        out_of_fold[AVERAGE] = outputs.predictions.mean(axis=0)
-    out_of_fold[STACK], last = stacked, STACK
-    if test.passed:
-        out_of_fold[REFINED], last = refined, REFINED
-    with Stage(progress, "patching", MOST_STEPS) as step:
-        patch = learn_patch(data, out_of_fold[last], step)
-    solved = {last: patch.before}
-    if patch.log.rounds:
-        out_of_fold[PATCHED], solved[PATCHED] = patch.predictions, patch.actions
-    forecaster = Forecaster(
-        mean=labels.mean(axis=0),
-        scale=data.scale,
-        stack=stack,
-        ridge=ridge,
-        refinement=correction if test.passed else None,
-        patch=patch.log if patch.log.rounds else None,
-    )
-    return ForecastFit(forecaster, ForecastBatch(out_of_fold, solved), test, patch)
-
-
-def learn_baselines(data: FitData) -> Forecaster:
-    """Fit only what anyone would try: mean, stack and ridge."""
-    tables = _Tables(data)
-    ridging = _best_penalty([tables.fit_fold(number) for number in range(len(data.folds))], RIDGE)
-    stack, _, ridge = tables.fit(ridging, ridging)
-    return Forecaster(data.labels.mean(axis=0), data.scale, stack, ridge)
+        return refined if self.log else {**refined, PATCHED: self.note}
 
 
 @dataclass(frozen=True)
-class _Folded:
-    """What one fold's training rows say of its test ``rows``: the stack, per penalty what comes on top, or instead."""
+class PatchCells:
+    """The cells that a patch may correct; ``fixed`` counts the rows of each, but for the forecast's own."""
 
-    rows: Indices
-    mean: Floats
-    stacked: Floats
-    refinement: Callable[[float], Floats]
-    ridge: Callable[[float], Floats]
-    losses: dict[str, Floats]
+    layout: Layout
+    columns: int
+    fixed: Indices
 
+    @classmethod
+    def of(cls, outputs: MemberOutputs, fixed: Indices) -> PatchCells:
+        """Return the cells of an ensemble; of ``outputs``, which may be those of any rows, only the members matter."""
+        return cls(make_layout(outputs), len(outputs.titles), fixed)
 
-class _Tables:
-    """The tables of every fold: what the others teach is the sum of theirs."""
+    def select(self, own: Indices) -> Selection:
+        """Select the cells to be kept, given how many rows each of the forecast's own has."""
+        return Selection.of(self.fixed + own, first_subgroup(self.layout, self.columns))
 
-    def __init__(self, data: FitData) -> None:
-        self._features, self._labels, self._design = data.features, data.labels, Design(data.features)
-        self._prior, self._strength = average_weights(data.outputs), prior_strength(data.features)
-        # about their means, sums of squares lose no digits
-        self._means = (data.features.mean(axis=1), data.labels.mean(axis=0))
-        features, labels = data.features - self._means[0][:, None], data.labels - self._means[1]
-        self._tests = [fold.test for fold in data.folds]
-        self._stacks = [StackTable.of(features[:, rows], labels[rows]) for rows in self._tests]
-        self._ridges = [RidgeTable.of(self._design.rows[rows], labels[rows]) for rows in self._tests]
+    @property
+    def subgroups(self) -> Indices:
+        """The user's subgroups of enough rows."""
+        numbers = np.arange(first_subgroup(self.layout, self.columns), self.layout.count)
+        return numbers[self.fixed[numbers] >= MIN_CELL]
 
-    def fit_fold(self, number: int) -> _Folded:
-        """Learn from all folds but one, and speak of that one."""
-        rows = self._tests[number]
-        stack, path = self._learn(number)
-        truth, stacked = self._labels[rows], stack(self._features[:, rows])
-        columns = self._design.rows[rows] - path.centre
-        beyond, alone = path.towards(self._design.coefficients(stack)), path.towards()
-        losses = {REFINED: np.empty(len(RIDGE_PENALTIES)), RIDGE: np.empty(len(RIDGE_PENALTIES))}
-        for index, penalty in enumerate(RIDGE_PENALTIES):
-            losses[REFINED][index] = squared_loss(truth, stacked + columns @ beyond(penalty)).sum()
-            losses[RIDGE][index] = squared_loss(truth, path.level + columns @ alone(penalty)).sum()
-        return _Folded(
-            rows=rows,
-            mean=path.level,
-            stacked=stacked,
-            refinement=lambda penalty: columns @ beyond(penalty),
-            ridge=lambda penalty: path.level + columns @ alone(penalty),
-            losses=losses,
-        )
-
-    def fit(self, refining: float, ridging: float) -> tuple[Stack, Ridge, Ridge]:
-        """Learn the stack, its refinement and the ridge from all folds."""
-        stack, path = self._learn(None)
-        beyond = path.towards(self._design.coefficients(stack))(refining)
-        refinement = self._design.ridge(beyond, path.centre, np.zeros_like(path.level))
-        return stack, refinement, self._design.ridge(path.towards()(ridging), path.centre, path.level)
-
-    def _learn(self, left_out: int | None) -> tuple[Stack, RidgePath]:
-        table = add_up(self._stacks, left_out)
-        stack = table.fit(self._prior, self._strength * table.n).about(*self._means)
-        return stack, add_up(self._ridges, left_out).path(self._means[1])
+    @property
+    def candidates(self) -> Indices:
+        """The cells that may be kept: fixed ones of the most rows, and all of the forecast's own."""
+        d, offsets = len(self.layout.partitions.levels), self.layout.offsets
+        first = self.layout.partitions.policies * d
+        own = np.arange(offsets[first], offsets[first + d])
+        return np.union1d(self.select(np.zeros_like(self.fixed)).kept, own)
 
 
-def _best_penalty(folded: list[_Folded], which: str) -> float:
-    return RIDGE_PENALTIES[int(np.sum([fold.losses[which] for fold in folded], axis=0).argmin())]
+def learn_corrections(linear: LinearFit, cells: PatchCells, design: RowDesign, run: Run) -> Corrections:
+    """Correct the stack as long as that lowers the out-of-fold loss, with at most two patches; the last is pending.
+
+    Subgroups are corrected by themselves first: beside hundreds of level sets, which ask for a strong ridge, they would
+    hardly be.
+    """
+    now = Corrections(OutOfFold(linear))
+    for which in ([SUBGROUPS] if len(cells.subgroups) else []) + [PATCHED] * MOST_ROUNDS:
+        tabulated = cells.subgroups if which == SUBGROUPS else cells.candidates
+        found: CorrectionSums = run(sum_corrections, CorrectionPass(design, now.out_of_fold, tabulated))
+        if now.pending:
+            steps = now.out_of_fold.steps
+            now = now.judged(found.gain)
+            if now.note:
+                break
+            if now.out_of_fold.steps < steps:
+                found = run(sum_corrections, CorrectionPass(design, now.out_of_fold, tabulated))
+        kept = cells.subgroups if which == SUBGROUPS else cells.select(found.own).kept
+        if not len(kept):
+            return replace(now, note=f"no cell has {MIN_CELL} rows")
+        now = now.patched(found, tabulated, kept, which)
+        if now.note:
+            break
+    return now
 
 
-def _gather(folded: list[_Folded], say: Callable[[_Folded], Floats]) -> Floats:
-    """Put what is said of each fold's test rows into the order of the rows."""
-    whole = np.empty((sum(len(fold.rows) for fold in folded), folded[0].stacked.shape[1]))
-    for fold in folded:
-        whole[fold.rows] = say(fold)
-    return whole
+def make_forecaster(linear: LinearFit, found: Corrections, layout: Layout) -> Forecaster:
+    """Return the forecasts learned from all rows."""
+    log = PatchLog(layout, [(patch,) for patch in found.log])
+    return Forecaster(
+        mean=linear.mean,
+        scale=linear.scale,
+        stack=linear.stack,
+        ridge=linear.ridge,
+        refinement=linear.refinement if found.refinement.passed else None,
+        patch=log if found.log else None,
+    )
 
 
-def _map(function: Callable[[S], T], items: Iterable[S], threads: int, step: Step) -> list[T]:
-    """Apply the function to every item; each is a step, reported by the calling thread."""
-    if threads == 1:
-        return _collect(map(function, items), step)
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            return _collect(pool.map(function, items), step)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # what has not begun is no longer needed
-            raise
-
-
-def _collect(results: Iterable[T], step: Step) -> list[T]:
-    collected = []
-    for result in results:
-        collected.append(result)
-        step()
-    return collected
-
-
-def add_up(tables: Sequence[Table], left_out: int | None = None) -> Table:
-    """Add tables up, all or all but one."""
-    kept = [table for number, table in enumerate(tables) if number != left_out]
-    return type(tables[0])(*(sum(parts[1:], start=parts[0]) for parts in zip(*kept, strict=True)))
+def learn_baselines(blocks: ArrayBlocks, design: RowDesign, engine: Engine = Local()) -> Forecaster:  # noqa: B008
+    """Fit only what anyone would try: mean, stack and ridge."""
+    with one_blas_thread():
+        first = blocks.first
+        basis = Basis.of(first, design.rows)
+        linear = learn_linear(engine.run(look_first, blocks, FirstPass(design, basis)).moments, basis, first.outputs)
+    return Forecaster(linear.mean, linear.scale, linear.stack, linear.ridge)

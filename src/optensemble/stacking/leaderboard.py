@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from numba import njit
 
-from optensemble._core.arrays import Floats
+from optensemble._core.arrays import Floats, Indices
 from optensemble._core.number_format import format_by_error
-from optensemble.stats.paired_tests import paired_difference, paired_test
+from optensemble._core.sums import Sums
+from optensemble.stats.blocks import RowUnits, UnitSums, sum_units
+from optensemble.stats.paired_tests import NO_DIFFERENCE, PairedTest, paired_difference, paired_test
 from optensemble.stats.sample_size import LEARNING
-from optensemble.stats.sampling import Sampling, selection_bias
+from optensemble.stats.sampling import Sampling, resampled_bias, resampled_units, scale_units
 
 ENSEMBLE = -1
 """The number of the calibrated choice among policies; members and forecasts have their index into ``names_``."""
@@ -25,7 +29,7 @@ POWER = 2.8
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy that may be played: per row, out of fold, its self-assessment and what it earned.
+    """A policy that may be played.
 
     The ensemble is the first of all candidates. ``margin`` is the number of paired standard errors by which a candidate
     must beat it to be played instead; infinite for a part of the ensemble.
@@ -33,35 +37,94 @@ class Candidate:
 
     name: str
     kind: str
-    assessed: Floats
-    realised: Floats
     margin: float
 
 
-def find_winner(candidates: Mapping[int, Candidate], sampling: Sampling) -> int:
+@dataclass(frozen=True)
+class PayoffSums(Sums):
+    """What the candidates earned out of fold, as sums over rows.
+
+    Attributes
+    ----------
+    payoffs
+        Of every candidate, about a common centre.
+    gains
+        Of every candidate over the first, the ensemble, and last of deciding by the mean label of all rows.
+    squares
+        Of the difference of each two of these, in the same order; differences, for sums of payoffs would cancel.
+    resampled
+        The gains over the units in which rows are resampled.
+    assessed
+        The sum of every candidate's self-assessments.
+    """
+
+    payoffs: UnitSums
+    gains: UnitSums
+    squares: Floats
+    resampled: Floats
+    assessed: Floats
+
+    @classmethod
+    def of(
+        cls, realised: Floats, by_mean: Floats, assessed: Floats, rows: Indices, units: RowUnits, scale: PayoffScale
+    ) -> Self:
+        """Sum payoffs of candidates (candidates, n), and of deciding by the mean label, over rows of these numbers."""
+        whole = np.concatenate([realised, by_mean[None]])
+        gains = np.stack([paired_difference(each, realised[0], scale.size) for each in whole])
+        unit, count = resampled_units(rows, scale.rows, units)
+        return cls(
+            payoffs=UnitSums.of(realised - scale.centre, units),
+            gains=UnitSums.of(gains, units),
+            squares=pair_squares(whole, NO_DIFFERENCE * scale.size),
+            resampled=sum_units(gains[:-1], unit, count),
+            assessed=assessed.sum(axis=1),
+        )
+
+
+@njit(cache=True, nogil=True)
+def pair_squares(payoffs: Floats, rounding: float) -> Floats:
+    """Return the sums of squared differences of each two candidates' payoffs (candidates, n), but for rounding."""
+    count, n = payoffs.shape
+    squares = np.zeros((count, count))
+    for a in range(count):
+        for b in range(a):
+            total = 0.0
+            for i in range(n):
+                difference = payoffs[a, i] - payoffs[b, i]
+                total += difference * difference if abs(difference) > rounding else 0.0
+            squares[a, b] = squares[b, a] = total
+    return squares
+
+
+class PayoffScale(NamedTuple):
+    """The number of rows, about what payoffs are summed, and the size of the largest."""
+
+    rows: int
+    centre: float
+    size: float
+
+
+def find_winner(candidates: Mapping[int, Candidate], sums: PayoffSums) -> int:
     """Return the ensemble, or the candidate that beats it by its margin; of several the one that earns most."""
-    return list(candidates)[_select(_payoffs(candidates), _margins(candidates), sampling)]
+    means, errors = sums.gains.means, sums.gains.errors
+    tests = {
+        number: PairedTest(float(gain), float(error), candidate.margin)
+        for (number, candidate), gain, error in zip(candidates.items(), means, errors, strict=False)
+        if np.isfinite(candidate.margin)
+    }
+    beating = [number for number, test in tests.items() if test.gain > 0 and test.passed]
+    return max(beating, key=lambda number: tests[number].gain) if beating else ENSEMBLE
 
 
-def winner_bias(candidates: Mapping[int, Candidate], sampling: Sampling, random_state: int | None) -> float:
+def winner_bias(candidates: Mapping[int, Candidate], sums: PayoffSums, random_state: int | None) -> float:
     """Estimate the selection bias (winner's curse) in the selected candidate's payoff."""
-    margins = _margins(candidates)
-    return selection_bias(
-        _payoffs(candidates), lambda payoffs: _select(payoffs, margins, Sampling()), sampling, random_state
-    )
+    margins = [candidate.margin for candidate in candidates.values()]
+    return resampled_bias(scale_units(sums.resampled), lambda payoffs: _select(payoffs, margins), random_state)
 
 
-def _payoffs(candidates: Mapping[int, Candidate]) -> Floats:
-    return np.stack([candidate.realised for candidate in candidates.values()])
-
-
-def _margins(candidates: Mapping[int, Candidate]) -> list[float]:
-    return [candidate.margin for candidate in candidates.values()]
-
-
-def _select(payoffs: Floats, margins: list[float], sampling: Sampling) -> int:
+def _select(payoffs: Floats, margins: list[float]) -> int:
     """Return the candidate that earns most of those that beat the first by their margin; otherwise the first."""
-    gains = np.stack([paired_difference(payoff, payoffs[0]) for payoff in payoffs])
+    gains, sampling = payoffs - payoffs[0], Sampling()
     means = gains.mean(axis=1)
     able = np.flatnonzero(np.isfinite(margins) & (means > 0))  # spares the others' standard errors
     beating = [number for number in able if paired_test(gains[number], sampling, margins[number]).passed]
@@ -93,41 +156,47 @@ class Standing:
 
 @dataclass(frozen=True)
 class Competition:
-    """All candidates, the number of the winner, the dependence between rows, and the sense."""
+    """All candidates, the number of the winner, what they earned about a ``centre``, and the sense."""
 
     candidates: Mapping[int, Candidate]
     winner: int
-    sampling: Sampling
+    sums: PayoffSums
+    centre: float
     sign: float
 
     def standings(self, followed: Mapping[int, float]) -> list[Standing]:
         """Return a line for every candidate, the best first."""
-        found = [self._standing(number, followed) for number in self.candidates]
+        found = [self._standing(at, number, followed) for at, number in enumerate(self.candidates)]
         return sorted(found, key=lambda line: (-self.sign * line.realised, not line.chosen))
 
-    def _standing(self, number: int, followed: Mapping[int, float]) -> Standing:
-        candidate, sampling, sign = self.candidates[number], self.sampling, self.sign
-        n = len(candidate.realised)
+    def _gain(self, at: int) -> UnitSums:
+        """Return the paired gain of a candidate over the winner."""
+        winner = list(self.candidates).index(self.winner)
+        return self.sums.gains.column(at, minus=winner, squares=self.sums.squares[at, winner])
+
+    def _standing(self, at: int, number: int, followed: Mapping[int, float]) -> Standing:
+        candidate, sums, sign = self.candidates[number], self.sums, self.sign
         # what was learned also varies with the rows it was learned from
-        learning = 1.0 if candidate.kind in ("model", "policy") else np.sqrt(1 + LEARNING / n)
-        mean, half = candidate.realised.mean(), sampling.quantile(n) * sampling.error(candidate.realised) * learning
-        gain = paired_difference(candidate.realised, self.candidates[self.winner].realised)
-        error = sampling.error(gain)
-        ends = sorted(sign * (gain.mean() + side * sampling.quantile(n) * error) for side in (-1, 1))
+        learning = 1.0 if candidate.kind in ("model", "policy") else np.sqrt(1 + LEARNING / sums.payoffs.rows)
+        quantile = sums.payoffs.quantile()
+        mean, half = self.centre + sums.payoffs.means[at], quantile * sums.payoffs.column(at).errors[0] * learning
+        paired = self._gain(at)
+        gain, error = float(paired.means[0]), float(paired.errors[0])
+        ends = sorted(sign * (gain + side * quantile * error) for side in (-1, 1))
         return Standing(
             candidate=candidate.name,
             kind=candidate.kind,
-            realised=sign * mean,
-            low=sign * mean - half,
-            high=sign * mean + half,
-            difference=sign * gain.mean() + 0.0,  # no -0
+            realised=float(sign * mean),
+            low=float(sign * mean - half),
+            high=float(sign * mean + half),
+            difference=sign * gain + 0.0,  # no -0
             difference_low=ends[0],
             difference_high=ends[1],
             detectable=POWER * error,
-            promised=sign * candidate.assessed.mean(),
+            promised=float(sign * sums.assessed[at] / sums.payoffs.rows),
             followed=followed.get(number, float(number == self.winner)),
             chosen=number == self.winner,
-            why=self._why(number, float(gain.mean()), error),
+            why=self._why(number, gain, error),
         )
 
     def _why(self, number: int, gain: float, error: float) -> str:
@@ -144,17 +213,17 @@ class Competition:
             return f"part of the ensemble; alone {size}"
         return f"{size}; would decide alone only if more than {margin:g} standard errors better than the ensemble"
 
-    def finding(self, by_mean: Floats) -> str:
-        """Compare the winner with deciding by the mean label of these very rows, which earns ``by_mean``, in words.
+    def finding(self) -> str:
+        """Compare the winner with deciding by the mean label of these very rows, in words.
 
         The winner was selected among all candidates by the same rows: the interval allows for that (Bonferroni).
         """
-        best = self.candidates[self.winner]
-        gain = paired_difference(best.realised, by_mean)
-        half = self.sampling.quantile(len(gain), len(self.candidates) - 1) * self.sampling.error(gain)
-        size, doubt = format_by_error([float(gain.mean()), half])
+        best, paired = self.candidates[self.winner], self._gain(len(self.candidates))
+        gain = -float(paired.means[0])
+        half = paired.quantile(len(self.candidates) - 1) * float(paired.errors[0])
+        size, doubt = format_by_error([gain, half])
         gained = f"{best.name} {f'earns {size} ± {doubt} more' if self.sign > 0 else f'costs {size} ± {doubt} less'}"
-        if gain.mean() > half:
+        if gain > half:
             return f"{gained} than deciding by the mean label of all rows, out of fold"
         return f"nothing beats deciding by the mean label: {gained}, out of fold"
 

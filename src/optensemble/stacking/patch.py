@@ -6,28 +6,23 @@ user's subgroups. The tables of folds add up: what the other folds teach is the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
+from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import gather_sums
-from optensemble._core.progress import Step, silent
-from optensemble.members.fit_data import FitData
+from optensemble._core.cell_sums import Cells as CellNumbers
+from optensemble._core.cell_sums import add_limbs, count_overlaps
+from optensemble._core.sums import Sums
+from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
-from optensemble.multicalibration import events
-from optensemble.multicalibration.cell_names import CellPart, Leader, subgroup_parts
-from optensemble.multicalibration.cell_tables import CellTable, cell_counts, fold_tables
+from optensemble.multicalibration.cell_tables import CellTable
 from optensemble.multicalibration.corrections import replay
-from optensemble.multicalibration.events import Cells, Layout, PartNames
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.multicalibration.state import Situation
-from optensemble.stacking.stack import squared_loss
-from optensemble.stats.paired_tests import PairedTest, compare_losses
+from optensemble.stacking.cells import RowCells, patch_groups
 from optensemble.stats.sample_size import MIN_CELL
 
 MOST_CELLS = 2048
@@ -38,54 +33,26 @@ MOST_ROUNDS = 2
 PATCH_PENALTIES = (1000.0, 100.0, 10.0)
 """Pseudo-rows of zero residual in every cell, to choose from."""
 
-MOST_STEPS = (1 + MOST_ROUNDS) * len(PATCH_PENALTIES)
 
+@dataclass(frozen=True)
+class Selection:
+    """The cells that have enough rows and fit into the table, and how many do not.
 
-@dataclass
-class PatchFit:
-    """The outcome of fitting the patch: corrections, out-of-fold predictions with them, and the tests behind both.
-
-    Attributes
-    ----------
-    log
-        The corrections; empty if none was kept.
-    predictions, actions
-        Out of fold, with the corrections, and the actions they induce.
-    before
-        The actions that the uncorrected predictions induce.
-    cells, kept
-        The cells of the last predictions, and the numbers of those that have enough rows and fit into the table.
-    occupied, below, cut
-        The number of cells with rows, with fewer than ``MIN_CELL``, and left out because they are too many.
-    tests
-        The one-standard-error test of every round.
-    note
-        The reason why no further round was made.
+    ``occupied`` cells have rows, ``below`` fewer than ``MIN_CELL``; ``cut`` were too many.
     """
 
-    log: PatchLog
-    predictions: Floats
-    actions: Floats
-    before: Floats
-    cells: Cells
     kept: Indices
-    columns: int = 0
     occupied: int = 0
     below: int = 0
     cut: int = 0
-    tests: list[PairedTest] = field(default_factory=list)
-    note: str = ""
 
-    @property
-    def subgroups(self) -> Indices:
-        """The kept cells that are subgroups of the user's."""
-        return self.kept[self.kept >= self.first_subgroup]
-
-    @property
-    def first_subgroup(self) -> int:
-        """The number of the first cell that is a subgroup of the user's; their ``columns`` are the last events."""
-        layout = self.cells.layout
-        return int(layout.offsets[len(layout.events) - self.columns])
+    @classmethod
+    def of(cls, counts: Indices, first_subgroup: int) -> Selection:
+        """Select cells by how many rows they have; the user's subgroups, from ``first_subgroup`` on, come first."""
+        enough = np.flatnonzero(counts >= MIN_CELL)
+        most = enough[np.lexsort((-counts[enough], enough < first_subgroup))[:MOST_CELLS]]
+        occupied = int((counts > 0).sum())
+        return cls(np.sort(most), occupied, occupied - len(enough), len(enough) - len(most))
 
     @property
     def notes(self) -> list[str]:
@@ -99,31 +66,140 @@ class PatchFit:
         return said
 
 
+@dataclass(frozen=True)
+class FoldPatch:
+    """Corrections for every fold, (folds, cells, d), of the cells ``kept`` among ``count``."""
+
+    kept: Indices
+    delta: Floats
+    count: int
+
+    @cached_property
+    def _number(self) -> CellNumbers:
+        return number_cells(self.kept, self.count)
+
+    def __call__(self, forecast: Floats, cells: RowCells, ends: Indices) -> Floats:
+        """Return the forecast with the corrections of every row's cells by its fold."""
+        corrected = forecast.copy()
+        add_corrections(cells.columns, self._number, self.delta, ends, corrected)
+        return corrected
+
+    def reach(self, columns: int) -> float:
+        """Return a bound on the correction of a row that lies in so many cells."""
+        return columns * float(np.abs(self.delta).max(initial=0.0))
+
+
+@njit(cache=True, nogil=True)
+def add_corrections(columns, number, delta, ends, forecast):  # type: ignore[no-untyped-def]
+    """Add to each row of ``forecast`` its fold's corrections of its cells, in the order of the columns."""
+    events = columns.shape[1]
+    for f in range(len(ends) - 1):
+        for i in range(ends[f], ends[f + 1]):
+            row = forecast[i]
+            for e in range(events):
+                cell = number[columns[i, e]]
+                if cell >= 0:
+                    found = delta[f, cell]  # as arrays of their own, rows are added several numbers at a time
+                    for j in range(row.shape[0]):
+                        row[j] += found[j]
+
+
+def number_cells(kept: Indices, count: int) -> CellNumbers:
+    """Return the place of every cell among those kept; -1 for the others."""
+    number = np.full(count, -1, dtype=np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    return number
+
+
+@dataclass(frozen=True)
+class FoldTables(Sums):
+    """The tables of every fold on the same cells, which a patch is learned from.
+
+    Attributes
+    ----------
+    counts
+        Rows of each cell, (folds, cells).
+    high, low
+        Limbs of the residual sums, (folds, cells, d).
+    shared
+        Rows that each two cells share, (folds, cells, cells); counted in one of their two places only.
+    squares
+        Sums of squared residuals, (folds,).
+    """
+
+    counts: Indices
+    high: Floats
+    low: Floats
+    shared: CellNumbers
+    squares: Floats
+
+    @classmethod
+    def empty(cls, folds: int, cells: int, d: int) -> FoldTables:
+        """Return tables of no rows, to be added to in place."""
+        return cls(
+            counts=np.zeros((folds, cells), dtype=np.int64),
+            high=np.zeros((folds, cells, d)),
+            low=np.zeros((folds, cells, d)),
+            shared=np.zeros((folds, cells, cells), dtype=np.int32),
+            squares=np.zeros(folds),
+        )
+
+    def add(self, chunk: Chunk, cells: CellNumbers, residual: Floats, top: float, total: int) -> None:
+        """Add a chunk's rows, of ``total``, whose residuals are about at most ``top``, in place."""
+        add_limbs(cells, chunk.fold, residual, top, total, self.counts, self.high, self.low)
+        count_overlaps(cells, chunk.fold, self.shared)
+        self.squares[:] += [float(np.square(residual[fold]).sum()) for fold in chunk.folds]
+
+    def table(self, fold: int, kept: Indices, numbers: Indices) -> CellTable:
+        """Return the table of a fold on some of the cells, which have these ``numbers``."""
+        half = self.shared[fold][np.ix_(kept, kept)].astype(np.float64)
+        shared = half + half.T
+        shared[np.diag_indices(len(kept))] = self.counts[fold, kept]
+        return CellTable(numbers, self.counts[fold, kept], self.high[fold, kept], self.low[fold, kept], shared)
+
+
+@dataclass(frozen=True)
+class LearnedPatch:
+    """A patch from all rows, and the same for every fold from the others."""
+
+    patch: Patch
+    folds: FoldPatch
+
+
+def learn_patch(tables: FoldTables, tabulated: Indices, kept: Indices, count: int) -> LearnedPatch | None:
+    """Choose the penalty by the out-of-fold loss, which the tables tell; None if no penalty lowers it.
+
+    The strongest comes first. Once the loss no longer falls, a weaker one, which corrects more, will not help either.
+    """
+    places = np.searchsorted(tabulated, kept)
+    found = [tables.table(fold, places, kept) for fold in range(len(tables.squares))]
+    whole = found[0]
+    for table in found[1:]:
+        whole = whole + table
+    lowest, best = float(tables.squares.sum()), None
+    for penalty in PATCH_PENALTIES:
+        delta = np.stack([(whole - table).ridge(penalty) for table in found])
+        drops = [_drop(table, each) for table, each in zip(found, delta, strict=True)]
+        loss = float(tables.squares.sum()) - float(np.sum(drops))
+        if loss >= lowest:
+            break
+        best, lowest = (penalty, delta), loss
+    if best is None:
+        return None
+    penalty, delta = best
+    return LearnedPatch(Patch(0, kept, whole.ridge(penalty), whole.counts), FoldPatch(kept, delta, count))
+
+
+def _drop(table: CellTable, delta: Floats) -> float:
+    """Return by how much corrections lower the squared error of a table's rows: ``2 δ·H − δ·Gδ``."""
+    return float((delta * (2.0 * table.sums - table.product(delta))).sum())
+
+
 def situate(outputs: MemberOutputs, predictions: Floats) -> Situation:
     """Return what a forecast induces beside the members; the leading model is a subgroup, as the user's are."""
     return Situation(
-        predictions[None].copy(), outputs.omega, outputs.buckets, given=outputs.actions, groups=_patch_groups(outputs)
+        predictions[None].copy(), outputs.omega, outputs.buckets, given=outputs.actions, groups=patch_groups(outputs)
     )
-
-
-def _patch_groups(outputs: MemberOutputs) -> npt.NDArray[np.int32] | None:
-    leaders = [outputs.leaders[None]] if outputs.models > 1 else []
-    found = leaders if outputs.subgroups is None else [*leaders, outputs.subgroups]
-    return np.concatenate(found) if found else None
-
-
-def make_layout(outputs: MemberOutputs) -> Layout:
-    """Return the cells: own level sets, every member's level sets, the leading model, subgroups."""
-    # one part more than there are models: groups end with a part for what no fitting row has
-    leaders = (outputs.models + 1,) if outputs.models > 1 else ()
-    return events.black_box(outputs.buckets, len(outputs.actions), (*leaders, *map(len, outputs.titles)))
-
-
-def part_names(outputs: MemberOutputs, members: list[str]) -> PartNames:
-    """Return the names of the parts of every partition of the cells."""
-    leaders = [[Leader(name, promises=True) for name in members[: outputs.models]]] if outputs.models > 1 else []
-    groups: list[Sequence[CellPart]] = [*leaders, *subgroup_parts(outputs.titles)]
-    return make_layout(outputs).partitions.names(outputs.buckets, groups=groups, policies=members)
 
 
 def apply_patch(log: PatchLog, outputs: MemberOutputs, predictions: Floats) -> tuple[Floats, Floats, Floats]:
@@ -132,71 +208,3 @@ def apply_patch(log: PatchLog, outputs: MemberOutputs, predictions: Floats) -> t
     before = situation.actions[-1].copy()
     replay(situation, log)
     return situation.predictions[0], before, situation.actions[-1]
-
-
-def learn_patch(data: FitData, predictions: Floats, step: Step = silent) -> PatchFit:
-    """Correct out-of-fold predictions as long as that lowers their out-of-fold loss, at most twice.
-
-    Subgroups are corrected by themselves first: beside hundreds of level sets, which ask for a strong ridge, they would
-    hardly be. At most :data:`MOST_STEPS` steps are reported.
-    """
-    outputs, labels, layout = data.outputs, data.labels, make_layout(data.outputs)
-    start = situate(outputs, predictions)
-    own, none = start.actions[-1], np.empty(0, np.int64)
-    fit = PatchFit(PatchLog(layout), predictions, own, own, start.cells(0, layout), none, columns=len(outputs.titles))
-    _select_cells(fit)
-    for alone in (True, *[False] * MOST_ROUNDS):
-        kept = fit.subgroups if alone else fit.kept
-        if not len(kept):
-            continue
-        tables = fold_tables(fit.cells, labels - fit.predictions, kept, [fold.test for fold in data.folds])
-        whole = reduce(add, tables)
-        penalty, corrected = _choose_penalty(whole, tables, fit, data, step)
-        test = compare_losses(squared_loss(labels, fit.predictions), squared_loss(labels, corrected), data.sampling)
-        fit.tests.append(test)
-        if test.passed:
-            fit.log.rounds.append((Patch(0, kept, whole.ridge(penalty), whole.counts),))
-            situation = situate(outputs, corrected)
-            fit.predictions, fit.actions = corrected, situation.actions[-1]
-            fit.cells = situation.cells(0, layout)
-            _select_cells(fit)
-        elif not alone:
-            fit.note = str(test)
-            break
-    return fit
-
-
-def _select_cells(fit: PatchFit) -> None:
-    """Find the cells with enough rows, and count those left out."""
-    counts = cell_counts(fit.cells)
-    enough = np.flatnonzero(counts >= MIN_CELL)
-    asked_for = enough >= fit.first_subgroup
-    most = enough[np.lexsort((-counts[enough], ~asked_for))[:MOST_CELLS]]
-    fit.kept, fit.occupied = np.sort(most), int((counts > 0).sum())
-    fit.below, fit.cut = fit.occupied - len(enough), len(enough) - len(most)
-    if not len(enough):
-        fit.note = f"no cell has {MIN_CELL} rows"
-
-
-def _choose_penalty(
-    whole: CellTable, tables: list[CellTable], fit: PatchFit, data: FitData, step: Step
-) -> tuple[float, Floats]:
-    """Return the penalty of the lowest out-of-fold loss, and the predictions corrected with it.
-
-    The strongest comes first. Once the loss no longer falls, a weaker one, which corrects more, will not help either.
-    """
-    labels, best = data.labels, (PATCH_PENALTIES[0], fit.predictions)
-    lowest = float(squared_loss(labels, fit.predictions).mean())
-    delta = np.zeros((fit.cells.layout.count, labels.shape[1]))
-    columns = [fit.cells.columns(fold.test) for fold in data.folds]
-    for penalty in PATCH_PENALTIES:
-        corrected = fit.predictions.copy()
-        for table, fold, cells in zip(tables, data.folds, columns, strict=True):
-            delta[whole.kept] = (whole - table).ridge(penalty)
-            corrected[fold.test] += gather_sums(cells, delta)
-        step()
-        loss = float(squared_loss(labels, corrected).mean())
-        if loss >= lowest:
-            break
-        best, lowest = (penalty, corrected), loss
-    return best

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from optensemble._core.arrays import Floats
+from optensemble._core.sums import Sums
 from optensemble.members.outputs import MemberOutputs
 
 PRIOR_SHARE = 0.1
@@ -91,20 +92,35 @@ def prior_strength(features: Floats) -> float:
     return PRIOR_SHARE * max(float(features.var(axis=1).mean()), rounding**2, np.finfo(np.float64).tiny)
 
 
-def blend_weights(forecasts: Floats, labels: Floats) -> Floats:
-    """Return non-negative weights, summing to 1, of forecasts (e, n, d) of the same labels, held to equal ones.
+@dataclass(frozen=True)
+class BlendSums(Sums):
+    """The sums that a blend of forecasts is fitted from: products of what sets each apart from their mean.
 
-    >>> rng = np.random.default_rng(0)
-    >>> labels, noise = rng.normal(size=(2, 1000, 3))
-    >>> blend_weights(np.stack([labels, labels + noise]), labels).round(2).tolist()
-    [0.98, 0.02]
+    ``squares`` (e, e) are with each other, ``products`` (e,) with what the mean forecast misses.
     """
-    count, centre = len(forecasts), forecasts.mean(axis=0)
-    apart = (forecasts - centre).reshape(count, -1)
-    normal = apart @ apart.T
-    normal += PRIOR_SHARE * (np.trace(normal) / count or 1.0) * np.eye(count)
-    weights = np.maximum(1 / count + np.linalg.solve(normal, apart @ (labels - centre).ravel()), 0.0)
-    return np.asarray(weights / weights.sum())
+
+    squares: Floats
+    products: Floats
+
+    @classmethod
+    def of(cls, forecasts: Floats, labels: Floats) -> Self:
+        """Sum over rows and coordinates of forecasts (e, n, d) of the same labels."""
+        centre = forecasts.mean(axis=0)
+        apart = (forecasts - centre).reshape(len(forecasts), -1)
+        return cls(apart @ apart.T, apart @ (labels - centre).ravel())
+
+    def weights(self) -> Floats:
+        """Return non-negative weights, summing to 1, held to equal ones.
+
+        >>> rng = np.random.default_rng(0)
+        >>> labels, noise = rng.normal(size=(2, 1000, 3))
+        >>> BlendSums.of(np.stack([labels, labels + noise]), labels).weights().round(2).tolist()
+        [0.98, 0.02]
+        """
+        count = len(self.products)
+        normal = self.squares + PRIOR_SHARE * (np.trace(self.squares) / count or 1.0) * np.eye(count)
+        weights = np.maximum(1 / count + np.linalg.solve(normal, self.products), 0.0)
+        return np.asarray(weights / weights.sum())
 
 
 def average_weights(outputs: MemberOutputs) -> Floats:

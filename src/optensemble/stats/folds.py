@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from optensemble._core.arrays import Indices
+from optensemble._core.hashing import hash_rows
+from optensemble.stats.row_design import ClusterTable, RowDesign, fold_count
 
-_MANY_ROWS = 1000
+__all__ = ["Fold", "fold_count", "fold_numbers", "folds"]
 
 
 class Fold(NamedTuple):
@@ -33,43 +35,19 @@ def folds(
         A number for every row; rows of one number stay together. In time order, clusters that come and go (days) are
         cut into contiguous parts; if they stay (customers), parts are of clusters.
     random_state
-        Seeds the shuffling of rows that are not in time order.
+        Seeds the hash of the row number by which rows that are not in time order are dealt out.
 
     Examples
     --------
     >>> [fold.test.tolist() for fold in folds(20, time_ordered=True)][:2]
     [[0, 1], [2, 3]]
     """
-    count = 10 if n < _MANY_ROWS else 5
-    part = np.empty(n, dtype=np.int64)
-    if clusters is not None and not (time_ordered and _pass_by(clusters, 2 * n / count)):
-        part[:] = _parts_of_clusters(clusters, count, random_state)[clusters]
-    elif time_ordered:
-        part[:] = np.arange(n) * count // n
-        if clusters is not None:  # a day stays whole: it goes with its first row
-            part[:] = part[np.unique(clusters, return_index=True)[1]][clusters]
-    else:
-        part[np.random.default_rng(random_state or 0).permutation(n)] = np.arange(n) % count
-    return [Fold(np.flatnonzero(part != f), np.flatnonzero(part == f)) for f in range(count) if (part == f).any()]
-
-
-def _pass_by(clusters: Indices, span: float) -> bool:
-    """Return whether clusters come and go, as days do, each within ``span`` rows; customers may stay."""
-    _, first = np.unique(clusters, return_index=True)
-    _, last = np.unique(clusters[::-1], return_index=True)
-    return bool((len(clusters) - 1 - last - first < span).all())
-
-
-def _parts_of_clusters(clusters: Indices, count: int, random_state: int | None) -> Indices:
-    """Give each cluster, the largest first, to the part with the fewest rows so far."""
-    sizes = np.bincount(clusters)
-    order = np.random.default_rng(random_state or 0).permutation(len(sizes))
-    order = order[np.argsort(-sizes[order], kind="stable")]
-    part, filled = np.empty(len(sizes), dtype=np.int64), np.zeros(count, dtype=np.int64)
-    for cluster in order:
-        part[cluster] = filled.argmin()
-        filled[part[cluster]] += sizes[cluster]
-    return part
+    design = RowDesign(n, time_ordered, random_state or 0)
+    ids = None if clusters is None else hash_rows(0, int(clusters.max()) + 1)[clusters]
+    if ids is not None:
+        design = design.clustered(ClusterTable.of(ids, 0))
+    part = design(0, n, ids).fold
+    return [Fold(np.flatnonzero(part != fold), np.flatnonzero(part == fold)) for fold in np.unique(part)]
 
 
 def fold_numbers(parts: list[Fold]) -> Indices:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from optensemble._core.arrays import Floats
+from optensemble.stats.blocks import UnitSums
 from optensemble.stats.sampling import Sampling
 
-_NO_DIFFERENCE = 1e-10  # relative to the larger payoff: less is rounding
+NO_DIFFERENCE = 1e-10
+"""Relative to the larger payoff: a smaller difference is rounding."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ def paired_test(gains: Floats, sampling: Sampling, needed: float = 1.0) -> Paire
     return PairedTest(float(gains.mean()), sampling.error(gains), needed)
 
 
-def compare_losses(before: Floats, after: Floats, sampling: Sampling) -> PairedTest:
+def loss_test(gains: UnitSums) -> PairedTest:
     """Test whether a loss falls: by one standard error, or by two in time order, where tomorrow may differ."""
-    return paired_test(before - after, sampling, 2.0 if sampling.time_ordered else 1.0)
+    return PairedTest(float(gains.means[0]), float(gains.errors[0]), 1.0 if gains.blocks is None else 2.0)
 
 
 def best_of(gains: Floats, sampling: Sampling) -> int:
@@ -55,8 +57,8 @@ def best_of(gains: Floats, sampling: Sampling) -> int:
     return best if paired_test(gains[best], sampling).passed else 0
 
 
-def paired_difference(left: Floats, right: Floats) -> Floats:
-    """Return ``left − right`` row by row, with rounding errors set to zero."""
+def paired_difference(left: Floats, right: Floats, size: float | None = None) -> Floats:
+    """Return ``left − right`` row by row, with rounding errors set to zero; ``size`` is that of the largest payoff."""
     difference = left - right
-    rounding = _NO_DIFFERENCE * max(float(np.abs(left).max()), float(np.abs(right).max()))
-    return np.where(np.abs(difference) <= rounding, 0.0, difference)
+    size = max(float(np.abs(left).max()), float(np.abs(right).max())) if size is None else size
+    return np.where(np.abs(difference) <= NO_DIFFERENCE * size, 0.0, difference)

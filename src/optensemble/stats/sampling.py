@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.stats.blocks import BLOCKS, cluster_effect, t_quantile
+from optensemble.stats.blocks import BLOCKS, RowUnits, UnitSums, block_of, part_of, sum_units, t_quantile
 from optensemble.stats.folds import Fold, folds
 
 _RESAMPLES = 60
-_MOST_UNITS = 500  # more rows than these are resampled in groups, whose means vary that much less
+
+MOST_UNITS = 500
+"""More rows than these are resampled in groups, whose means vary that much less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,48 +30,52 @@ class Sampling:
 
     def error(self, values: Floats) -> float:
         """Return the standard error of the mean of ``values``, one for each row."""
-        plain = float(values.std(ddof=1)) / np.sqrt(len(values))
-        return float(plain * np.sqrt(self.design_effect(values)))
+        return float(self.sums(values).errors[0])
 
     def design_effect(self, values: Floats) -> float:
         """Return the ratio of the variance of a mean to that of independent rows; at least 1."""
-        variance = float(values.var(ddof=1))
-        if variance == 0:
-            return 1.0
-        effect = 1.0
-        if self.time_ordered:
-            means = [block.mean() for block in np.array_split(values, BLOCKS)]
-            effect = max(effect, float(np.var(means, ddof=1)) * len(values) / BLOCKS / variance)
-        if self.clusters is not None:
-            effect = max(effect, cluster_effect(values - values.mean(), self.clusters, variance))
-        return effect
+        return float(self.sums(values).design_effects[0])
+
+    def sums(self, values: Floats) -> UnitSums:
+        """Return the sums of ``values`` about their mean over rows and units."""
+        return UnitSums.of((values - values.mean())[None], self.units(len(values)))
+
+    def units(self, n: int) -> RowUnits:
+        """Return the units of ``n`` rows."""
+        block = block_of(np.arange(n), n) if self.time_ordered else None
+        return RowUnits(block, self.clusters, 0 if self.clusters is None else int(self.clusters.max()) + 1)
 
     def quantile(self, n: int, family: int = 1) -> float:
         """Return the half-width of a 95 % interval in standard errors, or of each of a ``family`` held jointly."""
-        return t_quantile(n, self.time_ordered, self.clusters, family)
+        sizes = None if self.clusters is None else np.bincount(self.clusters).astype(np.float64)
+        return t_quantile(n, self.time_ordered, sizes, family)
 
     def independent(self, payoffs: Floats) -> Floats:
         """Add up rows that depend on each other: fewer, independent ones of the same means and errors remain."""
         n = payoffs.shape[1]
-        if self.time_ordered:
-            units = np.arange(n) * min(2 * BLOCKS, n) // n
-        elif self.clusters is not None:
-            units = self.clusters
-        elif n > _MOST_UNITS:
-            units = np.arange(n) % _MOST_UNITS
-        else:
-            return payoffs
-        sums = np.stack([np.bincount(units, each) for each in payoffs])
-        return np.asarray(sums * sums.shape[1] / n)
+        unit, units = resampled_units(np.arange(n), n, self.units(n))
+        return scale_units(sum_units(payoffs, unit, units))
+
+
+def resampled_units(rows: Indices, n: int, units: RowUnits) -> tuple[Indices, int]:
+    """Return the unit in which each of ``n`` rows is resampled, and the number of these units."""
+    if units.block is not None:
+        count = min(2 * BLOCKS, n)
+        return part_of(rows, n, count), count
+    if units.cluster is not None:
+        return units.cluster, units.clusters
+    return rows % MOST_UNITS, min(n, MOST_UNITS)
+
+
+def scale_units(sums: Floats) -> Floats:
+    """Return sums over units, of shape (units, columns + 1), as so many rows of the same mean, (columns, units)."""
+    return np.asarray(sums[:, :-1].T * (len(sums) / sums[:, -1].sum()))
 
 
 def selection_bias(
     payoffs: Floats, select: Callable[[Floats], int], sampling: Sampling, random_state: int | None
 ) -> float:
     """Estimate the selection bias (winner's curse) in the payoff of the selected candidate.
-
-    By resampling: the lead over the one really selected, of the one selected on resampled rows, is larger on these
-    than on all rows. Rows that depend on each other are resampled together.
 
     Parameters
     ----------
@@ -82,9 +88,16 @@ def selection_bias(
     random_state
         Seeds the resampling.
     """
+    return resampled_bias(sampling.independent(payoffs), select, random_state)
+
+
+def resampled_bias(payoffs: Floats, select: Callable[[Floats], int], random_state: int | None) -> float:
+    """Estimate the same from payoffs of independent rows, by resampling them.
+
+    The lead over the one really selected, of the one selected on resampled rows, is larger on these than on all rows.
+    """
     if len(payoffs) == 1:
         return 0.0
-    payoffs = sampling.independent(payoffs)
     n, lead = payoffs.shape[1], payoffs - payoffs[select(payoffs)]
     rng, means, bias = np.random.default_rng(random_state or 0), lead.mean(axis=1), 0.0
     for _ in range(_RESAMPLES):

@@ -1,0 +1,56 @@
+"""Hashes of row numbers and of labels: the same anywhere, at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._core.arrays import Indices
+
+Hashes = npt.NDArray[np.uint64]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mixed(state: Hashes) -> Hashes:
+    """Let every bit depend on every other (the finaliser of SplitMix64)."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+def hash_rows(start: int, count: int, seed: int = 0) -> Hashes:
+    """Return a hash of the numbers of some rows in a row; another seed gives others.
+
+    >>> bool(hash_rows(5, 1)[0] == hash_rows(0, 10)[5])
+    True
+    """
+    return hash_numbers(np.arange(start, start + count), seed)
+
+
+def hash_numbers(numbers: Indices, seed: int = 0) -> Hashes:
+    """Return a hash of every number."""
+    with np.errstate(over="ignore"):
+        salt = np.uint64(seed % (1 << 63)) * GOLDEN
+    return mixed(mixed(numbers.astype(np.uint64) + GOLDEN) ^ salt)
+
+
+def hash_labels(labels: Sequence[Any]) -> Hashes:
+    """Return a hash of every label, of text or numbers; equal labels have equal hashes.
+
+    >>> first, second, third = hash_labels(["Mon", "Tue", "Mon"])
+    >>> bool(first == third), bool(first == second)
+    (True, False)
+    """
+    known = {label: _hash_label(label) for label in set(labels)}
+    return np.array([known[label] for label in labels], dtype=np.uint64)
+
+
+def _hash_label(label: Any) -> int:
+    # 1, 1.0 and True are equal, and must have the same hash in whatever block they are first met
+    whole = isinstance(label, (bool, float)) and float(label).is_integer()
+    return int.from_bytes(blake2b(repr(int(label) if whole else label).encode(), digest_size=8).digest(), "little")

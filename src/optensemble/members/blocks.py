@@ -1,0 +1,156 @@
+"""Rows in blocks: what members say of them, their labels, and what they depend on; the unit of every pass of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.engine import BLOCK_ROWS
+from optensemble._core.hashing import Hashes
+from optensemble._core.progress import Progress, Stage, silent
+from optensemble.members.fingerprints import fingerprints
+from optensemble.members.fit_inputs import LabelledBatch
+from optensemble.members.outputs import MemberOutputs
+from optensemble.members.query import MemberQuery
+from optensemble.members.validation import take_rows
+from optensemble.stats.blocks import RowUnits
+from optensemble.stats.row_design import RowDesign
+
+CHUNK_ROWS = 1 << 13
+"""Rows that are worked on at once: few enough for the cache, many enough for a call."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a block, those of each fold next to each other.
+
+    Attributes
+    ----------
+    outputs, labels
+        What members say of the rows, and their labels, in the sense of maximising.
+    rows
+        The numbers of the rows.
+    ends
+        Where each fold ends and the next begins: the rows of fold ``f`` are ``slice(ends[f], ends[f + 1])``.
+    units
+        The units of dependent rows.
+    """
+
+    outputs: MemberOutputs
+    labels: Floats
+    rows: Indices
+    ends: Indices
+    units: RowUnits
+
+    @property
+    def folds(self) -> list[slice]:
+        """The rows of each fold."""
+        return [slice(start, stop) for start, stop in zip(self.ends[:-1], self.ends[1:], strict=True)]
+
+    @cached_property
+    def fold(self) -> Indices:
+        """The fold of every row."""
+        return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Up to :data:`~optensemble._core.engine.BLOCK_ROWS` rows, from number ``start`` on.
+
+    ``groups`` are the hashes of the groups of rows that belong together, if the user named any.
+    """
+
+    start: int
+    outputs: MemberOutputs
+    labels: Floats
+    groups: Hashes | None = None
+
+    @property
+    def marks(self) -> Hashes:
+        """A hash of what members say of each row and of its label."""
+        return fingerprints(*self.outputs.said, self.labels)
+
+    def chunks(self, design: RowDesign) -> Iterator[Chunk]:
+        """Cut the block into chunks, whose rows are ordered by fold."""
+        n = len(self.labels)
+        ids = self.groups
+        if design.clusters is not None and ids is None:  # rows that are there several times belong together
+            ids = self.marks
+        places = design(self.start, n, ids)
+        for begin in range(0, n, CHUNK_ROWS):
+            fold = places.fold[begin : begin + CHUNK_ROWS]
+            order = begin + np.argsort(fold, kind="stable")
+            ends = np.concatenate([[0], np.cumsum(np.bincount(fold, minlength=design.folds))])
+            yield Chunk(
+                self.outputs.take(order), self.labels[order], self.start + order, ends, places.units.take(order)
+            )
+
+    def between(self, start: int, stop: int) -> Self:
+        """Return the rows from number ``start`` to before ``stop``."""
+        rows = slice(start - self.start, stop - self.start)
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, start=start, outputs=self.outputs.take(rows), labels=self.labels[rows], groups=groups)
+
+
+@dataclass(frozen=True)
+class ArrayBlocks:
+    """Rows in memory, asked once."""
+
+    rows: Block
+
+    @classmethod
+    def ask(
+        cls, query: MemberQuery, batches: list[LabelledBatch], groups: Hashes | None, progress: Progress = silent
+    ) -> Self:
+        """Ask all members about the rows of all batches, a block at a time."""
+        n = sum(len(batch.labels) for batch in batches)
+        labels = np.concatenate([query.sign * batch.labels for batch in batches])
+        outputs, start = query.empty(n), 0
+        pieces = [(batch.X, size) for batch in batches for size in [len(batch.labels)]]
+        members = len(query.models) + len(query.policies)
+        steps = members * sum(-(-size // BLOCK_ROWS) for _, size in pieces)
+        with Stage(progress, "asking members", steps) as step:
+            for X, size in pieces:
+                for first in range(0, size, BLOCK_ROWS):
+                    rows = X if size <= BLOCK_ROWS else take_rows(X, first, min(first + BLOCK_ROWS, size))
+                    here = slice(start + first, start + min(first + BLOCK_ROWS, size))
+                    outputs.put(here, query(rows, step))
+                start += size
+        return cls(Block(0, outputs, labels, groups))
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return len(self.rows.labels)
+
+    @property
+    def first(self) -> Block:
+        """The first block."""
+        return next(iter(self.part(0, 1)))
+
+    @property
+    def count(self) -> int:
+        """The number of blocks."""
+        return -(-self.row_count // BLOCK_ROWS)
+
+    def part(self, start: int, stop: int) -> BlockRun:
+        """Return the blocks from ``start`` to before ``stop``."""
+        first, last = start * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.row_count)
+        return BlockRun(self.rows.between(first, last))
+
+
+@dataclass(frozen=True)
+class BlockRun:
+    """A run of blocks in memory."""
+
+    rows: Block
+
+    def __iter__(self) -> Iterator[Block]:
+        first, last = self.rows.start, self.rows.start + len(self.rows.labels)
+        for start in range(first, last, BLOCK_ROWS):
+            yield self.rows.between(start, min(start + BLOCK_ROWS, last))

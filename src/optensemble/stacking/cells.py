@@ -1,0 +1,87 @@
+"""The patch's cells on some rows: members' level sets, the forecast's own, the leading model, subgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.buckets import bucket
+from optensemble.members.outputs import MemberOutputs
+from optensemble.multicalibration import events
+from optensemble.multicalibration.cell_names import CellPart, Leader, subgroup_parts
+from optensemble.multicalibration.events import Layout, PartNames
+
+
+def make_layout(outputs: MemberOutputs) -> Layout:
+    """Return the cells: every member's level sets, own level sets, the leading model, subgroups."""
+    # one part more than there are models: groups end with a part for what no fitting row has
+    leaders = (outputs.models + 1,) if outputs.models > 1 else ()
+    return events.black_box(outputs.buckets, len(outputs.actions), (*leaders, *map(len, outputs.titles)))
+
+
+def part_names(outputs: MemberOutputs, members: list[str]) -> PartNames:
+    """Return the names of the parts of every partition of the cells."""
+    leaders = [[Leader(name, promises=True) for name in members[: outputs.models]]] if outputs.models > 1 else []
+    groups: list[Sequence[CellPart]] = [*leaders, *subgroup_parts(outputs.titles)]
+    return make_layout(outputs).partitions.names(outputs.buckets, groups=groups, policies=members)
+
+
+def patch_groups(outputs: MemberOutputs) -> npt.NDArray[np.int32] | None:
+    """Return the parts of the leading model, which is a subgroup as the user's are, and of these."""
+    leaders = [outputs.leaders[None]] if outputs.models > 1 else []
+    found = leaders if outputs.subgroups is None else [*leaders, outputs.subgroups]
+    return np.concatenate(found) if found else None
+
+
+def first_subgroup(layout: Layout, columns: int) -> int:
+    """Return the number of the first cell that is a subgroup of the user's; their ``columns`` are the last events."""
+    return int(layout.offsets[len(layout.events) - columns])
+
+
+class RowCells:
+    """The cells of some rows, a column for every event: those of members and groups are fixed, own ones are not."""
+
+    def __init__(self, outputs: MemberOutputs) -> None:
+        self.layout, self._buckets = make_layout(outputs), outputs.buckets
+        k, n, d = outputs.actions.shape
+        self.columns = np.empty((n, len(self.layout.events)), dtype=np.int32)
+        self.own = slice(k * d, (k + 1) * d)
+        for member, actions in enumerate(outputs.actions):
+            self._fill(actions, member * d)
+        groups = patch_groups(outputs)
+        if groups is not None:
+            self.columns[:, self.own.stop :] = groups.T + self.layout.offsets[self.own.stop : -1].astype(np.int32)
+
+    def _fill(self, actions: Floats, first: int) -> None:
+        offsets = self.layout.offsets[first : first + actions.shape[1]]
+        fill_levels(
+            actions, self._buckets.lower, self._buckets.per_unit, self._buckets.count, offsets, self.columns[:, first:]
+        )
+
+    def take_up(self, actions: Floats) -> None:
+        """Take up the forecast's own level sets, given the actions it induces."""
+        self._fill(actions, self.own.start)
+
+    def fixed_counts(self) -> Indices:
+        """Return how many rows each cell has, but for the forecast's own."""
+        fixed = np.delete(self.columns, np.r_[self.own], axis=1)
+        return np.bincount(fixed.ravel(), minlength=self.layout.count)
+
+    def own_counts(self) -> Indices:
+        """Return how many rows each of the forecast's own cells has."""
+        return np.bincount(self.columns[:, self.own].ravel(), minlength=self.layout.count)
+
+
+@njit(cache=True, nogil=True)
+def fill_levels(  # type: ignore[no-untyped-def]
+    actions, lower, per_unit, count, offsets, columns
+):
+    """Write the cell of each coordinate of each action: its level set, counted from the coordinate's first cell."""
+    n, d = actions.shape
+    for i in range(n):
+        for j in range(d):
+            columns[i, j] = offsets[j] + bucket(actions[i, j], lower[j], per_unit[j], count)

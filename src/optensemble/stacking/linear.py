@@ -1,0 +1,405 @@
+"""Everything linear in what members say, from one pass: means, scales, stack, refinement and ridge, for every fold.
+
+The pass adds up, for each fold, the Gram matrix of [what members say, labels, 1]. What the other folds teach is the sum
+of theirs, and the loss on a fold of any linear forecast is a quadratic form in its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.sums import LARGEST, Sums
+from optensemble.members.blocks import Block, Chunk
+from optensemble.members.fingerprints import Marks
+from optensemble.members.outputs import MemberOutputs
+from optensemble.members.validation import mean_explained
+from optensemble.stacking.cells import RowCells
+from optensemble.stacking.ridge import RIDGE_PENALTIES, Ridge, RidgePath, RidgeTable
+from optensemble.stacking.stack import PRIOR_SHARE, Stack, StackTable, average_weights
+from optensemble.stats.row_design import RowDesign
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The columns that members' outputs are regressed on: about ``centre``, in units of ``scale``, along ``span``.
+
+    The centre is provisional, the mean of the first block, so that sums of squares lose no digits. A ridge does not
+    mind a rotation: where there are more columns than rows, their span will do.
+    """
+
+    centre: Floats
+    labels: Floats
+    scale: Floats | None = None
+    span: Floats | None = None
+
+    @classmethod
+    def of(cls, block: Block, rows: int) -> Basis:
+        """Choose the columns by the first block of ``rows`` rows."""
+        wide = wide_outputs(block.outputs)
+        centre, labels = wide.mean(axis=0), block.labels.mean(axis=0)
+        n, p = wide.shape
+        if rows > n or n >= p:
+            return cls(centre, labels)
+        from scipy.linalg import eigh
+
+        spread = wide.std(axis=0)
+        scale = np.where(spread > 1e-9 * spread.max(initial=0.0), spread, 1.0)
+        columns = (wide - centre) / scale
+        values, vectors = eigh(columns @ columns.T, driver="evd")
+        kept = values > n * np.finfo(np.float64).eps * values[-1]
+        return cls(centre, labels, scale, columns.T @ (vectors[:, kept] / np.sqrt(values[kept])))
+
+    def columns(self, wide: Floats) -> Floats:
+        """Return the columns, given what members say about the centre."""
+        return wide if self.span is None or self.scale is None else (wide / self.scale) @ self.span
+
+
+@dataclass(frozen=True)
+class Moments(Sums):
+    """Sums over rows: for each fold the Gram matrix of [columns, labels, 1], and what a stack needs.
+
+    Attributes
+    ----------
+    gram
+        Of shape (folds, columns + d + 1, columns + d + 1).
+    features
+        Sums of what members say about the centre, of shape (folds, members, d).
+    squares, products
+        By coordinate: of members with each other (folds, d, members, members) and with labels (folds, d, members).
+    reach
+        The largest distance of each member's output from the centre, (members, d).
+    size, label_size
+        The largest output of each member, (members, d), and the largest label.
+    """
+
+    gram: Floats
+    features: Floats
+    squares: Floats
+    products: Floats
+    reach: Floats = field(metadata=LARGEST)
+    size: Floats = field(metadata=LARGEST)
+    label_size: float = field(metadata=LARGEST)
+
+
+@dataclass(frozen=True)
+class FirstLook(Sums):
+    """What the first pass finds: moments, how many rows each fixed cell has, fingerprints."""
+
+    moments: Moments
+    counts: Indices
+    marks: Marks
+
+
+@dataclass(frozen=True)
+class FirstPass:
+    """What the first pass needs to know."""
+
+    design: RowDesign
+    basis: Basis
+
+
+def look_first(block: Block, state: FirstPass) -> FirstLook:
+    """Pass 1: moments of what members say and of labels, sizes of the cells that do not change, fingerprints."""
+    marks = Marks.of(block.marks, state.design.rows, *block.outputs.said, block.labels)
+    found = [_first_sums(chunk, state) for chunk in block.chunks(state.design)]
+    moments, counts = found[0]
+    for further, more in found[1:]:
+        moments, counts = moments + further, counts + more
+    return FirstLook(moments, counts, marks)
+
+
+def _first_sums(chunk: Chunk, state: FirstPass) -> tuple[Moments, Indices]:
+    outputs, basis = chunk.outputs, state.basis
+    (k, n, d), folds = outputs.actions.shape, chunk.folds
+    wide = wide_outputs(outputs)
+    size = np.abs(wide).max(axis=0, initial=0.0).reshape(k, d)
+    wide -= basis.centre
+    labels = chunk.labels - basis.labels
+    rows = np.concatenate([basis.columns(wide), labels, np.ones((n, 1))], axis=1)
+    by_coordinate = np.ascontiguousarray(wide.reshape(n, k, d).transpose(2, 1, 0))
+    truth = np.ascontiguousarray(labels.T)[:, :, None]
+    moments = Moments(
+        gram=np.stack([rows[fold].T @ rows[fold] for fold in folds]),
+        features=np.stack([wide[fold].sum(axis=0).reshape(k, d) for fold in folds]),
+        squares=np.stack([by_coordinate[:, :, f] @ by_coordinate[:, :, f].transpose(0, 2, 1) for f in folds]),
+        products=np.stack([(by_coordinate[:, :, f] @ truth[:, f])[:, :, 0] for f in folds]),
+        reach=np.abs(wide).max(axis=0, initial=0.0).reshape(k, d),
+        size=size,
+        label_size=float(np.abs(chunk.labels).max(initial=0.0)),
+    )
+    return moments, RowCells(outputs).fixed_counts()
+
+
+def wide_outputs(outputs: MemberOutputs) -> Floats:
+    """Return all that members say of each row side by side, of shape (n, members·d)."""
+    said = outputs.said
+    n, d = said[0].shape
+    wide = np.empty((n, len(said), d))
+    for number, each in enumerate(said):
+        wide[:, number] = each
+    return wide.reshape(n, len(said) * d)
+
+
+@dataclass(frozen=True)
+class FoldMap:
+    """A linear forecast for every fold: ``(what members say − centre) @ coefficients[f] + constants[f]``."""
+
+    coefficients: Floats
+    constants: Floats
+
+    def __call__(self, wide: Floats, chunk: Chunk) -> Floats:
+        """Return the forecast of every row by the map of its fold."""
+        forecast = np.empty((len(wide), self.constants.shape[1]))
+        for fold, coefficients, constants in zip(chunk.folds, self.coefficients, self.constants, strict=True):
+            forecast[fold] = wide[fold] @ coefficients + constants
+        return forecast
+
+    def reach(self, distance: Floats) -> float:
+        """Return a bound on its size, given how far members' outputs are from the centre at most."""
+        bound = np.abs(self.coefficients).transpose(0, 2, 1) @ distance + np.abs(self.constants)
+        return float(bound.max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class FoldStack:
+    """A stack for every fold, with weights (folds, members, d) of what members say about the centre."""
+
+    weights: Floats
+    constants: Floats
+
+    def __call__(self, wide: Floats, chunk: Chunk) -> Floats:
+        """Return the forecast of every row by the stack of its fold."""
+        forecast = np.empty((len(wide), self.constants.shape[1]))
+        said = wide.reshape(len(wide), self.weights.shape[1], -1)
+        for fold, weights, constants in zip(chunk.folds, self.weights, self.constants, strict=True):
+            forecast[fold] = constants
+            for member, weight in enumerate(weights):
+                forecast[fold] += said[fold, member] * weight
+        return forecast
+
+    def reach(self, distance: Floats) -> float:
+        """Return a bound on its size, given how far members' outputs are from the centre at most."""
+        bound = (np.abs(self.weights) * distance.reshape(self.weights.shape[1:])).sum(axis=1) + np.abs(self.constants)
+        return float(bound.max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """What is learned from the moments.
+
+    Attributes
+    ----------
+    centre
+        The point about which the folds' maps are.
+    mean, scale
+        The labels' means and standard deviations.
+    stack, refinement, ridge
+        Learned from all rows.
+    stacked, refined, ridged, means
+        The forecasts of every fold.
+    reach, label_size
+        How far members' outputs are from the centre at most, (members·d,), and the size of the largest label.
+    """
+
+    centre: Floats
+    mean: Floats
+    scale: Floats
+    stack: Stack
+    refinement: Ridge
+    ridge: Ridge
+    stacked: FoldStack
+    refined: FoldMap
+    ridged: FoldMap
+    means: Floats
+    reach: Floats
+    label_size: float
+
+
+class _Standardised:
+    """The moments about the means of all rows, in units of standard deviations."""
+
+    def __init__(self, found: Moments, basis: Basis, models: int) -> None:
+        self.basis, whole = basis, found.gram.sum(axis=0)
+        self.k, self.d = found.features.shape[1:]
+        p = len(whole) - self.d - 1  # columns
+        n = whole[-1, -1]
+        shift = whole[-1, : p + self.d] / n
+        deviations = np.sqrt(np.maximum(np.diag(whole)[: p + self.d] / n - shift**2, 0.0))
+        self.mean, self.scale = basis.labels + shift[p:], deviations[p:]
+        # what a unit of an action is worth
+        self.unit = np.where(np.arange(self.k)[:, None] < models, 1.0, self.scale)
+        if basis.span is None:
+            spread = deviations[:p] * self.unit.ravel()
+            self.spread = np.where(spread > 1e-9 * spread.max(initial=0.0), spread, 1.0)
+            onto = self.unit.ravel() / self.spread
+        else:
+            self.spread, onto = np.asarray(basis.scale) * self.unit.ravel(), np.ones(p)
+        about = np.eye(p + self.d + 1)
+        about[-1, : p + self.d] = -shift
+        about[:, :p] *= onto
+        self.gram = about.T @ found.gram @ about
+        self.centre = found.features.sum(axis=0) / n
+        self.n, self.p, self._shift, self._onto = n, p, shift[:p], onto
+        self._stacks = self._stack_tables(found)
+        size = float((found.size * self.unit).max(initial=0.0))
+        variance = np.einsum("fjaa->aj", found.squares) / n - self.centre**2
+        varied = float((np.maximum(variance, 0.0) * self.unit**2).mean())
+        self.strength = PRIOR_SHARE * max(varied, (1e-9 * size) ** 2, float(np.finfo(np.float64).tiny))
+
+    def _stack_tables(self, found: Moments) -> list[StackTable]:
+        tables, shift = [], self.mean - self.basis.labels
+        for gram, features, squares, products in zip(
+            found.gram, found.features, found.squares, found.products, strict=True
+        ):
+            n, labels = gram[-1, -1], gram[-1, self.p : self.p + self.d]
+            mean, sums = self.centre.T, features.T  # (d, members)
+            cross = mean[:, :, None] * sums[:, None, :]
+            square = squares - cross - cross.transpose(0, 2, 1) + n * mean[:, :, None] * mean[:, None, :]
+            product = products - mean * labels[:, None] - shift[:, None] * (sums - n * mean)
+            unit = self.unit.T
+            tables.append(
+                StackTable(
+                    n=n,
+                    features=(features - n * self.centre) * self.unit,
+                    labels=labels - n * shift,
+                    squares=np.einsum("jab,ja,jb->ab", square, unit, unit),
+                    products=np.einsum("ja,ja->a", product, unit),
+                )
+            )
+        return tables
+
+    def learn(self, left_out: int | None, prior: Floats) -> tuple[Stack, RidgePath]:
+        """Learn the stack and the ridges of all folds but one, about the means of all rows."""
+        keep = [fold for fold in range(len(self.gram)) if fold != left_out]
+        table = _add_up([self._stacks[fold] for fold in keep])
+        gram, p, d = self.gram[keep].sum(axis=0), self.p, self.d
+        ridges = RidgeTable(gram[-1, -1], gram[-1, :p], gram[-1, p : p + d], gram[:p, :p], gram[:p, p : p + d])
+        return table.fit(prior, self.strength * table.n), RidgePath(ridges)
+
+    def stack_coefficients(self, stack: Stack) -> Floats:
+        """Return a stack as coefficients of the standardised columns."""
+        spread = self.spread.reshape(self.k, self.d)
+        matrix = (stack.weights[:, None, None] * spread[:, :, None] * np.eye(self.d)).reshape(-1, self.d)
+        return matrix if self.basis.span is None else self.basis.span.T @ matrix
+
+    def loss(self, fold: int, coefficients: Floats, constants: Floats) -> float:
+        """Return the sum of squared errors on a fold."""
+        onto = np.concatenate([-coefficients, np.eye(self.d), -constants[None]])
+        return float((onto * (self.gram[fold] @ onto)).sum())
+
+    def on_outputs(self, coefficients: Floats, constants: Floats) -> tuple[Floats, Floats]:
+        """Return coefficients of what members say about the provisional centre, and constants in the labels' units."""
+        whole = coefficients * self._onto[:, None]
+        constants = self.mean + constants - self._shift @ whole
+        if self.basis.span is not None:
+            whole = (self.basis.span @ whole) / np.asarray(self.basis.scale)[:, None]
+        return whole, constants
+
+    def as_ridge(self, coefficients: Floats, constants: Floats) -> Ridge:
+        """Return the same as a ridge on features: actions of policies in units of the labels' deviations."""
+        centre = (self.basis.centre.reshape(self.k, self.d) + self.centre) * self.unit
+        whole = coefficients if self.basis.span is None else self.basis.span @ coefficients
+        return Ridge(centre.ravel(), self.spread, whole, constants)
+
+
+def learn_linear(found: Moments, basis: Basis, outputs: MemberOutputs) -> LinearFit:
+    """Learn every linear forecast, for each fold from the others and from all rows; penalties by out-of-fold loss.
+
+    Of ``outputs``, which may be those of any rows, only the kinds of members matter.
+    """
+    table, prior = _Standardised(found, basis, outputs.models), average_weights(outputs)
+    folds = len(found.gram)
+    learned = [table.learn(fold, prior) for fold in [*range(folds), None]]
+    starts = [table.stack_coefficients(stack) for stack, _ in learned]
+    refining, ridging = (_Penalised(table, learned, begin) for begin in (starts, None))
+    stack, _ = learned[-1]
+    centre = table.basis.centre.reshape(table.k, table.d) + table.centre
+    whole, constants = refining.best(folds)
+    start = table.stack_coefficients(stack)
+    return LinearFit(
+        centre=basis.centre,
+        mean=table.mean,
+        scale=table.scale,
+        stack=stack.about(centre * table.unit, table.mean),
+        refinement=table.as_ridge(whole - start, constants - _stack_constant(stack)),
+        ridge=_with_level(table.as_ridge(*ridging.best(folds)), table.mean),
+        stacked=FoldStack(
+            np.stack([each.weights[:, None] * table.unit for each, _ in learned[:-1]]),
+            np.stack([_offset(each, table) for each, _ in learned[:-1]]),
+        ),
+        refined=refining.maps(folds),
+        ridged=ridging.maps(folds),
+        means=table.mean + np.stack([path.level for _, path in learned[:-1]]),
+        reach=found.reach.ravel(),
+        label_size=float(found.label_size),
+    )
+
+
+def _with_level(ridge: Ridge, mean: Floats) -> Ridge:
+    return Ridge(ridge.mean, ridge.scale, ridge.coefficients, ridge.level + mean)
+
+
+def _stack_constant(stack: Stack) -> Floats:
+    """Return what a stack says where members say their means."""
+    return np.asarray(stack.level - np.tensordot(stack.weights, stack.centre, 1))
+
+
+def _offset(stack: Stack, table: _Standardised) -> Floats:
+    """Return what a fold's stack says at the provisional centre."""
+    return np.asarray(table.mean + _stack_constant(stack) - stack.weights @ (table.centre * table.unit))
+
+
+class _Penalised:
+    """Ridges about some coefficients, or about 0, for every fold; the penalty is that of the lowest loss."""
+
+    def __init__(
+        self, table: _Standardised, learned: list[tuple[Stack, RidgePath]], starts: list[Floats] | None
+    ) -> None:
+        self._table, self._learned, self._starts = table, learned, starts
+        self._ways: list[Callable[[float], Floats]] = [
+            path.towards() if starts is None else path.towards(start)
+            for (_, path), start in zip(learned, starts or [np.empty(0)] * len(learned), strict=True)
+        ]
+        folds = range(len(learned) - 1)
+        losses = [sum(table.loss(f, *self._fit(f, penalty)) for f in folds) for penalty in RIDGE_PENALTIES]
+        self.penalty = RIDGE_PENALTIES[int(np.argmin(losses))]
+
+    def _fit(self, fold: int, penalty: float) -> tuple[Floats, Floats]:
+        (stack, path), beyond = self._learned[fold], self._ways[fold](penalty)
+        if self._starts is None:
+            return beyond, path.level - path.centre @ beyond
+        return self._starts[fold] + beyond, _stack_constant(stack) - path.centre @ beyond
+
+    def best(self, fold: int) -> tuple[Floats, Floats]:
+        """Return coefficients and constants on the standardised columns."""
+        return self._fit(fold, self.penalty)
+
+    def maps(self, folds: int) -> FoldMap:
+        """Return the maps of every fold on what members say."""
+        found = [self._table.on_outputs(*self.best(fold)) for fold in range(folds)]
+        return FoldMap(np.stack([each for each, _ in found]), np.stack([each for _, each in found]))
+
+
+def _add_up(tables: list[StackTable]) -> StackTable:
+    return StackTable(*(sum(parts[1:], start=parts[0]) for parts in zip(*tables, strict=True)))
+
+
+def model_scores(found: Moments, basis: Basis, models: int) -> list[float]:
+    """Return the share of the labels' variance that each model explains."""
+    k, d = found.features.shape[1:]
+    whole = found.gram.sum(axis=0)
+    p, n = len(whole) - d - 1, whole[-1, -1]
+    sums, squares = whole[-1, p : p + d], np.diag(whole)[p : p + d]
+    spread = np.maximum(squares - sums**2 / n, 0.0)
+    apart = basis.labels - basis.centre.reshape(k, d)
+    scores = []
+    for model in range(models):
+        said, shift = found.features.sum(axis=0)[model], apart[model]
+        own = found.squares.sum(axis=0)[:, model, model]
+        missed = squares - 2 * found.products.sum(axis=0)[:, model] + own + 2 * shift * (sums - said) + n * shift**2
+        scores.append(mean_explained(np.maximum(missed, 0.0), spread))
+    return scores

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from optensemble.members.columns import Columns
     from optensemble.multicalibration.state import Situation
     from optensemble.persistence.files import load
+    from optensemble.tables.rows import Rows
 
 __all__ = [
     "Answer",
@@ -25,6 +26,7 @@ __all__ = [
     "Explanation",
     "Promise",
     "RowPlan",
+    "Rows",
     "Situation",
     "WhiteBoxEnsemble",
     "exceptions",
@@ -46,6 +48,7 @@ if not TYPE_CHECKING:
         "Explanation": "explanation.explanation",
         "Promise": "evaluation.promise",
         "RowPlan": "evaluation.planning",
+        "Rows": "tables.rows",
         "Situation": "multicalibration.state",
         "WhiteBoxEnsemble": "ensembles.white_box",
         "load": "persistence.files",

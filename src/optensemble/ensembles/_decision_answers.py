@@ -26,6 +26,7 @@ from optensemble.feasible import FeasibleSet
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_inputs import LabelledBatch, is_rule
 from optensemble.members.query import MemberQuery
+from optensemble.members.sources import RowSource, SourceBlocks
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.members.validation import as_labels, require_rows, row_count
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
@@ -204,7 +205,11 @@ class FittedDecision(Policy):
     def _require_same_rows(self) -> None:
         """Refuse to go on with rows that are no longer what they were."""
         for batch in self._rows[:1]:
-            outputs = self._query()(batch.X)
-            found = marks(*outputs.said, self._sign * batch.labels, total=self.n_rows_)
+            if isinstance(batch.X, RowSource):  # a part says enough: all of them are read again anyway
+                first = SourceBlocks(batch.X, self._query()).first
+                outputs, labels = first.outputs, first.labels
+            else:
+                outputs, labels = self._query()(batch.X), self._sign * batch.labels
+            found = marks(*outputs.said, labels, total=self.n_rows_)
             if len(self.fingerprints_) and not np.array_equal(found, self.fingerprints_[: len(found)]):
                 raise InputError("X was changed since the fit, or a member answers otherwise. Fit again on all rows.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -81,6 +81,7 @@ class FitOptions(TypedDict, total=False):
     random_state: int | None
     n_jobs: int | None
     progress: Progress | None
+    engine: Any
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,39 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from optensemble._core.engine import Local
+from optensemble._core.engine import Engine
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.hashing import hash_labels
-from optensemble._core.progress import Progress, as_progress
-from optensemble._core.threads import thread_count
+from optensemble._core.progress import Progress, Stage, as_progress
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
 from optensemble.ensembles._decision_answers import FittedDecision
 from optensemble.ensembles._decision_fit import STALE, DecisionData, FitOptions, learn_decision, why_broken
+from optensemble.ensembles._decision_rows import (
+    as_batch,
+    as_engine,
+    common_groups,
+    is_streamed,
+    known_clusters,
+    needed_columns,
+    survey_source,
+)
 from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
 from optensemble.members.blocks import ArrayBlocks
 from optensemble.members.fingerprints import count_seen, fingerprints
-from optensemble.members.fit_inputs import LabelledBatch, as_member_list, checked_batches, group_hashes
+from optensemble.members.fit_inputs import (
+    LabelledBatch,
+    as_member_list,
+    checked_batches,
+    group_hashes,
+    require_enough,
+)
+from optensemble.members.sources import RawBlocks, SourceBlocks, as_source
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_members, row_labels, warn_if_trained_on
 from optensemble.stacking.leaderboard import leaderboard_frame
-from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
+from optensemble.stats.row_design import ClusterTable, RowDesign
 
 _SEEN = 0.1  # some rows may be alike by chance: a night without sun
 
@@ -110,22 +125,24 @@ class DecisionEnsemble(FittedDecision):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        Y: Any = None,
         *,
         time_ordered: bool = False,
         groups: Any = None,
         random_state: int | None = None,
         n_jobs: int | None = None,
         progress: Progress | None = None,
+        engine: Any = None,
     ) -> Self:
         """Learn to decide from rows that the members were not trained on.
 
         Parameters
         ----------
         X
-            What the members speak of: an array, or a pandas or polars frame. At least 100 rows.
+            What the members speak of: an array, or a pandas or polars frame; :class:`Rows` of files, which are read
+            as they are needed; or a Dask frame. At least 100 rows.
         Y
-            The labels, of shape (n, d).
+            The labels, of shape (n, d); of a Dask frame the names of their columns; of :class:`Rows` nothing.
         time_ordered
             Whether the rows are in time order. Then folds are contiguous, tests stricter and intervals wider.
         groups
@@ -134,14 +151,17 @@ class DecisionEnsemble(FittedDecision):
         random_state
             Seeds how rows are shuffled into folds; the same seed gives the same bits, and None is a seed too.
         n_jobs
-            How many threads share the folds; -1 is all. The result does not depend on it.
+            How many threads share the blocks of rows; -1 is all. The result does not depend on it.
         progress
             Called as ``progress(stage, share)`` as work goes on: asking members, cross-fitting, patching, choosing,
             verifying; the share of a stage ends with 1. What it raises ends the fit, and the ensemble is as it was.
+        engine
+            A ``dask.distributed.Client``, whose workers then share the work, or anything that runs a pass, see
+            :class:`optensemble._core.engine.Engine`. By default this process. The result does not depend on it.
         """
         with self._changing():
             options: FitOptions = {"random_state": random_state, "n_jobs": n_jobs, "progress": progress}
-            self._fit_rows([LabelledBatch(X, Y, groups)], time_ordered, options)
+            self._fit_rows([as_batch(X, Y, groups)], time_ordered, {**options, "engine": engine})
         return self
 
     def extend(
@@ -165,8 +185,9 @@ class DecisionEnsemble(FittedDecision):
             self._require_fitted()
             if all(given is None for given in (models, policies, X, Y)) and not self._later:
                 raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
-            if (X is None) != (Y is None):
+            if X is None and Y is not None:
                 raise InputError("extend needs X and Y together; got only one of them.")
+            further = [] if X is None else [as_batch(X, Y, self._same_groups(groups))]
             if X is None and not self._rows and not self._later:
                 raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
             if not self._rows:
@@ -179,8 +200,7 @@ class DecisionEnsemble(FittedDecision):
             wider.models = [*self.members_[: self.n_models_], *as_member_list(models, "models")]
             wider.policies = [*self.policy_members, *as_member_list(policies, "policies")]
             self._require_same_rows()
-            rows = [*self._rows, *self._later]
-            rows += [] if X is None else [LabelledBatch(X, Y, self._same_groups(groups))]
+            rows = [*self._rows, *self._later, *further]
             if options.get("random_state") is None:
                 options["random_state"] = self._seed
             wider._fit_rows(rows, self.time_ordered_, options)
@@ -237,8 +257,9 @@ class DecisionEnsemble(FittedDecision):
     def _fit_rows(self, rows: list[LabelledBatch], time_ordered: bool, options: FitOptions) -> None:
         """Learn on a copy, so that a failure or an interrupt loses nothing."""
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
-        fitted, data = self._prepare(rows, time_ordered, seed, progress)
-        engine = Local(thread_count(options.get("n_jobs")))
+        engine = as_engine(options.get("engine"), options.get("n_jobs"))
+        fitted = self._with_terms(time_ordered, seed)
+        data = fitted._streamed(rows, engine, progress) if is_streamed(rows) else fitted._in_memory(rows, progress)
         fit = learn_decision([name for name, _ in fitted.members_], data, engine, progress)
         for (name, model), score in zip(fitted.members_, fit.scores, strict=False):
             warn_if_trained_on(model, name, score, stacklevel=4)
@@ -249,9 +270,8 @@ class DecisionEnsemble(FittedDecision):
         fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
         self._become(fitted)
 
-    def _prepare(
-        self, rows: list[LabelledBatch], time_ordered: bool, seed: int | None, progress: Progress
-    ) -> tuple[Self, DecisionData]:
+    def _with_terms(self, time_ordered: bool, seed: int | None) -> Self:
+        """Return an ensemble of the same parameters, which are checked, ready to learn."""
         models, policies = as_member_list(self.models, "models"), as_member_list(self.policies, "policies")
         omega = require_set(self.feasible)
         require_choice(self.sense, "sense", ["max", "min"])
@@ -264,16 +284,33 @@ class DecisionEnsemble(FittedDecision):
         fitted.members_, fitted.n_models_ = as_members([*models, *policies], "models and policies"), len(models)
         fitted._take_terms(omega)
         fitted.time_ordered_, fitted._seed = time_ordered, seed
-        fitted._rows = checked_batches(rows, omega.dimension)
-        fitted._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in rows])
-        groups = group_hashes(fitted._rows)
-        blocks = ArrayBlocks.ask(fitted._query(), fitted._rows, groups, progress)
-        design = RowDesign(blocks.row_count, time_ordered, seed or 0)
-        fitted._groups = None
-        if groups is not None:
-            table = ClusterTable.of(groups, 0)
-            design, fitted._groups = design.clustered(table), KnownClusters.of(table)
-        return fitted, DecisionData(blocks, design, blocks.first, seed)
+        return fitted
+
+    def _in_memory(self, rows: list[LabelledBatch], progress: Progress) -> DecisionData:
+        """Ask all members about all rows."""
+        self._rows = checked_batches(rows, self._set.dimension)
+        self._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in rows])
+        groups = group_hashes(self._rows)
+        blocks = ArrayBlocks.ask(self._query(), self._rows, groups, progress)
+        table = None if groups is None else ClusterTable.of(groups, 0)
+        return self._designed(blocks, table)
+
+    def _streamed(self, rows: list[LabelledBatch], engine: Engine, progress: Progress) -> DecisionData:
+        """Ask members when rows are read; look first for groups and subgroups, if there are any."""
+        groups, self._rows = common_groups(rows), rows
+        source = as_source(rows)
+        require_enough(source.row_count)
+        columns = needed_columns(self.members_, groups, self.subgroups)
+        source = source if columns is None else source.only(columns)
+        with Stage(progress, "asking members", RawBlocks(source).count) as step:
+            found = survey_source(source, engine, groups, self.subgroups, step)
+        self._subgroups = None if found.values is None else Subgroups.of_values(self.subgroups, found.values)
+        return self._designed(SourceBlocks(source, self._query(), groups), found.clusters)
+
+    def _designed(self, blocks: ArrayBlocks | SourceBlocks, clusters: ClusterTable | None) -> DecisionData:
+        design = RowDesign(blocks.row_count, self.time_ordered_, self._seed or 0)
+        design, self._groups = known_clusters(design, clusters)
+        return DecisionData(blocks, design, blocks.first, self._seed)
 
     def _take_terms(self, omega: FeasibleSet) -> None:
         """Keep the parameters of this fit: those set later wait for the next."""

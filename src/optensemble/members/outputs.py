@@ -88,6 +88,11 @@ class MemberOutputs:
         subgroups = None if self.subgroups is None else self.subgroups[:, rows]
         return replace(self, predictions=taken[0], actions=taken[1], subgroups=subgroups)
 
+    @property
+    def arrays(self) -> dict[str, Floats]:
+        """Predictions and actions by name."""
+        return {"predictions": self.predictions, "actions": self.actions}
+
     def put(self, rows: slice, outputs: Self) -> None:
         """Fill in the outputs on some of the rows, in place."""
         self.predictions[:, rows], self.actions[:, rows] = outputs.predictions, outputs.actions

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.progress import Step, silent
 from optensemble.feasible import FeasibleSet
@@ -41,7 +42,11 @@ class MemberQuery:
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
             actions[number] = as_actions(ask_member(policy, name, "decide", X), name, n, omega)
             step()
-        outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign)
+        return self.outputs(X, predictions, actions)
+
+    def outputs(self, X: Any, predictions: Floats, actions: Floats) -> MemberOutputs:
+        """Return what members said of the rows of X as outputs: with Ω bound to these rows, and their subgroups."""
+        outputs = MemberOutputs(predictions, actions, self.omega.for_rows(X), self.buckets, self.sign)
         if self.subgroups is None:
             return outputs
         return outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)

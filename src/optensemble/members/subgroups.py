@@ -14,6 +14,9 @@ import numpy.typing as npt
 from optensemble.exceptions import InputError
 from optensemble.members.validation import group_columns, row_count
 
+Values = tuple[frozenset[Any], ...]
+"""The different values of every column."""
+
 PartTitles = tuple[tuple[str, ...], ...]
 """The names of the parts of every column."""
 
@@ -76,11 +79,15 @@ class Subgroups:
         if rule is None:
             return None
         _require_rule(rule)
-        found = [_subgroup_labels(rule, X) for X in batches]
-        for labels in found:
-            _require_columns(len(labels), len(found[0]))
-        columns = [[label for batch in column for label in batch] for column in zip(*found, strict=True)]
-        return cls(rule, known.learn(columns)) if columns else None
+        found = [subgroup_values(rule, X) for X in batches]
+        for values in found:
+            _require_columns(len(values), len(found[0]))
+        return cls.of_values(rule, tuple(frozenset().union(*column) for column in zip(*found, strict=True)), known)
+
+    @classmethod
+    def of_values(cls, rule: Any, values: Values, known: Grouping = NO_GROUPING) -> Self | None:
+        """Return the subgroups of these values, where ``known`` ones keep their numbers; None without columns."""
+        return cls(rule, known.learn([list(column) for column in values])) if values else None
 
     def __call__(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the part of every row in every column, of shape (columns, n)."""
@@ -130,6 +137,12 @@ def _require_columns(count: int, known: int) -> None:
             f"subgroups(X) returned {count} label(s) of every row, but {known} of the first rows fitted on. "
             "Let it return as many of any rows."
         )
+
+
+def subgroup_values(rule: Any, X: Any) -> Values:
+    """Return the different values of every column of subgroups among the rows of X."""
+    _require_rule(rule)
+    return tuple(frozenset(column) for column in _subgroup_labels(rule, X))
 
 
 def _subgroup_labels(rule: Any, X: Any) -> list[list[Any]]:

@@ -215,6 +215,21 @@ def take_rows(X: Any, start: int, stop: int) -> Any:
     return X[start:stop]
 
 
+def join_rows(pieces: list[Any]) -> Any:
+    """Return the rows of several pieces of one kind as one; None if they are of different kinds."""
+    kinds = {type(X) for X in pieces}
+    if len(kinds) != 1:
+        return None
+    if kinds == {np.ndarray}:
+        return np.concatenate(pieces) if len({(X.shape[1:], X.dtype) for X in pieces}) == 1 else None
+    frames = [nw.from_native(X, eager_only=True, pass_through=True) for X in pieces]
+    if not isinstance(frames[0], nw.DataFrame) or len({tuple(frame.columns) for frame in frames}) != 1:
+        return None
+    if kinds == {pd.DataFrame}:
+        return pd.concat(pieces, ignore_index=True)
+    return nw.concat(frames).to_native()
+
+
 def row_labels(groups: Any, X: Any, n: int) -> list[Any]:
     """Return the label of every row: given one by one, as a column of X, or by a callable of X."""
     if callable(groups) or isinstance(groups, (str, Integral)):

@@ -17,6 +17,9 @@ from optensemble.stats.blocks import RowUnits, block_of, part_of
 MOST_CLUSTERS = 4096
 """More clusters than these are pooled by their hashes: sums over pools vary as sums over clusters do."""
 
+LISTED_CLUSTERS = np.uint64(1 << 20)
+"""More clusters than these are not listed one by one."""
+
 EXACT_ROWS = 1 << 20
 """Up to this number of rows, what is kept of rows is kept of every row; beyond, of a sample by hash."""
 
@@ -38,12 +41,16 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterTable:
-    """The clusters among some rows: their hashes, ascending, numbers of rows, first and last rows; tables add up."""
+    """The clusters among some rows: their hashes, ascending, numbers of rows, first and last rows; tables add up.
+
+    More than :data:`LISTED_CLUSTERS` are ``folded`` into as many by their hashes: rows of one cluster stay together.
+    """
 
     ids: Hashes
     sizes: Indices
     first: Indices
     last: Indices
+    folded: bool = False
 
     @classmethod
     def of(cls, ids: Hashes, start: int) -> Self:
@@ -53,8 +60,13 @@ class ClusterTable:
 
     def __add__(self, other: Self) -> Self:
         """Return the clusters of the rows of both."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return type(self)(*(np.concatenate(pair) for pair in pairs))._merged()
+        left, right = (self._folded(), other._folded()) if self.folded or other.folded else (self, other)
+        names = ("ids", "sizes", "first", "last")
+        joined = {name: np.concatenate([getattr(left, name), getattr(right, name)]) for name in names}
+        return replace(left, **joined)._merged()
+
+    def _folded(self) -> Self:
+        return self if self.folded else replace(self, ids=self.ids % LISTED_CLUSTERS, folded=True)._merged()
 
     def _merged(self) -> Self:
         ids, number = np.unique(self.ids, return_inverse=True)
@@ -63,7 +75,8 @@ class ClusterTable:
         np.add.at(sizes, number, self.sizes)
         np.minimum.at(first, number, self.first)
         np.maximum.at(last, number, self.last)
-        return replace(self, ids=ids, sizes=sizes, first=first, last=last)
+        merged = replace(self, ids=ids, sizes=sizes, first=first, last=last)
+        return merged if len(ids) <= LISTED_CLUSTERS else merged._folded()
 
 
 class KnownClusters(NamedTuple):
@@ -101,11 +114,12 @@ class Clusters:
     number: Indices
     count: int
     single: Hashes = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    folded: bool = False
 
     def row_ids(self, ids: Hashes, start: int) -> Hashes:
         """Return the hash of each row's cluster."""
         if not len(self.single):
-            return ids
+            return ids % LISTED_CLUSTERS if self.folded else ids
         alone = np.isin(ids, self.single)
         return np.where(alone, hash_rows(start, len(ids)), ids)
 
@@ -164,7 +178,7 @@ class RowDesign:
         known = KnownClusters.of(table)
         number, _ = known.number(table.ids)
         count = MOST_CLUSTERS if known.pooled else len(known.ids)
-        return replace(self, clusters=Clusters(table.ids, fold, number, count, alone))
+        return replace(self, clusters=Clusters(table.ids, fold, number, count, alone, table.folded))
 
     def pooled(self, single: Hashes) -> RowDesign:
         """Return the design with too many clusters to list: folds and pools are those of their hashes."""

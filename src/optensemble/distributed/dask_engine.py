@@ -1,0 +1,103 @@
+"""The engine on a Dask cluster: runs of blocks are mapped to workers, and their tables added up there."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import add
+from typing import Any, TypeVar
+
+from optensemble._core.engine import Blocks, add_blocks, aligned_runs
+from optensemble._core.progress import silent
+
+T = TypeVar("T")
+State = TypeVar("State")
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class DaskEngine:
+    """Passes on the workers of a ``dask.distributed.Client``; only the total comes home.
+
+    The state goes along with the tasks. When a worker dies, the scheduler has its blocks read again by another; when
+    that fails too, the whole pass is repeated.
+    """
+
+    client: Any
+
+    def run(
+        self, function: Callable[[Any, State], T], blocks: Blocks, state: State, step: Callable[[int], None] = silent
+    ) -> T:
+        """Return the sum of ``function(block, state)`` over all blocks."""
+        from distributed import KilledWorker
+        from distributed.client import FutureCancelledError
+
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._run(function, blocks, state, step)
+            except (KilledWorker, FutureCancelledError):
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _run(self, function: Callable[[Any, State], T], blocks: Blocks, state: State, step: Callable[[int], None]) -> T:
+        from dask.delayed import delayed
+
+        # a task of its own: sent to a worker once, and made again from here if that worker dies
+        sent = delayed(_same, pure=False)(pickle.dumps(state))
+        runs = aligned_runs(blocks.count, max(len(self.client.scheduler_info()["workers"]), 1))
+        tables = []
+        for start, stop in runs:
+            part: Any = blocks.part(start, stop)
+            frames = getattr(part, "frames", [])  # partitions that Dask is to hand over
+            packed = _packed(part.given([]) if frames else part)
+            tables.append(delayed(_work, pure=False)(pickle.dumps(function), packed, frames, sent))
+        level = tables
+        while len(level) > 1:
+            pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
+            level = [delayed(add, pure=False)(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        *done, total = self.client.compute([*tables, level[0]])
+        self._watch(done, runs, step)
+        try:
+            found: T = pickle.loads(pickle.dumps(total.result()))
+        except BaseException:
+            self.client.cancel([*done, total])  # what has not begun is no longer needed
+            raise
+        return found
+
+    def _watch(self, done: list[Any], runs: list[tuple[int, int]], step: Callable[[int], None]) -> None:
+        """Report runs as they end."""
+        from distributed import as_completed
+
+        sizes = {future.key: stop - start for future, (start, stop) in zip(done, runs, strict=True)}
+        try:
+            for future in as_completed(done):  # type: ignore[no-untyped-call]
+                step(sizes[future.key])
+        except BaseException:
+            self.client.cancel(done)
+            raise
+
+
+def _packed(part: Any) -> bytes:
+    import cloudpickle  # members may be functions of a notebook
+
+    packed: bytes = cloudpickle.dumps(part)
+    return packed
+
+
+def _work(function: bytes, part: bytes, frames: list[Any], state: bytes) -> Any:
+    """Add up a run of blocks on a worker.
+
+    State and blocks come as bytes: arrays that Dask hands over itself are read-only, for which numba would compile
+    everything anew.
+    """
+    blocks = pickle.loads(part)
+    if frames:
+        blocks = blocks.given(frames)
+    return add_blocks(pickle.loads(function), blocks, pickle.loads(state))
+
+
+def _same(state: bytes) -> bytes:
+    return state

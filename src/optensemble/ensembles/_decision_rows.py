@@ -1,0 +1,95 @@
+"""The rows of a fit of DecisionEnsemble: arrays that are asked at once, or sources that are read pass by pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from optensemble._core.engine import Engine, Local
+from optensemble._core.threads import thread_count
+from optensemble.exceptions import InputError
+from optensemble.members.columns import Columns
+from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_groups
+from optensemble.members.query import Members
+from optensemble.members.sources import RawBlocks, RowSource, Survey, SurveyPass, survey_rows
+from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
+
+
+def as_batch(X: Any, Y: Any, groups: Any) -> LabelledBatch:
+    """Return what ``fit`` was given as a batch: arrays or frames with labels, or a source, which has its own."""
+    if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
+        from optensemble.distributed.dask_rows import DaskRows
+
+        X, Y = DaskRows(X, Y), None
+    if isinstance(X, RowSource):
+        if Y is not None:
+            raise InputError(f"{type(X).__name__} has labels of its own; got Y too. Leave Y out.")
+        if groups is not None and not is_rule(groups):
+            raise InputError("the groups of rows that are read from files must be found in them. Name a column.")
+    elif Y is None:
+        raise InputError("the labels are missing. Give Y, or X as oe.Rows with labels.")
+    return LabelledBatch(X, Y, groups)
+
+
+def as_engine(engine: Any, n_jobs: int | None) -> Engine:
+    """Return the engine that runs the passes: a Dask client's, the one given, or threads of this process."""
+    if engine is None:
+        return Local(thread_count(n_jobs))
+    if type(engine).__module__.partition(".")[0] == "distributed":
+        from optensemble.distributed.dask_engine import DaskEngine
+
+        on_workers: Engine = DaskEngine(engine)
+        return on_workers
+    if not callable(getattr(engine, "run", None)):
+        raise InputError(
+            f"engine must be a dask.distributed.Client, or have run(function, blocks, state, step); got "
+            f"{type(engine).__name__}. Leave it out to fit in this process."
+        )
+    found: Engine = engine
+    return found
+
+
+def is_streamed(rows: list[LabelledBatch]) -> bool:
+    """Return whether some rows are read from a source."""
+    return any(isinstance(batch.X, RowSource) for batch in rows)
+
+
+def needed_columns(members: Members, groups: Any, subgroups: Any) -> list[str] | None:
+    """Return the columns of X that are needed; None if only members know."""
+    names = list[str]()
+    for _, member in members:
+        if not isinstance(member, Columns) or not isinstance(member.names[0], str):
+            return None
+        names += [str(name) for name in member.names]
+    for rule in (groups, subgroups):
+        columns: Sequence[Any] = rule if isinstance(rule, (list, tuple)) else [rule]
+        if not all(name is None or isinstance(name, str) for name in columns):
+            return None
+        names += [name for name in columns if name is not None]
+    return list(dict.fromkeys(names))
+
+
+def common_groups(rows: list[LabelledBatch]) -> Any:
+    """Return how groups are found in all rows."""
+    rules = [batch.groups for batch in rows]
+    if any(rule is not rules[0] and rule != rules[0] for rule in rules) or not (rules[0] is None or is_rule(rules[0])):
+        raise InputError(
+            "rows that are read from files, and those added to them, must find groups alike. Name one column for all."
+        )
+    return rules[0]
+
+
+def survey_source(source: RowSource, engine: Engine, groups: Any, subgroups: Any, step: Any) -> Survey:
+    """Look for clusters and values of subgroups in all rows; no pass where neither is asked for."""
+    if groups is None and subgroups is None:
+        return Survey(None, None)
+    found: Survey = engine.run(survey_rows, RawBlocks(source), SurveyPass(groups, subgroups), step)
+    return found
+
+
+def known_clusters(design: RowDesign, table: ClusterTable | None) -> tuple[RowDesign, KnownClusters | None]:
+    """Return the design with the user's groups as clusters, and these as they are numbered."""
+    if table is None:
+        return design, None
+    require_groups(len(table.ids))
+    return design.clustered(table), KnownClusters.of(table)

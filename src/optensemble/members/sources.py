@@ -1,0 +1,329 @@
+"""Sources of labelled rows that are read piece by piece: files, clusters, or anything else that knows how many it has.
+
+A source hands out rows by number, in pieces of any size; blocks are made of them here, so that what is learned does not
+depend on how they are stored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from optensemble._core.engine import BLOCK_ROWS
+from optensemble._core.hashing import Hashes, hash_labels
+from optensemble.exceptions import InputError
+from optensemble.members.blocks import Block
+from optensemble.members.fit_inputs import LabelledBatch
+from optensemble.members.outputs import MemberOutputs
+from optensemble.members.query import MemberQuery
+from optensemble.members.subgroups import Values, subgroup_values
+from optensemble.members.validation import as_labels, join_rows, row_count, row_labels, take_rows
+from optensemble.stats.row_design import ClusterTable
+
+
+class Piece(NamedTuple):
+    """Some rows as a source hands them out: what members speak of, and the labels."""
+
+    X: Any
+    labels: Any
+
+
+class RowSource(ABC):
+    """Labelled rows, read piece by piece."""
+
+    @property
+    @abstractmethod
+    def row_count(self) -> int:
+        """The number of rows."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Iterator[Piece]:
+        """Read the rows from number ``start`` to before ``stop``, in order, in pieces of any size."""
+
+    def part(self, start: int, stop: int) -> RowSource:
+        """Return what a worker needs to read these rows: something that can be pickled."""
+        return self
+
+    def only(self, columns: Sequence[str]) -> RowSource:
+        """Return the same rows with no more than these columns and the labels, if that spares reading."""
+        return self
+
+    def given(self, frames: list[Any]) -> RowSource:
+        """Return the same source with what it needs elsewhere; most need nothing."""
+        return self
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+class Scratch(Protocol):
+    """A place to keep the outputs of members on blocks of rows between passes."""
+
+    def load(self, number: int) -> dict[str, Any] | None:
+        """Return the arrays kept for a block; None if there are none."""
+
+    def keep(self, number: int, arrays: dict[str, Any]) -> None:
+        """Keep arrays for a block."""
+
+
+@dataclass(frozen=True)
+class BatchRows(RowSource):
+    """Rows in memory as a source."""
+
+    batch: LabelledBatch
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return row_count(self.batch.X)
+
+    def read(self, start: int, stop: int) -> Iterator[Piece]:
+        """Return the rows."""
+        yield Piece(take_rows(self.batch.X, start, stop), take_rows(self.batch.labels, start, stop))
+
+    def part(self, start: int, stop: int) -> RowSource:
+        """Return these rows alone."""
+        batch = self.batch._replace(X=take_rows(self.batch.X, start, stop), labels=self.batch.labels[start:stop])
+        return ShiftedRows(BatchRows(batch), start)
+
+
+@dataclass(frozen=True)
+class ShiftedRows(RowSource):
+    """Rows whose numbers begin with ``first``."""
+
+    rows: RowSource
+    first: int
+
+    @property
+    def row_count(self) -> int:
+        """The number of the last row, and one."""
+        return self.first + self.rows.row_count
+
+    def read(self, start: int, stop: int) -> Iterator[Piece]:
+        """Read rows by their shifted numbers."""
+        yield from self.rows.read(start - self.first, stop - self.first)
+
+
+@dataclass(frozen=True)
+class JoinedRows(RowSource):
+    """Several sources, one after the other."""
+
+    sources: tuple[RowSource, ...]
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows of all."""
+        return sum(source.row_count for source in self.sources)
+
+    def read(self, start: int, stop: int) -> Iterator[Piece]:
+        """Read from one source after the other."""
+        first = 0
+        for source in self.sources:
+            last = first + source.row_count
+            if first < stop and start < last:
+                yield from source.read(max(start - first, 0), min(stop, last) - first)
+            first = last
+
+    def only(self, columns: Sequence[str]) -> RowSource:
+        """Return the same rows with no more than these columns."""
+        return JoinedRows(tuple(source.only(columns) for source in self.sources))
+
+
+@dataclass(frozen=True)
+class RawBlock:
+    """A block of rows before members are asked."""
+
+    start: int
+    pieces: list[Piece]
+
+    def groups(self, rule: Any) -> Hashes | None:
+        """Return the hash of every row's group; None without a rule."""
+        if rule is None:
+            return None
+        return np.concatenate([hash_labels(row_labels(rule, piece.X, row_count(piece.X))) for piece in self.pieces])
+
+
+@dataclass(frozen=True)
+class RawBlocks:
+    """The rows of a source in blocks, before members are asked."""
+
+    source: RowSource
+
+    @property
+    def count(self) -> int:
+        """The number of blocks."""
+        return -(-self.source.row_count // BLOCK_ROWS)
+
+    def part(self, start: int, stop: int) -> RawRun:
+        """Return the blocks from ``start`` to before ``stop``."""
+        first, last = start * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.source.row_count)
+        return RawRun(self.source.part(first, last), first, last)
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """A run of blocks of a source."""
+
+    source: RowSource
+    first: int
+    last: int
+
+    @property
+    def frames(self) -> list[Any]:
+        """What the source must be given before it is read elsewhere: partitions of a cluster."""
+        return getattr(self.source, "frames", [])
+
+    def given(self, frames: list[Any]) -> Self:
+        """Return the same with these partitions."""
+        return replace(self, source=self.source.given(frames))
+
+    def __iter__(self) -> Iterator[RawBlock]:
+        pieces, start, filled = list[Piece](), self.first, 0
+        for piece in self.source.read(self.first, self.last):
+            size, taken = row_count(piece.X), 0
+            while taken < size:
+                room = min(start + BLOCK_ROWS, self.last) - start - filled
+                more = min(room, size - taken)
+                whole = more == size
+                X = piece.X if whole else take_rows(piece.X, taken, taken + more)
+                pieces.append(Piece(X, piece.labels if whole else take_rows(piece.labels, taken, taken + more)))
+                taken, filled = taken + more, filled + more
+                if more == room:
+                    yield RawBlock(start, joined_pieces(pieces))
+                    pieces, start, filled = [], start + filled, 0
+        if start < self.last:
+            raise InputError(
+                f"{self.source} has {start + filled:,} rows where it said {self.last:,}. Do not change it during a fit."
+            )
+
+
+def joined_pieces(pieces: list[Piece]) -> list[Piece]:
+    """Put pieces together that are of one kind, so that members see as many rows at once however they are stored."""
+    if len(pieces) == 1:
+        return pieces
+    joined = join_rows([piece.X for piece in pieces])
+    if joined is None:
+        return pieces
+    return [Piece(joined, np.concatenate([np.asarray(piece.labels) for piece in pieces]))]
+
+
+@dataclass(frozen=True)
+class SourceBlocks:
+    """The rows of a source in blocks, with what members say of them: asked whenever a block is read."""
+
+    source: RowSource
+    query: MemberQuery
+    groups: Any = None
+    scratch: Scratch | None = None
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return self.source.row_count
+
+    @property
+    def count(self) -> int:
+        """The number of blocks."""
+        return RawBlocks(self.source).count
+
+    @property
+    def first(self) -> Block:
+        """The first block."""
+        return next(iter(self.part(0, 1)))
+
+    def part(self, start: int, stop: int) -> SourceRun:
+        """Return the blocks from ``start`` to before ``stop``."""
+        return SourceRun(RawBlocks(self.source).part(start, stop), replace(self, source=NO_ROWS))
+
+
+@dataclass(frozen=True)
+class SourceRun:
+    """A run of blocks of a source, with how members are asked."""
+
+    raw: RawRun
+    how: SourceBlocks
+
+    @property
+    def frames(self) -> list[Any]:
+        """What the source must be given before it is read elsewhere."""
+        return self.raw.frames
+
+    def given(self, frames: list[Any]) -> Self:
+        """Return the same with these partitions."""
+        return replace(self, raw=self.raw.given(frames))
+
+    def __iter__(self) -> Iterator[Block]:
+        query = self.how.query
+        for raw in self.raw:
+            labels = [as_labels(piece.labels, row_count(piece.X), query.omega.dimension, None) for piece in raw.pieces]
+            outputs = self._outputs(raw)
+            yield Block(raw.start, outputs, query.sign * np.concatenate(labels), raw.groups(self.how.groups))
+
+    def _outputs(self, raw: RawBlock) -> MemberOutputs:
+        query, scratch, number = self.how.query, self.how.scratch, raw.start // BLOCK_ROWS
+        kept = None if scratch is None else scratch.load(number)
+        if kept is not None:
+            return query.outputs(raw.pieces[0].X, **kept)
+        outputs = MemberOutputs.joined([query(piece.X) for piece in raw.pieces])
+        if scratch is not None:
+            scratch.keep(number, outputs.arrays)
+        return outputs
+
+
+@dataclass(frozen=True)
+class _NoRows(RowSource):
+    """A source without rows."""
+
+    @property
+    def row_count(self) -> int:
+        """None."""
+        return 0
+
+    def read(self, start: int, stop: int) -> Iterator[Piece]:
+        """Read nothing."""
+        yield from ()
+
+
+NO_ROWS = _NoRows()
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What must be known of all rows before anything is learned: their clusters, and the values of subgroups."""
+
+    clusters: ClusterTable | None
+    values: Values | None
+
+    def __add__(self, other: Self) -> Self:
+        """Return the survey of the rows of both."""
+        clusters = None if self.clusters is None or other.clusters is None else self.clusters + other.clusters
+        values = None
+        if self.values is not None and other.values is not None:
+            values = tuple(left | right for left, right in zip(self.values, other.values, strict=True))
+        return replace(self, clusters=clusters, values=values)
+
+
+class SurveyPass(NamedTuple):
+    """How groups of rows that belong together, and subgroups, are found in X."""
+
+    groups: Any
+    subgroups: Any
+
+
+def survey_rows(block: RawBlock, state: SurveyPass) -> Survey:
+    """Pass 0, where there are groups or subgroups: find the clusters of rows and the values of subgroups."""
+    ids, values = block.groups(state.groups), None
+    if state.subgroups is not None:
+        found = [subgroup_values(state.subgroups, piece.X) for piece in block.pieces]
+        values = tuple(frozenset().union(*column) for column in zip(*found, strict=True))
+    return Survey(None if ids is None else ClusterTable.of(ids, block.start), values)
+
+
+def as_source(batches: Iterable[LabelledBatch]) -> RowSource:
+    """Return batches, of which some are sources, as one source."""
+    found = tuple(batch.X if isinstance(batch.X, RowSource) else BatchRows(batch) for batch in batches)
+    return found[0] if len(found) == 1 else JoinedRows(found)

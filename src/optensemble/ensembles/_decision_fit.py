@@ -344,9 +344,8 @@ def _last_name(corrections: Corrections) -> str:
 
 def _records(found: RecordSums, data: DecisionData, curse: float) -> tuple[Record, Record]:
     """Return the record of payoffs and that of the advantage over the mean member, in the user's sense."""
-    sign, design, sample = data.first.outputs.sign, data.design, found.sample.in_order()
-    columns = sample.pairs.T.copy()
-    whole = found.record is None
+    sign, design, whole = data.first.outputs.sign, data.design, found.record is None
+    rows, columns = found.sample.in_order()
     record = Record(
         assessed=sign * columns[0],
         realised=sign * columns[1],
@@ -355,7 +354,7 @@ def _records(found: RecordSums, data: DecisionData, curse: float) -> tuple[Recor
         clusters=columns[5].astype(np.int64) if whole and design.clusters is not None else None,
         curse=curse,
         folds=columns[4].astype(np.int64) if whole else None,
-        rows=None if whole else sample.rows,
+        rows=None if whole else rows,
         totals=None if found.record is None else found.record.signed(sign),
     )
     totals = None if found.advantage is None else found.advantage.signed(sign)

@@ -92,10 +92,9 @@ class Record:
             )
         pairs = np.stack([np.concatenate([self.assessed, assessed]), np.concatenate([self.realised, realised])], axis=1)
         rows = np.concatenate([np.arange(n) if self.rows is None else self.rows, n + np.arange(m)])
-        sample = PairSample.of(rows, pairs, n + m)
+        kept, (sampled, earned) = PairSample.of(rows, pairs, n + m).in_order()
         totals = self._sums.followed_by(assessed, realised, clusters)
-        assessed, realised = sample.pairs.T.copy()
-        return Record(assessed, realised, self.sign, self.time_ordered, None, curse, None, sample.rows, totals)
+        return Record(sampled, earned, self.sign, self.time_ordered, None, curse, None, kept, totals)
 
     def correct(self, assessed: Floats) -> Floats:
         """Return the calibrated payoff of each row, at the level of the last rows if there is a trend."""

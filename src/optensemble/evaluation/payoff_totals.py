@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -167,30 +167,43 @@ class PairTotals(Sums):
         return sums[:, 1] - sums[:, 2] * r / n - slope * (sums[:, 0] - sums[:, 2] * a / n), sums[:, 2]
 
 
-class PairSample(NamedTuple):
-    """Self-assessed and realised payoff of rows, by number; of very many rows those with the smallest hashes."""
+@dataclass(frozen=True)
+class PairSample:
+    """Columns of rows, by number; of very many rows those with the smallest hashes. Samples of disjoint rows add up.
 
-    rows: Indices
-    pairs: Floats
+    ``rows`` and ``columns`` are in pieces, which are put together only once.
+    """
+
+    rows: tuple[Indices, ...]
+    columns: tuple[Floats, ...]
     total: int
 
     @classmethod
-    def of(cls, rows: Indices, pairs: Floats, total: int) -> PairSample:
-        """Keep some of ``total`` rows, with ``pairs`` of shape (n, columns)."""
-        return cls(rows, pairs, total)._smallest()
+    def of(cls, rows: Indices, columns: Floats, total: int) -> PairSample:
+        """Keep some of ``total`` rows, with ``columns`` of shape (n, columns)."""
+        return cls((rows,), (columns,), total)
 
-    def _smallest(self) -> PairSample:
-        if self.total <= EXACT_ROWS or len(self.rows) <= SAMPLE_ROWS:
-            return self
-        kept = np.sort(np.argpartition(hash_numbers(self.rows), SAMPLE_ROWS)[:SAMPLE_ROWS])
-        return PairSample(self.rows[kept], self.pairs[kept], self.total)
-
-    def __add__(self, other: Any) -> PairSample:
+    def __add__(self, other: Self) -> PairSample:
         """Return the sample of the rows of both."""
-        rows, pairs = np.concatenate([self.rows, other.rows]), np.concatenate([self.pairs, other.pairs])
-        return PairSample(rows, pairs, self.total)._smallest()
+        joined = PairSample((*self.rows, *other.rows), (*self.columns, *other.columns), self.total)
+        few = self.total <= EXACT_ROWS or sum(map(len, joined.rows)) <= SAMPLE_ROWS
+        return joined if few else joined.smallest()
 
-    def in_order(self) -> PairSample:
-        """Return the same in the order of the rows."""
-        order = np.argsort(self.rows)
-        return self._replace(rows=self.rows[order], pairs=self.pairs[order])
+    def smallest(self) -> PairSample:
+        """Return the rows with the smallest hashes."""
+        rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)
+        if self.total > EXACT_ROWS and len(rows) > SAMPLE_ROWS:
+            kept = np.argpartition(hash_numbers(rows), SAMPLE_ROWS - 1)[:SAMPLE_ROWS]
+            rows, columns = rows[kept], columns[kept]
+        return PairSample((rows,), (columns,), self.total)
+
+    def in_order(self) -> tuple[Indices, Floats]:
+        """Return the numbers of the rows kept, ascending, and their columns, of shape (columns, n)."""
+        if sum(map(len, self.rows)) == self.total:  # every row has its place
+            whole = np.empty((self.columns[0].shape[1], self.total))
+            for rows, columns in zip(self.rows, self.columns, strict=True):
+                whole[:, rows] = columns.T
+            return np.arange(self.total), whole
+        found = self.smallest()
+        order = np.argsort(found.rows[0])
+        return found.rows[0][order], np.stack([column[order] for column in found.columns[0].T])

@@ -84,7 +84,7 @@ class Block:
         places = design(self.start, n, ids)
         for begin in range(0, n, CHUNK_ROWS):
             fold = places.fold[begin : begin + CHUNK_ROWS]
-            order = begin + np.argsort(fold, kind="stable")
+            order = begin + np.argsort(fold.astype(np.int16), kind="stable")  # a radix sort
             ends = np.concatenate([[0], np.cumsum(np.bincount(fold, minlength=design.folds))])
             yield Chunk(
                 self.outputs.take(order), self.labels[order], self.start + order, ends, places.units.take(order)
@@ -109,7 +109,8 @@ class ArrayBlocks:
     ) -> Self:
         """Ask all members about the rows of all batches, a block at a time."""
         n = sum(len(batch.labels) for batch in batches)
-        labels = np.concatenate([query.sign * batch.labels for batch in batches])
+        kept = [batch.labels if query.sign > 0 else -batch.labels for batch in batches]
+        labels = kept[0] if len(kept) == 1 else np.concatenate(kept)
         outputs, start = query.empty(n), 0
         pieces = [(batch.X, size) for batch in batches for size in [len(batch.labels)]]
         members = len(query.models) + len(query.policies)

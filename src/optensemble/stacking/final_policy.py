@@ -7,7 +7,7 @@ later, so that what is judged is what is played.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from optensemble.stacking.forecaster import (
     REFINED,
     RIDGE,
     STACK,
-    Corrected,
     ForecastBatch,
     Forecaster,
     Forecasts,
@@ -249,17 +248,21 @@ def look_at_choices(block: Block, state: ChoicePass) -> ChoiceLook:
     for chunk in block.chunks(state.design):
         cells = RowCells(chunk.outputs)
         steps = state.out_of_fold.corrected(chunk, state.out_of_fold.wide(chunk), cells)
-        sums = tuple(_arm_sums(chunk, outcome, cells, list(steps)) for outcome in state.outcomes)
-        found.append(ChoiceLook(gain_sums(chunk, steps), sums))
+        sums, shared = list[ArmSums](), Policies()  # outcomes differ in the last correction alone
+        for outcome in state.outcomes:
+            batch = outcome.batch(chunk, cells, list(steps), ridge=False)
+            played = solve_policies(chunk.outputs.omega, replace(batch, solved=shared | batch.solved), PLAYED)
+            sums.append(_arm_sums(chunk, batch, played, cells, outcome.linear.scale))
+            shared = {name: played[name] for name in (AVERAGE, STACK) if name in played}
+        found.append(ChoiceLook(gain_sums(chunk, steps), tuple(sums)))
     looked: ChoiceLook = add_all(found)
     return looked
 
 
-def _arm_sums(chunk: Chunk, out_of_fold: OutOfFold, cells: RowCells, steps: list[Corrected]) -> ArmSums:
+def _arm_sums(chunk: Chunk, batch: ForecastBatch, played: Policies, cells: RowCells, scale: Floats) -> ArmSums:
     outputs, labels = chunk.outputs, chunk.labels
-    batch = out_of_fold.batch(chunk, cells, steps, ridge=False)
-    arms = list_arms(outputs, solve_policies(outputs.omega, batch, PLAYED))
-    assessed = assess_arms(outputs, batch.forecasts, arms, out_of_fold.linear.scale)
+    arms = list_arms(outputs, played)
+    assessed = assess_arms(outputs, batch.forecasts, arms, scale)
     realised = np.stack([row_dots(arm, labels) for arm in arms])
     fitted = [batch.forecasts[name] for name in EVALUATORS if name in batch.forecasts]
     return ArmSums(

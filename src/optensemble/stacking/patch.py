@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -75,33 +76,36 @@ class FoldPatch:
     count: int
 
     @cached_property
-    def _number(self) -> CellNumbers:
-        return number_cells(self.kept, self.count)
+    def _by_cell(self) -> Floats:
+        """The corrections of all cells, 0 for those that are not kept: quicker than to ask which are."""
+        whole = np.zeros((len(self.delta), self.count, self.delta.shape[2]))
+        whole[:, self.kept] = self.delta
+        return whole
 
     def __call__(self, forecast: Floats, cells: RowCells, ends: Indices) -> Floats:
         """Return the forecast with the corrections of every row's cells by its fold."""
         corrected = forecast.copy()
-        add_corrections(cells.columns, self._number, self.delta, ends, corrected)
+        add_corrections(cells.columns, self._by_cell, ends, corrected)
         return corrected
 
     def reach(self, columns: int) -> float:
         """Return a bound on the correction of a row that lies in so many cells."""
         return columns * float(np.abs(self.delta).max(initial=0.0))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_by_cell"}
+
 
 @njit(cache=True, nogil=True)
-def add_corrections(columns, number, delta, ends, forecast):  # type: ignore[no-untyped-def]
+def add_corrections(columns, delta, ends, forecast):  # type: ignore[no-untyped-def]
     """Add to each row of ``forecast`` its fold's corrections of its cells, in the order of the columns."""
-    events = columns.shape[1]
+    events, d = columns.shape[1], forecast.shape[1]
     for f in range(len(ends) - 1):
         for i in range(ends[f], ends[f + 1]):
-            row = forecast[i]
             for e in range(events):
-                cell = number[columns[i, e]]
-                if cell >= 0:
-                    found = delta[f, cell]  # as arrays of their own, rows are added several numbers at a time
-                    for j in range(row.shape[0]):
-                        row[j] += found[j]
+                cell = columns[i, e]
+                for j in range(d):
+                    forecast[i, j] += delta[f, cell, j]
 
 
 def number_cells(kept: Indices, count: int) -> CellNumbers:

@@ -62,8 +62,8 @@ class ClusterTable:
         """Return the clusters of the rows of both."""
         left, right = (self._folded(), other._folded()) if self.folded or other.folded else (self, other)
         names = ("ids", "sizes", "first", "last")
-        joined = {name: np.concatenate([getattr(left, name), getattr(right, name)]) for name in names}
-        return replace(left, **joined)._merged()
+        ids, sizes, first, last = (np.concatenate([getattr(left, name), getattr(right, name)]) for name in names)
+        return replace(left, ids=ids, sizes=sizes, first=first, last=last)._merged()
 
     def _folded(self) -> Self:
         return self if self.folded else replace(self, ids=self.ids % LISTED_CLUSTERS, folded=True)._merged()

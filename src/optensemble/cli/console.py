@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print only warnings and errors.")]
+
+Scheduler = Annotated[str | None, typer.Option(help="The address of a Dask scheduler, tcp://....", metavar="ADDRESS")]
+Workers = Annotated[int | None, typer.Option(help="Start this number of Dask workers on this machine.", min=1)]
 
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 """Exit codes."""
@@ -69,26 +72,52 @@ class CommandOutput:
             typer.echo(json.dumps(json_value(document), ensure_ascii=False, indent=2))
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[str, float], None]]:
-        """Show a progress bar for every stage, on a terminal."""
+    def progress(self, what: str) -> Iterator[ProgressBars]:
+        """Show a progress bar for every stage, on a terminal: with the time left, and rows per second if known."""
         from rich.console import Console
 
         console = Console(stderr=True)
         if self._quiet or not console.is_terminal:
-            yield lambda stage, share: None
+            yield ProgressBars(None, what)
             return
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        columns = (
+            *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
+            *(TextColumn("{task.fields[speed]}"), TimeElapsedColumn(), TimeRemainingColumn(elapsed_when_finished=True)),
+        )
         with Progress(*columns, console=console, transient=True) as bars:
-            tasks = {what: bars.add_task(what, total=None)}
+            yield ProgressBars(bars, what)
 
-            def update(stage: str, share: float) -> None:
-                if stage not in tasks:
-                    tasks[stage] = bars.add_task(stage, total=1.0)
-                bars.update(tasks[stage], completed=share)
 
-            yield update
+class ProgressBars:
+    """Progress bars, one for each stage; without a terminal they show nothing.
+
+    ``rows`` is the number of rows that a stage goes through, once it is known.
+    """
+
+    def __init__(self, bars: Any, what: str) -> None:
+        self.rows: int | None = None
+        self._bars = bars
+        self._tasks = {} if bars is None else {what: bars.add_task(what, total=None, speed="")}
+
+    def __call__(self, stage: str, share: float) -> None:
+        """Show how much of a stage is done."""
+        if self._bars is None:
+            return
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(stage, total=1.0, speed="")
+        task = self._tasks[stage]
+        elapsed = self._bars.tasks[task].elapsed
+        speed = f"{share * self.rows / elapsed:,.0f} rows/s" if self.rows and elapsed else ""
+        self._bars.update(task, completed=share, speed=speed)
 
 
 def terminal_table(sheet: Sheet, only: Sequence[int] | None = None) -> Table:

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from optensemble.cli.console import WRONG_USE, CommandOutput, Json, Quiet, print_error
+from optensemble.cli.console import (
+    WRONG_USE,
+    CommandInterrupted,
+    CommandOutput,
+    Json,
+    Quiet,
+    Scheduler,
+    Workers,
+    print_error,
+)
 
 JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB.toml")]
 
@@ -86,26 +95,51 @@ def fit_command(
     job: JobFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file for the ensemble.")] = Path("ensemble.oe"),
     jobs: Annotated[int, typer.Option(help="Number of threads; -1 for all cores.")] = 1,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory allowed, such as 2GB; larger tables are streamed. By default half of it.")
+    ] = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="Go on with an interrupted fit of a streamed table.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit an ensemble and print the leaderboard on held-out rows.
 
+    Tables can be larger than memory: they are then read once for every pass, and an interrupted fit can be resumed.
+
     For example:
 
     - `optensemble fit job.toml -o ensemble.oe`
+
+    - `optensemble fit job.toml --memory 2GB --workers 8`
     """
     from optensemble.cli.rendering import print_fit
+    from optensemble.distributed.cluster import open_client
     from optensemble.jobs.fit import fit_job, prepare
     from optensemble.jobs.job import read_job
+    from optensemble.jobs.memory import memory_limit
     from optensemble.jobs.sets import files_of
+    from optensemble.jobs.streamed_fit import resumable
     from optensemble.tables.writing import require_output_path
 
     output, description = CommandOutput(as_json, quiet), read_job(job)
     require_output_path(out, [job, *files_of(description.feasible, description.folder)])
-    with output.progress("fitting") as progress:
-        task = prepare(description)
+    with output.progress("fitting") as progress, open_client(scheduler, workers) as client:
+        task = prepare(description, memory_limit(memory))
         require_output_path(out, list(task.tables.paths))
-        ensemble = fit_job(task, progress, jobs)
-        ensemble.save(out)
+        progress.rows = len(task.rows)
+        engine = resumable(task, client, jobs, out, resume)
+        try:
+            ensemble = fit_job(task, progress, jobs, client if engine is None else engine)
+            ensemble.save(out)
+        except KeyboardInterrupt:
+            if engine is None:
+                raise
+            made = f"{engine.kept} finished pass{'es are' if engine.kept != 1 else ' is'} kept in {engine.folder}"
+            raise CommandInterrupted(f"Interrupted. {made}: go on with --resume.") from None
+        if engine is not None:
+            engine.remove()
     print_fit(output, ensemble, task, out)

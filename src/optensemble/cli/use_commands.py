@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optensemble.cli.console import WRONG_USE, CommandOutput, Json, Quiet
+from optensemble.cli.console import WRONG_USE, CommandOutput, Json, Quiet, Scheduler, Workers
 
 if TYPE_CHECKING:
     from optensemble.jobs.audit import TableAudit
@@ -31,6 +31,8 @@ def decide_command(
     tables: Files,
     out: Annotated[Path, typer.Option("--out", "-o", help="The table to write: .parquet, .csv or .arrow.")],
     id_column: IdColumn = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -42,17 +44,20 @@ def decide_command(
 
     - `optensemble decide ensemble.oe new.parquet -o decisions.parquet`
 
-    - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day`
+    - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day --workers 4`
     """
     from optensemble.cli.rendering import print_decisions
+    from optensemble.distributed.cluster import open_client
+    from optensemble.distributed.dask_engine import map_in_order
     from optensemble.jobs.decide import decide_table
 
     output = CommandOutput(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
-    with output.progress("deciding") as progress:
-        total = found.rows
+    with output.progress("deciding") as progress, open_client(scheduler, workers) as client:
+        total = progress.rows = found.rows
         share = None if not total else (lambda rows: progress("rows", rows / total))
-        decisions = decide_table(saved, found, out, share)
+        over = None if client is None else (lambda function, parts: map_in_order(client, function, parts))
+        decisions = decide_table(saved, found, out, share, over=over)
     if decisions.promise.unlike and not output.prints_text:  # otherwise the printed promise says so
         warnings.warn(decisions.promise.note, UserWarning, stacklevel=2)
     if decisions.unseen:

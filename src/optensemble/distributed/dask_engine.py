@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import add
 from typing import Any, TypeVar
@@ -58,7 +61,8 @@ class DaskEngine:
         while len(level) > 1:
             pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
             level = [delayed(add, pure=False)(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        *done, total = self.client.compute([*tables, level[0]])
+        with _no_advice():
+            *done, total = self.client.compute([*tables, level[0]])
         self._watch(done, runs, step)
         try:
             found: T = pickle.loads(pickle.dumps(total.result()))
@@ -73,11 +77,39 @@ class DaskEngine:
 
         sizes = {future.key: stop - start for future, (start, stop) in zip(done, runs, strict=True)}
         try:
-            for future in as_completed(done):  # type: ignore[no-untyped-call]
+            for future in as_completed(done):
                 step(sizes[future.key])
         except BaseException:
             self.client.cancel(done)
             raise
+
+
+def map_in_order(client: Any, function: Callable[[Any], T], parts: Iterable[Any]) -> Iterator[T]:
+    """Map a function over parts on the workers of a cluster; results come in order, and few parts wait."""
+    packed = client.submit(_same, _packed(function), pure=False)
+    most, waiting = 2 * max(len(client.scheduler_info()["workers"]), 1), deque[Any]()
+    try:
+        for part in parts:
+            if len(waiting) == most:
+                yield waiting.popleft().result()
+            with _no_advice():
+                waiting.append(client.submit(_call, packed, _packed(part), pure=False))
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        client.cancel(list(waiting))
+
+
+def _call(function: bytes, part: bytes) -> Any:
+    return pickle.loads(function)(pickle.loads(part))
+
+
+@contextmanager
+def _no_advice() -> Iterator[None]:
+    """Keep Dask from advising against rows that are sent along with their task: here that is what is meant."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        yield
 
 
 def _packed(part: Any) -> bytes:

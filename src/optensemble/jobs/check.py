@@ -82,7 +82,7 @@ class JobSummary:
         yield f"decisions: {self._bounds()}"
         for what, each in (("groups", task.roles.groups), ("clusters", [task.roles.clusters or ""])):
             for name in filter(None, each):
-                sizes = task.rows[name].value_counts()
+                sizes = task.table[name].value_counts()
                 yield f"{what} by {name}: {len(sizes):,}, of {sizes.min():,} to {sizes.max():,} rows"
         if task.roles.id is not None:
             yield f"id: {task.roles.id}, distinct in all rows"
@@ -100,7 +100,7 @@ class JobSummary:
                 yield f"{part.needed:,} rows would fill these level sets with {MIN_CELL} rows each"
 
     def _span(self) -> str:
-        times = self.task.rows[str(self.task.roles.time)]
+        times = self.task.table[str(self.task.roles.time)]
         ends = [str(times.iloc[end]) for end in (0, -1)]
         if all(end.endswith(_TIME_OF_MIDNIGHT) for end in ends):
             ends = [end.removesuffix(_TIME_OF_MIDNIGHT) for end in ends]
@@ -134,9 +134,9 @@ def summarise_job(task: Task) -> JobSummary:
     """Compute the summary of a job and its data."""
     sign = 1.0 if task.job.sense == "max" else -1.0
     labels, omega = task.labels.to_numpy(), task.omega
-    predictions = {name: member.predict(task.rows) for name, member in task.models.items()}
+    predictions = {name: member.predict(task.table) for name, member in task.models.items()}
     actions = {name: omega.argmax(sign * predicted) for name, predicted in predictions.items()}
-    actions |= {name: member.decide(task.rows) for name, member in task.policies.items()}
+    actions |= {name: member.decide(task.table) for name, member in task.policies.items()}
     noise, payoff_noise = _noise_levels(predictions, actions, labels)
     access = "mixed" if task.models and task.policies else "white" if task.models else "black"
     return JobSummary(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +39,34 @@ class DecisionSummary:
     unseen: int
 
 
+Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+"""Maps a function over parts, in their order: as :func:`map`, here or elsewhere."""
+
+
 def decide_table(
-    saved: SavedEnsemble, tables: Tables, out: Path, progress: Callable[[int], None] | None = None, batch: int = BATCH
+    saved: SavedEnsemble,
+    tables: Tables,
+    out: Path,
+    progress: Callable[[int], None] | None = None,
+    batch: int = BATCH,
+    over: Over | None = None,
 ) -> DecisionSummary:
-    """Decide for every row and write the decisions in the order of the rows, atomically."""
+    """Decide for every row and write the decisions in the order of the rows, atomically.
+
+    ``over`` maps the deciding over batches; by default it is done here, one after the other.
+    """
     require_output_path(out, [saved.path, *tables.paths])
     roles, assessed, followed, rows, unseen = saved.roles.for_decisions(), Assessments(), Counter[int](), 0, 0
     needed = needed_columns(roles, saved.numbers)
     with ExitStack() as stack:
         table = stack.enter_context(table_writer(out))
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, str(tables)))
-        for part in tables.batches(needed, batch):
-            part, unseen_here = saved.grouped(part, roles)
-            with _naming_rows(saved, tables, part, rows):
-                answer = saved.policy.answer(part)
+        grouped = (saved.grouped(part, roles) for part in tables.batches(needed, batch))
+        decided = (map if over is None else over)(partial(_decide_part, saved.policy), grouped)
+        for part, unseen_here, answer in decided:
+            if isinstance(answer, OptEnsembleError):
+                with _naming_rows(saved, tables, part, rows):
+                    raise answer
             table.write(_decision_columns(saved, part, answer))
             if ids is not None:
                 ids.add(part[roles.id])
@@ -68,6 +83,15 @@ def decide_table(
     names = saved.ensemble.names_
     counts = {names[number]: count for number, count in followed.most_common() if count}
     return DecisionSummary(rows, saved.policy.promise_of(assessed), counts, unseen)
+
+
+def _decide_part(policy: Any, grouped: tuple[pd.DataFrame, int]) -> tuple[pd.DataFrame, int, Any]:
+    """Decide for a batch; an error of ours is the answer, for only the caller knows which rows these are."""
+    part, unseen = grouped
+    try:
+        return part, unseen, policy.answer(part)
+    except OptEnsembleError as error:
+        return part, unseen, error
 
 
 def _decision_columns(saved: SavedEnsemble, part: pd.DataFrame, answer: Answer) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.job import Job
 from optensemble.jobs.roles import Roles, find_members, find_roles
-from optensemble.jobs.rows import in_time_order, read_rows, require_feasible_actions
+from optensemble.jobs.rows import JobRows, in_time_order, read_rows, require_feasible_actions, stream_rows
 from optensemble.jobs.sets import make_set
 from optensemble.members.columns import Columns
 from optensemble.stats.sample_size import MINIMUM_ROWS
@@ -24,7 +24,8 @@ from optensemble.tables.reading import Tables, find_tables
 class Task:
     """A job with its data, validated: everything that a fit needs.
 
-    ``rows`` holds the columns of members and labels, ids, times and groups, in time order if there are times.
+    ``rows`` holds the columns of members and labels, ids, times and groups, in time order if there are times. Rows that
+    would take more than the memory allowed are read from their files when they are needed.
     """
 
     job: Job
@@ -33,16 +34,27 @@ class Task:
     models: dict[str, Columns]
     policies: dict[str, Columns]
     omega: FeasibleSet
-    rows: pd.DataFrame
+    rows: pd.DataFrame | JobRows
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows as a frame in memory."""
+        if isinstance(self.rows, JobRows):
+            raise InputError(f"{self.tables} is larger than the memory allowed. Allow more.")
+        return self.rows
 
     @property
     def labels(self) -> pd.DataFrame:
         """The realised outcomes."""
-        return self.rows[list(self.roles.labels)]
+        return self.table[list(self.roles.labels)]
 
 
-def prepare(job: Job) -> Task:
-    """Find files and columns, make the feasible set, read the rows."""
+_COPIES = 6
+"""The memory of a fit, in that of the columns it reads: the rows, predictions and actions, and what is made of them."""
+
+
+def prepare(job: Job, memory: float | None = None) -> Task:
+    """Find files and columns, make the feasible set, read the rows; only look through them if they need more memory."""
     tables = find_tables(job.fit, job.folder)
     columns, name = tables.columns, str(tables)
     roles = find_roles(job, columns, name)
@@ -50,26 +62,34 @@ def prepare(job: Job) -> Task:
     omega = make_set(job.feasible, len(roles.labels), job.folder, f"{job.path}: [feasible]")
     _require_members(job)
     used = [str(name) for each in members.values() for member in each.values() for name in member.names]
-    rows = read_rows(tables, roles, [*used, *roles.labels])
-    for policy, member in members["policies"].items():
-        require_feasible_actions(rows, policy, member, omega, name)
-    task = Task(job, tables, roles, members["models"], members["policies"], omega, in_time_order(rows, roles, name))
+    numbers, models, policies = [*used, *roles.labels], members["models"], members["policies"]
+    rows: pd.DataFrame | JobRows
+    if memory is not None and job.kind == DECISION and _COPIES * tables.bytes(len(numbers)) > memory:
+        rows = stream_rows(tables, roles, numbers, policies, omega)
+    else:
+        read = read_rows(tables, roles, numbers)
+        for policy, member in policies.items():
+            require_feasible_actions(read, policy, member, omega, name)
+        rows = in_time_order(read, roles, name)
+    task = Task(job, tables, roles, models, policies, omega, rows)
     _require_options(task)
     return task
 
 
-def fit_job(task: Task, progress: Progress | None = None, n_jobs: int | None = None) -> Policy:
+def fit_job(task: Task, progress: Progress | None = None, n_jobs: int | None = None, engine: Any = None) -> Policy:
     """Fit the ensemble of a job; it keeps the roles of the columns."""
     if shortage(task):
         raise InputError(shortage(task))
-    X, Y, seed = task.rows, task.labels.to_numpy(), task.job.ensemble.get("seed")
+    seed = task.job.ensemble.get("seed")
     terms = {"time_ordered": task.roles.time is not None, "random_state": seed}
     ensemble: Any
     if task.job.kind == DECISION:
+        labels = None if isinstance(task.rows, JobRows) else task.labels.to_numpy()
         ensemble = _decision_ensemble(task).fit(
-            X, Y, groups=task.roles.clusters, n_jobs=n_jobs, progress=progress, **terms
+            task.rows, labels, groups=task.roles.clusters, n_jobs=n_jobs, progress=progress, engine=engine, **terms
         )
     else:
+        X, Y = task.table, task.labels.to_numpy()
         ensemble = _paper_ensemble(task).fit(X, Y, **terms)
         if len(X) >= MINIMUM_ROWS:
             ensemble.cross_fit()  # the record that goes into the file; a validated fit has left it

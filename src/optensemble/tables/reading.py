@@ -58,6 +58,10 @@ class Tables:
         totals = [stored_row_count(path) for path in self.paths]
         return None if None in totals else sum(total for total in totals if total is not None)
 
+    def bytes(self, columns: int) -> int:
+        """Return about how much memory some columns of numbers take: by the number of rows, or else by the files."""
+        return 8 * columns * self.rows if self.rows is not None else sum(path.stat().st_size for path in self.paths)
+
     def read(self, selection: ColumnSelection) -> pd.DataFrame:
         """Read the selected columns of all rows."""
         parts = list(self.batches(selection))

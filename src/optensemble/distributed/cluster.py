@@ -1,0 +1,36 @@
+"""Dask clusters for commands: one that is there, or workers of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from optensemble.exceptions import InputError
+
+
+@contextmanager
+def open_client(scheduler: str | None = None, workers: int | None = None) -> Iterator[Any]:
+    """Connect to a scheduler, or start ``workers`` processes of this machine; None if neither is asked for."""
+    if scheduler is None and workers is None:
+        yield None
+        return
+    if scheduler is not None and workers is not None:
+        raise InputError("--scheduler names a cluster that is there, --workers starts one. Give one of them.")
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise InputError("Dask is not installed. Install it: pip install 'optensemble[dask]'.") from error
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout="10s")
+        except (OSError, ValueError) as error:
+            raise InputError(f"no Dask scheduler answers at {scheduler}. Check the address.") from error
+        with client:
+            yield client
+        return
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client

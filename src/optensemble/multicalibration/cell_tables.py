@@ -154,6 +154,11 @@ def _shards(count: int) -> list[slice]:
     return [slice(start, start + _SHARD) for start in range(0, count, _SHARD)]
 
 
+def with_overlaps(cells: Cells, table: CellTable) -> CellTable:
+    """Return a table of all rows with its overlaps, which are counted unless they were."""
+    return table if table.shared is not None else replace(table, shared=count_overlaps(cells, table.kept))
+
+
 def count_overlaps(cells: Cells, kept: Indices, rows: Indices | None = None) -> Floats:
     """Return ``G`` on the cells kept: the number of rows that each two share."""
     layout, events = cells.layout, len(cells.layout.events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -116,6 +117,22 @@ class Situation:
                 self._solve(member, slice(None), None)
             else:
                 self._take_up(member, np.arange(n), solved[member])
+
+    def copy(self) -> Situation:
+        """Return the same situation on the same rows, to be changed by itself."""
+        other = copy.copy(self)
+        other.predictions, other.actions = self.predictions.copy(), self.actions.copy()
+        other.level, other.assessed, other.winner = self.level.copy(), self.assessed.copy(), self.winner.copy()
+        other.choice = self.choice.copy() if self.given else other.winner
+        other.state = self.state._replace(
+            predictions=other.predictions,
+            actions=other.actions,
+            level=other.level,
+            assessed=other.assessed,
+            winner=other.winner,
+            choice=other.choice,
+        )
+        return other
 
     def resolve(self, member: int, rows: Rows) -> None:
         """Take up changed predictions of ``member`` on ``rows``, and only there."""

@@ -43,9 +43,12 @@ def add_rows(
         for e in range(events):
             cell = columns[i, e]
             counts[cell] += 1
+            limb = high[cell]  # limb after limb, each an array of its own, several numbers are added at a time
             for j in range(d):
-                high[cell, j] += heads[j]
-                low[cell, j] += tails[j]
+                limb[j] += heads[j]
+            limb = low[cell]
+            for j in range(d):
+                limb[j] += tails[j]
 
 
 @inner
@@ -58,15 +61,27 @@ def grids(top: float, total: int) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def overlap_counts(cells: Indices, count: int) -> Floats:
-    """Return ``G = ZᵀZ``: how many rows each two cells share; ``cells`` is (n, columns)."""
-    n, columns = cells.shape
-    shared = np.zeros((count, count))
-    for i in range(n):
-        for p in range(columns):
-            for q in range(columns):
-                shared[cells[i, p], cells[i, q]] += 1.0
-    return shared
+def add_overlaps(columns: Indices, first: int, shared: Floats) -> None:
+    """Count in how many rows each two cells come together, of which one is in the ``first`` columns, in place.
+
+    Each pair is counted on one side of the diagonal; :func:`mirror` adds up both.
+    """
+    n, events = columns.shape
+    # column by column: the few lines of the table that belong to one stay in the cache
+    for p in range(first):
+        for i in range(n):
+            line = shared[columns[i, p]]
+            for q in range(p, events):
+                line[columns[i, q]] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def mirror(shared: Floats) -> None:
+    """Add to every number beside the diagonal the one across it, in place."""
+    for a in range(len(shared)):
+        for b in range(a):
+            shared[a, b] += shared[b, a]
+            shared[b, a] = shared[a, b]
 
 
 @njit(cache=True, nogil=True)

@@ -55,9 +55,13 @@ class Stage:
 
     def __call__(self, steps: int = 1) -> None:
         """Report one more step, or several; the last waits for the end of the stage."""
-        self.done += steps
-        if self.done < self.steps:
-            self.progress(self.name, self.done / self.steps)
+        self.reach(self.done + steps)
+
+    def reach(self, done: int) -> None:
+        """Report that ``done`` steps are done, if that is more than before: some may have turned out to be needless."""
+        if self.done < done < self.steps:
+            self.progress(self.name, done / self.steps)
+        self.done = max(self.done, done)
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from optensemble._core.arrays import Floats
+from optensemble._core.progress import Progress, as_progress, silent
 from optensemble._core.validation import as_flag, require_choice, require_number
 from optensemble.ensembles._paper_answers import FittedPaper, said_by
 from optensemble.ensembles._paper_fit import (
@@ -38,17 +39,24 @@ from optensemble.stats.sample_size import MINIMUM_ROWS
 class PaperEnsemble(FittedPaper):
     """The common ground of :class:`WhiteBoxEnsemble` and :class:`BlackBoxEnsemble`; not to be used itself."""
 
-    def cross_fit(self) -> Self:
+    def cross_fit(self, *, progress: Progress | None = None) -> Self:
         """Make the out-of-fold record and the baselines that ``validation=None`` leaves out.
 
         The fit is done anew without each of the folds in turn: this takes as long as some ten fits, and the rows fitted
         on must be as they were. Afterwards :meth:`promise` has limits, and :meth:`audit` compares with average, stack,
         ridge and the mean label. With ``validation="cv"`` the fit has left both, and nothing is done.
 
+        Parameters
+        ----------
+        progress
+            Called as ``progress("cross-fitting", share)`` as work goes on. An error it raises is passed on, and the
+            ensemble is then as it was before.
+
         Returns
         -------
         The ensemble itself.
         """
+        told = as_progress(progress)
         with self._changing():
             self._require_fitted()
             if self.has_record:
@@ -59,7 +67,7 @@ class PaperEnsemble(FittedPaper):
                 missing = missing or "the rows it was fitted on have changed since"
                 raise InputError(f"no record can be made: {missing}. Fit again, on at least {MINIMUM_ROWS} rows.")
             from_mean = fitted._algorithm().from_mean
-            fitted.record_ = cross_fitted_record(rows, fitted._stages, from_mean, fitted.terms_.sign)
+            fitted.record_ = cross_fitted_record(rows, fitted._stages, from_mean, fitted.terms_.sign, told)
             fitted._forecaster = fit_baselines(rows)
             self._become(fitted)
         return self
@@ -91,13 +99,13 @@ class PaperEnsemble(FittedPaper):
             )
         Hyperparameters.of(self).check()
 
-    def _learn(self, fitted: Self, rows: FittingRows, callback: Callback | None) -> Run:
+    def _learn(self, fitted: Self, rows: FittingRows, callback: Callback | None, progress: Progress = silent) -> Run:
         """Debias on all rows from where the log has come to, and become what was fitted."""
         said = marks(*said_by(rows.start.outputs), rows.labels)
         known = fitted._knows_its_rows
         fitted.fingerprints_ = said if known else np.concatenate([fitted.fingerprints_, said])
         algorithm = fitted._algorithm()
-        fit = fit_corrections(rows, fitted.terms_, algorithm, fitted.log_, callback)
+        fit = fit_corrections(rows, fitted.terms_, algorithm, fitted.log_, callback, progress)
         fitted._stages = [*fitted._stages, fit.stage]
         fitted.log_ = (*fitted.log_, fit.run.log)
         if fit.validation is not None:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.progress import Progress, silent
 from optensemble.ensembles.cross_validation import CrossValidation, FittedStage, Study, cross_validate
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
@@ -77,6 +78,7 @@ def fit_corrections(
     algorithm: Algorithm,
     earlier: tuple[PatchLog, ...],
     callback: Callback | None,
+    progress: Progress = silent,
 ) -> DebiasedFit:
     """Debias on all rows from where the earlier logs have come to."""
     situation = rows.start.situation()
@@ -84,7 +86,7 @@ def fit_corrections(
     how, validation = terms.debiasing(algorithm.layout), None
     if terms.validated:
         study = rows.study(algorithm.from_mean)
-        validation = cross_validate(study, how, terms.shrinkages(how), terms.sign)
+        validation = cross_validate(study, how, terms.shrinkages(how), terms.sign, progress)
         how = how._replace(shrinkage=validation.chosen.shrinkage, max_rounds=validation.chosen.rounds)
     replay_all(situation, earlier)
     run = debias(situation, rows.labels, how, callback)
@@ -191,9 +193,13 @@ def validated_record(found: CrossValidation, sign: float, time_ordered: bool) ->
     return Record(found.chosen.promised, found.chosen.realised, sign, time_ordered, curse=found.bias)
 
 
-def cross_fitted_record(rows: FittingRows, stages: list[FittedStage], from_mean: bool, sign: float) -> Record:
+def cross_fitted_record(
+    rows: FittingRows, stages: list[FittedStage], from_mean: bool, sign: float, progress: Progress = silent
+) -> Record:
     """Return the out-of-fold record of a fit that was not validated: its stages done anew without each fold in turn."""
-    _, promised, realised = rows.study(from_mean).out_of_fold(stages)
+    ((_, (promised, realised)),) = rows.study(from_mean).out_of_fold(
+        stages, [stages[-1].how], "cross-fitting", progress
+    )
     return Record(promised[-1], realised[-1], sign, rows.time_ordered)
 
 

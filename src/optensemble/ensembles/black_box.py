@@ -11,6 +11,7 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import exact_mean
+from optensemble._core.progress import Progress, as_progress
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm
@@ -138,13 +139,15 @@ class BlackBoxEnsemble(PaperEnsemble):
         time_ordered: bool = False,
         random_state: int | None = None,
         callback: Callback | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
+        told = as_progress(progress)
         with self._changing():
             fitted = self._prepare(X, Y, time_ordered, random_state)
             fitted._take_policies(as_members(self.policies, "policies"))
             fitted._take_init()
-            self._announce(self._learn(fitted, fitted._fitting_rows(), callback))
+            self._announce(self._learn(fitted, fitted._fitting_rows(), callback, told))
         return self
 
     def extend(self, *, policies: Any = None, X: Any = None, Y: Any = None, callback: Callback | None = None) -> Self:

@@ -16,11 +16,13 @@ import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import exact_mean, row_dots
+from optensemble._core.progress import Progress, Stage, Step, silent
 from optensemble.ensembles.starting_point import StartingPoint
 from optensemble.multicalibration.corrections import replay, walk
-from optensemble.multicalibration.loop import debias
+from optensemble.multicalibration.loop import learn_logs
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.schedules import Debiasing
+from optensemble.multicalibration.state import Situation
 from optensemble.stats.folds import Fold
 from optensemble.stats.paired_tests import best_of
 from optensemble.stats.sampling import Sampling, selection_bias
@@ -37,6 +39,13 @@ class FittedStage(NamedTuple):
 
     how: Debiasing
     rows: int
+
+
+class OutOfFold(NamedTuple):
+    """After which numbers of rounds was looked, and what was then promised and realised of each row: (2, looks, n)."""
+
+    looks: list[int]
+    payoffs: Floats
 
 
 @dataclass(frozen=True)
@@ -57,45 +66,72 @@ class Study:
         """The rows to learn from and the rows to judge on, fold by fold."""
         return self.sampling.folds(len(self.labels), self.seed)
 
-    def learn(self, train: Indices, stages: Sequence[FittedStage]) -> tuple[Floats | None, list[PatchLog]]:
-        """Debias on some rows only, stage after stage; return the mean begun with, if any, and the logs."""
-        first = _among(train, stages[0].rows)
-        mean = exact_mean(self.labels[first]) if self.from_mean else None
-        logs: list[PatchLog] = []
-        for stage in stages:
-            rows = _among(train, stage.rows)
-            situation = self.start.take(rows, mean).situation()
-            for log in logs:
-                replay(situation, log)
-            run = debias(situation, self.labels[rows], stage.how)
-            if run.interrupted:
-                raise KeyboardInterrupt
-            logs.append(run.log)
-        return mean, logs
+    def learn(
+        self, train: Indices, stages: Sequence[FittedStage], hows: Sequence[Debiasing], step: Step = silent
+    ) -> tuple[Floats | None, list[list[PatchLog]]]:
+        """Debias on some rows only, stage after stage, the last in each of several ways.
 
-    def judge(
-        self, test: Indices, mean: Floats | None, logs: Sequence[PatchLog], looks: Sequence[int]
-    ) -> tuple[Floats, Floats]:
-        """Return what is promised and realised on other rows, of shape (looks, rows)."""
-        situation, labels = self.start.take(test, mean).situation(), self.labels[test]
-        promised, realised = np.empty((2, len(looks), len(test)))
+        Returns
+        -------
+        The mean begun with, if any, and for each of ``hows`` the logs of all stages.
+        """
+        mean = exact_mean(self.labels[_among(train, stages[0].rows)]) if self.from_mean else None
+        earlier: list[PatchLog] = []
+        for stage in stages[:-1]:
+            earlier += self._learn_stage(train, mean, earlier, stage.rows, [stage.how], step)
+        last = self._learn_stage(train, mean, earlier, stages[-1].rows, hows, step)
+        return mean, [[*earlier, log] for log in last]
+
+    def _learn_stage(
+        self,
+        train: Indices,
+        mean: Floats | None,
+        earlier: Sequence[PatchLog],
+        first: int,
+        hows: Sequence[Debiasing],
+        step: Step,
+    ) -> list[PatchLog]:
+        rows = _among(train, first)
+        situation = self.start.take(rows, mean).situation()
+        for log in earlier:
+            replay(situation, log)
+        return learn_logs(situation, self.labels[rows], hows, step)
+
+    def judge(self, situation: Situation, labels: Floats, logs: Sequence[PatchLog], looks: Sequence[int]) -> Floats:
+        """Return what is promised and realised on other rows, of shape (2, looks, rows); the situation is used up."""
+        judged = np.empty((2, len(looks), len(labels)))
         for look, now in enumerate(walk(situation, logs, looks)):
-            promised[look] = now.taken(now.assessed)
-            realised[look] = row_dots(now.taken(now.actions), labels)
-        return promised, realised
+            judged[:, look] = now.taken(now.assessed), row_dots(now.taken(now.actions), labels)
+        return judged
 
-    def out_of_fold(self, stages: Sequence[FittedStage], every: bool = False) -> tuple[list[int], Floats, Floats]:
-        """Return after which rounds was looked, and what was then promised and realised of each row, (looks, n).
+    def out_of_fold(
+        self,
+        stages: Sequence[FittedStage],
+        hows: Sequence[Debiasing],
+        name: str,
+        progress: Progress = silent,
+        *,
+        every: bool = False,
+    ) -> list[OutOfFold]:
+        """Judge the last stage, done in each of several ways, on rows held out; the stages before are as they were.
 
         Without ``every``, the end is all that is looked at.
         """
-        learned = [self.learn(fold.train, stages) for fold in self.folds]
-        most = max(sum(len(log.rounds) for log in logs) for _, logs in learned)
-        looks = _looks(most) if every else [most]
-        promised, realised = np.empty((2, len(looks), len(self.labels)))
-        for fold, (mean, logs) in zip(self.folds, learned, strict=True):
-            promised[:, fold.test], realised[:, fold.test] = self.judge(fold.test, mean, logs, looks)
-        return looks, promised, realised
+        rounds = len(hows) * sum(stage.how.max_rounds or 0 for stage in stages)  # of a fold; at most, where it is known
+        with Stage(progress, name, len(self.folds) * (rounds + 2)) as stage:
+            learned = []
+            for number, fold in enumerate(self.folds, start=1):
+                learned.append(self.learn(fold.train, stages, hows, stage if rounds else silent))
+                stage.reach(number * (rounds + 1))
+            made = [[sum(len(log.rounds) for log in logs) for logs in all_logs] for _, all_logs in learned]
+            looks = [_looks(most) if every else [most] for most in map(max, zip(*made, strict=True))]
+            found = [OutOfFold(its, np.empty((2, len(its), len(self.labels)))) for its in looks]
+            for fold, (mean, all_logs) in zip(self.folds, learned, strict=True):
+                begun, labels = self.start.take(fold.test, mean).situation(), self.labels[fold.test]
+                for its, logs in zip(found, all_logs, strict=True):
+                    its.payoffs[:, :, fold.test] = self.judge(begun.copy(), labels, logs, its.looks)
+                stage()
+        return found
 
 
 def _among(rows: Indices, first: int) -> Indices:
@@ -144,12 +180,15 @@ class CrossValidation:
         return self.candidates[self.number]
 
 
-def cross_validate(study: Study, how: Debiasing, shrinkages: Sequence[float], sign: float) -> CrossValidation:
+def cross_validate(
+    study: Study, how: Debiasing, shrinkages: Sequence[float], sign: float, progress: Progress = silent
+) -> CrossValidation:
     """Judge every candidate out of fold, and choose: no correction unless one earns more by one standard error."""
     found: list[CandidateRecord] = []
-    for shrinkage in shrinkages:
-        stage = FittedStage(how._replace(shrinkage=shrinkage), len(study.labels))
-        looks, promised, realised = study.out_of_fold([stage], every=True)
+    hows = [how._replace(shrinkage=shrinkage) for shrinkage in shrinkages]
+    stage = FittedStage(how, len(study.labels))
+    tried = study.out_of_fold([stage], hows, "cross-validating", progress, every=True)
+    for shrinkage, (looks, (promised, realised)) in zip(shrinkages, tried, strict=True):
         found += map(CandidateRecord, looks, [shrinkage] * len(looks), promised, realised)
     # the simplest first, and no correction at all once: of ties the first is taken
     found.sort(key=lambda candidate: (candidate.rounds, -candidate.shrinkage))

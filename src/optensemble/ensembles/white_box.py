@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from optensemble._core.arrays import Floats
+from optensemble._core.progress import Progress, as_progress
 from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm, replay_all
 from optensemble.ensembles.base import WHITE_BOX
@@ -164,6 +165,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         time_ordered: bool = False,
         random_state: int | None = None,
         callback: Callback | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Correct the models on rows they were not trained on.
 
@@ -181,12 +183,16 @@ class WhiteBoxEnsemble(PaperEnsemble):
         callback
             Called as ``callback(round, violation)`` after every round of the debiasing on all rows, not of those
             that cross-validation makes.
+        progress
+            Called as ``progress("cross-validating", share)`` as cross-validation goes on; with ``validation=None``
+            there is none. An error it raises is passed on, and the ensemble is then as it was before.
 
         Returns
         -------
         The ensemble itself. An interrupt (Ctrl-C) is passed on. With ``validation="cv"`` the ensemble is then as it
         was before; with ``validation=None`` it is fitted as far as it came, all finished rounds kept.
         """
+        told = as_progress(progress)
         with self._changing():
             fitted = self._prepare(X, Y, time_ordered, random_state)
             fitted.members_ = as_members(self.models, "models")
@@ -195,7 +201,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
             outputs = rows.start.outputs
             for (name, model), predictions in zip(fitted.members_, outputs.sign * outputs.predictions, strict=True):
                 warn_if_trained_on(model, name, explained_variance(predictions, rows.labels))
-            self._announce(self._learn(fitted, rows, callback))
+            self._announce(self._learn(fitted, rows, callback, told))
         return self
 
     def predict_members(self, X: Any) -> Floats:

@@ -90,9 +90,9 @@ def fit_job(task: Task, progress: Progress | None = None, n_jobs: int | None = N
         )
     else:
         X, Y = task.table, task.labels.to_numpy()
-        ensemble = _paper_ensemble(task).fit(X, Y, **terms)
+        ensemble = _paper_ensemble(task).fit(X, Y, progress=progress, **terms)
         if len(X) >= MINIMUM_ROWS:
-            ensemble.cross_fit()  # the record that goes into the file; a validated fit has left it
+            ensemble.cross_fit(progress=progress)  # the record that goes into the file; a validated fit has left it
     ensemble.table_ = task.roles.as_plain()
     return ensemble  # type: ignore[no-any-return]
 

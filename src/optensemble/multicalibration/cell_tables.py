@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices, Rows
-from optensemble._core.exact_sums import add_rows, overlap_counts
+from optensemble._core.exact_sums import add_overlaps, add_rows, mirror
 from optensemble._core.threads import one_blas_thread
 from optensemble.multicalibration.events import Cells
 
@@ -21,7 +21,8 @@ TABLE_LIMIT = 2048
 """Up to this number of cells, the overlaps ``G`` are held as a table; beyond, products with ``G`` go by the rows."""
 
 _SHARD = 1 << 12  # rows: overlaps are counted in pieces that fit into the cache
-_PRODUCT_SPEED = 30  # steps of a matrix product in the time of one step by itself
+_DEFINITE = 1e-9  # of the largest eigenvalue, of which the largest sum of a line is a bound
+_PRODUCT_SPEED = 60  # steps of a matrix product in the time of one step by itself
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,19 @@ class CellTable:
     def smallest(self, shrinkage: float) -> tuple[Floats, Floats]:
         """Solve ``(G + shrinkage·I) δ = H``, without shrinkage for the smallest ``δ``; return ``δ`` and ``G δ``.
 
-        Cells overlap, so ``G`` is singular: its null space is left out by way of the eigenvalues.
+        Cells overlap, so ``G`` is singular: its null space is left out by way of the eigenvalues. Shrinkage that can be
+        seen beside these makes the equations definite, and they take a small part of the time.
         """
         from scipy.linalg import eigh
 
         with one_blas_thread():
-            values, vectors = eigh(self._overlaps, driver="evd")
-            null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
-            inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
-            delta = vectors @ (inverse[:, None] * (vectors.T @ self.sums))
+            if shrinkage > _DEFINITE * float(self._overlaps.sum(axis=1).max()):
+                delta = self.ridge(shrinkage)
+            else:
+                values, vectors = eigh(self._overlaps, driver="evd")
+                null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
+                inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
+                delta = vectors @ (inverse[:, None] * (vectors.T @ self.sums))
             return delta, self._overlaps @ delta
 
     @property
@@ -143,35 +148,60 @@ def _sum_cells(
     """Sum ``values`` of some of ``total`` rows, none larger than ``top``, over every cell."""
     shape = (cells.layout.count, values.shape[1])
     counts, high, low = np.zeros(shape[0], dtype=np.int64), np.zeros(shape), np.zeros(shape)
-    among = np.arange(len(cells.parts[0]))[rows]
-    for start in range(0, len(among), _SHARD):
-        here = slice(start, start + _SHARD)
-        add_rows(cells.columns(among[here]), values[here], top, total, counts, high, low)
+    for here in _shards(len(values)):
+        among = here if isinstance(rows, slice) else rows[here]
+        add_rows(cells.columns(among), values[here], top, total, counts, high, low)
     return counts, high, low
+
+
+def _shards(count: int) -> list[slice]:
+    return [slice(start, start + _SHARD) for start in range(0, count, _SHARD)]
+
+
+def with_overlaps(cells: Cells, table: CellTable) -> CellTable:
+    """Return a table of all rows with its overlaps, which are counted unless they were."""
+    return table if table.shared is not None else replace(table, shared=count_overlaps(cells, table.kept))
 
 
 def count_overlaps(cells: Cells, kept: Indices, rows: Indices | None = None) -> Floats:
     """Return ``G`` on the cells kept: the number of rows that each two share."""
-    number = np.full(cells.layout.count, len(kept), dtype=np.int64)  # all others share one more row and column, cut off
-    number[kept] = np.arange(len(kept))
-    among = np.arange(len(cells.parts[0])) if rows is None else rows
-    # a row takes events² steps one by one, or cells² steps of a matrix product, which are that much quicker
-    count = _by_product if len(kept) ** 2 < _PRODUCT_SPEED * len(cells.layout.events) ** 2 else _one_by_one
-    shared = np.zeros((len(kept), len(kept)))
-    for start in range(0, len(among), _SHARD):
-        shared += count(number[cells.columns(among[start : start + _SHARD])], len(kept))
+    layout, events = cells.layout, len(cells.layout.events)
+    fixed = layout.fixed if rows is None and cells.counted is not None else []
+    # a row takes a step for each two events, or cells² steps of a matrix product, which are that much quicker
+    if len(kept) ** 2 < _PRODUCT_SPEED * (events**2 - len(fixed) ** 2):
+        return _count(cells, kept, range(events), 0, rows)
+    if cells.counted is None or not fixed:
+        return _count(cells, kept, range(events), events, rows)
+    still = np.flatnonzero(layout.in_fixed[kept])
+    name = layout, kept[still].tobytes()
+    if name not in cells.counted:
+        cells.counted[name] = _count(cells, kept[still], fixed, len(fixed))
+    moving = [event for event in range(events) if event not in fixed]
+    shared = _count(cells, kept, [*moving, *fixed], len(moving))
+    shared[np.ix_(still, still)] = cells.counted[name]
     return shared
 
 
-def _one_by_one(columns: Indices, kept: int) -> Floats:
-    return np.asarray(overlap_counts(columns, kept + 1)[:-1, :-1])
+def _count(cells: Cells, kept: Indices, events: Sequence[int], first: int, rows: Indices | None = None) -> Floats:
+    """Count the rows that each two cells share of which one is in the ``first`` events; with 0, all by a product."""
+    number = np.full(cells.layout.count, len(kept), dtype=np.int64)  # all others share one more row and column, cut off
+    number[kept] = np.arange(len(kept))
+    shared = np.zeros((len(kept) + 1, len(kept) + 1))
+    for here in _shards(len(cells.parts[0]) if rows is None else len(rows)):
+        columns = number[cells.columns(here if rows is None else rows[here], events)]
+        if first:
+            add_overlaps(columns, first, shared)
+        else:
+            shared += _by_product(columns, len(shared))
+    if first:
+        mirror(shared)
+    return np.ascontiguousarray(shared[:-1, :-1])
 
 
-def _by_product(columns: Indices, kept: int) -> Floats:
+def _by_product(columns: Indices, count: int) -> Floats:
     """Count by ``ZᵀZ``: whole numbers, exact in single precision up to 2²⁴ rows."""
-    onto = np.zeros((len(columns), kept + 1), dtype=np.float32)
+    onto = np.zeros((len(columns), count), dtype=np.float32)
     onto[np.arange(len(columns))[:, None], columns] = 1.0
-    onto = onto[:, :-1]
     return np.asarray(onto.T @ onto, dtype=np.float64)
 
 

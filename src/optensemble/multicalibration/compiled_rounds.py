@@ -24,6 +24,9 @@ _ROUNDS = 512
 _WORK_AT_ONCE = 1 << 24
 """Rows visited between two looks at the keyboard, at most."""
 
+_BLOCK = 512
+"""Rows that are shifted in all events before the next: their predictions stay in the cache."""
+
 
 class Diary(NamedTuple):
     """What each round of a call found and did: a line each; the patched cells of all rounds follow one another.
@@ -103,22 +106,24 @@ def shift(state: State, plan: Plan, member: int, cells: Indices, delta: Floats, 
     """
     predictions = state.predictions[member]
     n, d = predictions.shape
-    hit, cell_of = np.zeros(n, np.bool_), np.empty(n, np.int64)
-    first = 0
-    while first < len(cells):
-        event = np.searchsorted(plan.offsets, cells[first], side="right") - 1
-        start, stop = plan.offsets[event], plan.offsets[event + 1]
-        patch_of = np.full(stop - start, -1)
-        while first < len(cells) and cells[first] < stop:
-            patch_of[cells[first] - start] = first
-            first += 1
-        find_cells(state, plan, member, event, cell_of)
-        for row in range(n):
-            patch = patch_of[cell_of[row]]
-            if patch >= 0:
-                hit[row] = True
-                for j in range(d):
-                    predictions[row, j] += delta[patch, j]
+    hit, cell_of = np.zeros(n, np.bool_), np.empty(min(n, _BLOCK), np.int64)
+    if len(cells) == 0:
+        return 0
+    begin = np.searchsorted(plan.offsets, cells[0], side="right") - 1
+    end = np.searchsorted(plan.offsets, cells[-1], side="right")
+    patch_of = np.full(plan.offsets[end] - plan.offsets[begin], -1)
+    patch_of[cells - plan.offsets[begin]] = np.arange(len(cells))
+    for first in range(0, n, _BLOCK):
+        here = cell_of[: n - first]
+        for event in range(begin, end):
+            find_cells(state, plan, member, event, first, here)
+            patch_in = patch_of[plan.offsets[event] - plan.offsets[begin] :]
+            for i in range(len(here)):
+                patch, row = patch_in[here[i]], first + i
+                if patch >= 0:
+                    hit[row] = True
+                    for j in range(d):
+                        predictions[row, j] += delta[patch, j]
     count = 0
     for row in range(n):
         moved[count] = row
@@ -224,7 +229,7 @@ def look(  # type: ignore[no-untyped-def]
     n, d = labels.shape
     predictions = state.predictions[member]
     width = (plan.offsets[event + 1] - plan.offsets[event]) // plan.sizes[plan.partitions[event, 0]]
-    find_cells(state, plan, member, event, cell)
+    find_cells(state, plan, member, event, 0, cell)
     count = 0
     for row in range(n):
         local = cell[row] - part * width

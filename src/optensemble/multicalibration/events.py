@@ -159,6 +159,17 @@ class Layout:
         """The number of cells."""
         return int(self.offsets[-1])
 
+    @cached_property
+    def fixed(self) -> list[int]:
+        """The events that no correction moves: of given policies and subgroups alone."""
+        still = {*self.partitions.subgroups, *self.partitions.given}
+        return [number for number, event in enumerate(self.events) if still.issuperset(event.partitions)]
+
+    @cached_property
+    def in_fixed(self) -> npt.NDArray[np.bool_]:
+        """Whether each cell is of a fixed event."""
+        return np.repeat(np.isin(np.arange(len(self.events)), self.fixed), np.diff(self.offsets))
+
     def visits(self, members: int) -> list[Visit]:
         """Return one cycle of the round-robin schedule: the coordinate slowest, then the bucket, then the model."""
         keys = [
@@ -187,12 +198,20 @@ class Layout:
         return CellName(tuple(reversed(found)))
 
 
+FixedOverlaps = dict[tuple[Layout, bytes], Floats]
+"""Overlaps of cells of fixed events, by the layout and the numbers of the cells."""
+
+
 @dataclass(frozen=True)
 class Cells:
-    """A layout on rows: ``parts[p][i]`` is the part of partition ``p`` that row ``i`` belongs to."""
+    """A layout on rows: ``parts[p][i]`` is the part of partition ``p`` that row ``i`` belongs to.
+
+    ``counted`` holds overlaps of cells of fixed events on these rows, once they are counted.
+    """
 
     layout: Layout
     parts: Sequence[npt.NDArray[np.integer[Any]]]
+    counted: FixedOverlaps | None = None
 
     def column(self, event: int, rows: Rows = slice(None)) -> Indices:
         """Return the cell of each row in one event family; the cells of a column are disjoint."""
@@ -204,9 +223,10 @@ class Cells:
         cell += self.layout.offsets[event]
         return cell
 
-    def columns(self, rows: Rows = slice(None)) -> Indices:
-        """Return the cells of each row, of shape (rows, events)."""
-        return np.stack([self.column(event, rows) for event in range(len(self.layout.events))], axis=1)
+    def columns(self, rows: Rows = slice(None), events: Sequence[int] | None = None) -> Indices:
+        """Return the cells of each row, of shape (rows, events): in all events, or in some."""
+        among = range(len(self.layout.events)) if events is None else events
+        return np.stack([self.column(event, rows) for event in among], axis=1)
 
     def spread(self, delta: Floats, rows: Rows = slice(None)) -> Floats:
         """Return ``Z δ``: for each row the sum of ``delta`` over its cells, in the order of the events."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble.multicalibration import cell_tables
-from optensemble.multicalibration.cell_tables import CellTable, Correction, count_overlaps, overlaps_times
+from optensemble.multicalibration.cell_tables import CellTable, Correction, overlaps_times, with_overlaps
 from optensemble.multicalibration.events import Cells
 
 
@@ -18,7 +16,7 @@ def least_squares(cells: Cells, residual: Floats, table: CellTable, shrinkage: f
         delta = _conjugate_gradients(cells, table, shrinkage)
         product = overlaps_times(cells, table, delta)
     else:
-        delta, product = replace(table, shared=count_overlaps(cells, table.kept)).smallest(shrinkage)
+        delta, product = with_overlaps(cells, table).smallest(shrinkage)
     drop = float((delta * (2.0 * table.sums - product)).sum())
     return Correction(delta, 1, drop / len(residual))
 

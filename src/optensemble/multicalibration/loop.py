@@ -7,18 +7,20 @@ fitted model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.progress import Step, silent
 from optensemble.guarantees import lemma_6
 from optensemble.multicalibration.cell_tables import cell_counts, tabulate
+from optensemble.multicalibration.corrections import correct
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.history import VIOLATION, Recorder
 from optensemble.multicalibration.patches import PatchLog
-from optensemble.multicalibration.schedules import SCHEDULES, Debiasing
+from optensemble.multicalibration.schedules import SCHEDULES, SOLVES, Debiasing, find_rounds
 from optensemble.multicalibration.state import Situation
 
 Callback = Callable[[int, float], None]
@@ -80,6 +82,35 @@ def debias(situation: Situation, labels: Floats, how: Debiasing, callback: Callb
     except KeyboardInterrupt:
         interrupted = True
     return Run(log, history[: len(log.rounds)], made, drop, finished, interrupted, exact=how.shrinkage == 0)
+
+
+def learn_logs(situation: Situation, labels: Floats, hows: Sequence[Debiasing], step: Step = silent) -> list[PatchLog]:
+    """Return the logs of debiasings from the same start, which differ in shrinkage alone; the situation is used up.
+
+    For those who want nothing but logs: there is no history, the last round is not made on these rows, tables of the
+    first round are shared, and an interrupt is passed on. Every round is reported as a ``step``.
+    """
+    if hows[0].schedule not in SOLVES:
+        return [_log_alone(debias(situation.copy(), labels, how)) for how in hows]
+    most = hows[0].max_rounds
+    if most is None:
+        most = lemma_6(hows[0].alpha, Recorder(situation, labels).squared_error.tolist())
+    logs = [PatchLog(how.layout) for how in hows]
+    for how, log, found in zip(hows, logs, find_rounds(situation, labels, hows), strict=True):
+        now = situation if log is logs[-1] else situation.copy()
+        while found.patches and len(log.rounds) < most:
+            log.rounds.append(tuple(found.patches))
+            step()
+            if len(log.rounds) < most:
+                correct(now, how.layout, log.rounds[-1])
+                (found,) = find_rounds(now, labels, [how])
+    return logs
+
+
+def _log_alone(run: Run) -> PatchLog:
+    if run.interrupted:
+        raise KeyboardInterrupt
+    return run.log
 
 
 def worst_violation(situation: Situation, labels: Floats, layout: Layout, min_cell: int = 1) -> float:

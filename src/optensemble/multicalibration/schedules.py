@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.multicalibration.cell_tables import CellTable, Correction, tabulate
+from optensemble.multicalibration import cell_tables
+from optensemble.multicalibration.cell_tables import CellTable, Correction, tabulate, with_overlaps
 from optensemble.multicalibration.compiled_rounds import RoundsDone, Runner, new_diary, run_rounds
 from optensemble.multicalibration.corrections import correct
 from optensemble.multicalibration.events import Cells, Layout
@@ -65,41 +67,68 @@ Schedule = Callable[[int], Rounds | None]
 """Makes at least one round and at most the given number, or returns None where nothing is left to do."""
 
 
-def _frozen(situation: Situation, labels: Floats, how: Debiasing, recorder: Recorder) -> Schedule:
-    """Run Algorithm 1 in every round, as Algorithms 2 and 3 are printed."""
-    return partial(_correct_all, situation, labels, how, recorder, partial(update, alpha=how.alpha))
-
-
-def _joint(situation: Situation, labels: Floats, how: Debiasing, recorder: Recorder) -> Schedule:
-    """Go in every round to where Algorithm 1 would end if alpha were 0."""
-    return partial(_correct_all, situation, labels, how, recorder, partial(least_squares, shrinkage=how.shrinkage))
-
-
 Solve = Callable[[Cells, Floats, CellTable], Correction]
+"""Corrects one member on frozen cells, given its residuals and their table."""
 
 
-def _correct_all(
-    situation: Situation, labels: Floats, how: Debiasing, recorder: Recorder, solve: Solve, most: int
-) -> Rounds | None:
-    """Correct in one round every member that violates, each on its own frozen cells."""
-    patches, made = [], np.zeros(len(situation.predictions), dtype=np.int64)
-    worst, drop = 0.0, 0.0
+SOLVES: dict[str, Callable[[Debiasing], Solve]] = {
+    "frozen": lambda how: partial(update, alpha=how.alpha),
+    "joint": lambda how: partial(least_squares, shrinkage=how.shrinkage),
+}
+"""The schedules that correct every member in every round: by Algorithm 1, or to where it would end if alpha were 0."""
+
+
+@dataclass
+class FoundRound:
+    """A round that has yet to be made: its patches, the worst violation it saw, and the rest as of :class:`Rounds`."""
+
+    made: Indices
+    patches: list[Patch] = field(default_factory=list)
+    drop: float = 0.0
+    worst: float = 0.0
+
+    def add(self, member: int, table: CellTable, correction: Correction) -> None:
+        """Add the correction of one member."""
+        patched = np.flatnonzero(correction.delta.any(axis=1))
+        self.patches.append(Patch(member, table.kept[patched], correction.delta[patched], table.counts[patched]))
+        self.made[member] = correction.patches
+        self.drop += correction.drop
+
+
+def find_rounds(situation: Situation, labels: Floats, hows: Sequence[Debiasing]) -> list[FoundRound]:
+    """Find the round that corrects every member that violates, each on its own frozen cells.
+
+    Several debiasings, which differ in shrinkage alone, find a round each, from the same tables.
+    """
+    first, worst = hows[0], 0.0
+    found = [FoundRound(np.zeros(len(situation.predictions), dtype=np.int64)) for _ in hows]
     for member, predictions in enumerate(situation.predictions):
-        cells, residual = situation.cells(member, how.layout), labels - predictions
-        table = tabulate(cells, residual, how.min_cell)
+        cells, residual = situation.cells(member, first.layout), labels - predictions
+        table = tabulate(cells, residual, first.min_cell)
         violation = table.largest / len(labels)
         worst = max(worst, violation)
-        if violation > how.alpha:
-            correction = solve(cells, residual, table)
-            patched = np.flatnonzero(correction.delta.any(axis=1))
-            patches.append(Patch(member, table.kept[patched], correction.delta[patched], table.counts[patched]))
-            made[member], drop = correction.patches, drop + correction.drop
-    if not patches:
-        return None
-    entry = recorder.entry(worst)
-    for member, rows in correct(situation, how.layout, tuple(patches)):
-        recorder.refresh(member, rows)
-    return Rounds([tuple(patches)], [entry], made, drop)
+        if violation <= first.alpha:
+            continue
+        if len(hows) > 1 and len(table.kept) <= cell_tables.TABLE_LIMIT:
+            table = with_overlaps(cells, table)
+        for how, its in zip(hows, found, strict=True):
+            its.add(member, table, SOLVES[how.schedule](how)(cells, residual, table))
+    return [replace(its, worst=worst) for its in found]
+
+
+def _correct_all(situation: Situation, labels: Floats, how: Debiasing, recorder: Recorder) -> Schedule:
+    """Make in every call one round that corrects every member that violates."""
+
+    def go_on(most: int) -> Rounds | None:
+        (found,) = find_rounds(situation, labels, [how])
+        if not found.patches:
+            return None
+        patches, entry = tuple(found.patches), recorder.entry(found.worst)
+        for member, rows in correct(situation, how.layout, patches):
+            recorder.refresh(member, rows)
+        return Rounds([patches], [entry], found.made, found.drop)
+
+    return go_on
 
 
 class _RoundRobin:
@@ -162,8 +191,7 @@ class _RoundRobin:
 
 
 SCHEDULES: dict[str, Callable[[Situation, Floats, Debiasing, Recorder], Schedule]] = {
-    "frozen": _frozen,
-    "joint": _joint,
+    **dict.fromkeys(SOLVES, _correct_all),
     "round-robin": _RoundRobin,
 }
 """The schedules by name."""

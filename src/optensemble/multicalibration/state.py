@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from optensemble._core.arrays import Floats, Indices, Rows
 from optensemble._core.buckets import EDGE, Buckets, bucket
 from optensemble._core.kernel import Kernel, inner
 from optensemble._core.tolerances import SAME_ASSESSMENT
-from optensemble.multicalibration.events import Cells, Layout, Plan
+from optensemble.multicalibration.events import Cells, FixedOverlaps, Layout, Plan
 
 
 class Solver(Protocol):
@@ -102,6 +103,7 @@ class Situation:
         self.choice = self.winner.copy() if self.given else self.winner
         self.groups = np.empty((0, n), dtype=np.int32) if groups is None else groups
         self.solves = 0
+        self._counted: FixedOverlaps = {}
         self.state = State(
             *(predictions, self.actions, self.level, self.assessed, self.winner, self.choice, self.groups),
             *(float(sign), buckets.lower, buckets.per_unit, buckets.count, EDGE * (buckets.upper - buckets.lower)),
@@ -115,6 +117,22 @@ class Situation:
                 self._solve(member, slice(None), None)
             else:
                 self._take_up(member, np.arange(n), solved[member])
+
+    def copy(self) -> Situation:
+        """Return the same situation on the same rows, to be changed by itself."""
+        other = copy.copy(self)
+        other.predictions, other.actions = self.predictions.copy(), self.actions.copy()
+        other.level, other.assessed, other.winner = self.level.copy(), self.assessed.copy(), self.winner.copy()
+        other.choice = self.choice.copy() if self.given else other.winner
+        other.state = self.state._replace(
+            predictions=other.predictions,
+            actions=other.actions,
+            level=other.level,
+            assessed=other.assessed,
+            winner=other.winner,
+            choice=other.choice,
+        )
+        return other
 
     def resolve(self, member: int, rows: Rows) -> None:
         """Take up changed predictions of ``member`` on ``rows``, and only there."""
@@ -130,7 +148,7 @@ class Situation:
         parts = self.parts(member)
         for partition in layout.partitions.subgroups:  # a value learned after the layout belongs to the last part
             parts[partition] = np.minimum(parts[partition], layout.sizes[partition] - 1)
-        return Cells(layout, parts)
+        return Cells(layout, parts, self._counted)
 
     def taken(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Pick the winner's entry of an array with one row per contender."""
@@ -210,23 +228,23 @@ def find_alike(actions: Floats, alike: Floats, rows: Indices, choice: Indices) -
 
 
 @inner
-def find_cells(state: State, plan: Plan, member: int, event: int, cell: Indices) -> None:
-    """Write each row's cell in one event family, counted from the family's first; see :meth:`Situation.parts`."""
-    given, d = len(state.actions) - len(state.predictions), state.level.shape[1]
+def find_cells(state: State, plan: Plan, member: int, event: int, first: int, cell: Indices) -> None:
+    """Write the cells of rows from ``first`` on in one event family, from 0 on; see :meth:`Situation.parts`."""
+    given, d, last = len(state.actions) - len(state.predictions), state.level.shape[1], first + len(cell)
     cell[:] = 0
     for partition in plan.partitions[event]:
         if partition < 0:
             break
         size = plan.sizes[partition]
         if partition < plan.leader:
-            fold_in(state.level[given + member, partition], size, cell)
+            fold_in(state.level[given + member, partition, first:last], size, cell)
         elif partition == plan.leader:
-            fold_in(state.winner, size, cell)
+            fold_in(state.winner[first:last], size, cell)
         elif partition < plan.first_given:
-            fold_in(state.groups[partition - plan.leader - 1], size, cell)
+            fold_in(state.groups[partition - plan.leader - 1, first:last], size, cell)
         else:
             policy = partition - plan.first_given
-            fold_in(state.level[policy // d, policy % d], size, cell)
+            fold_in(state.level[policy // d, policy % d, first:last], size, cell)
 
 
 @inner

@@ -45,25 +45,35 @@ def patch_worst(
 ) -> tuple[int, float]:
     """Patch the worst cell, at most ``most`` times, while some ``|H_C|`` exceeds the threshold; in place."""
     cells, d = sums.shape
-    drop = 0.0
+    drop, largest = 0.0, np.zeros(cells)
+    for cell in range(cells):
+        for j in range(d):
+            largest[cell] = max(largest[cell], abs(sums[cell, j]))
     for made in range(most):
         worst, C = 0.0, -1
         for cell in range(cells):
-            for j in range(d):
-                size = abs(sums[cell, j])
-                if size > threshold and size > worst * (1.0 + SAME_VIOLATION):  # a tie goes to the first cell
-                    worst, C = size, cell
+            # most cells are dismissed by their largest sum alone
+            if largest[cell] > threshold and largest[cell] > worst * (1.0 + SAME_VIOLATION):
+                C = cell
+                for j in range(d):
+                    size = abs(sums[cell, j])
+                    if size > threshold and size > worst * (1.0 + SAME_VIOLATION):  # a tie goes to the first cell
+                        worst = size
         if C < 0:
             return made, drop
         step = sums[C] / counts[C]
         delta[C] += step
         for j in range(d):
             drop += counts[C] * step[j] ** 2
+        line = overlaps[C]  # overlaps are symmetric
         for cell in range(cells):
-            shared = overlaps[cell, C]
+            shared = line[cell]
             if shared > 0.0:
+                left, size = sums[cell], 0.0
                 for j in range(d):
-                    sums[cell, j] -= shared * step[j]
+                    left[j] -= shared * step[j]
+                    size = max(size, abs(left[j]))
+                largest[cell] = size
     return most, drop
 
 

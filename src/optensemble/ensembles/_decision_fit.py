@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.cell_sums import Cells as CellNumbers
 from optensemble._core.engine import Blocks, Engine
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.hashing import Hashes
@@ -28,6 +29,7 @@ from optensemble.stacking.cells import RowCells, make_layout
 from optensemble.stacking.final_policy import (
     ArmSums,
     ChoicePass,
+    Contest,
     FinalPolicy,
     FoldChoices,
     PolicyPass,
@@ -211,6 +213,7 @@ class PayoffLook(Sums):
 
     payoffs: PayoffSums
     lemmas: LemmaSums
+    cells: CellSums
     record: RecordSums
 
 
@@ -229,25 +232,39 @@ class RecordSums(Sums):
 
 def look_at_payoffs(block: Block, state: PayoffPass) -> PayoffLook:
     """Pass 5: what every candidate earns, how consistent the last forecast is, and the record if the ensemble wins."""
-    found = []
-    for chunk in block.chunks(state.design):
-        cells = RowCells(chunk.outputs)
-        contest = play_contest(chunk, state.out_of_fold, state.choices, cells)
-        done, labels = contest.taken, chunk.labels
-        forecast = done.forecasts[last_of(done.forecasts)]
-        own = 1 + state.policy.members + state.policy.forecasts.index(last_of(done.forecasts))
-        unit = state.cells.unit_of(chunk.rows, chunk.units)
-        lemmas = LemmaSums(
-            cells=CellSums.of(cells.columns, labels - forecast, unit, state.cells),
-            gap=UnitSums.of((contest.assessed[own] - contest.realised[own])[None], chunk.units),
-            label_size=float(np.abs(labels).max(initial=0.0)),
-            forecast_size=float(np.abs(forecast).max(initial=0.0)),
-        )
-        by_mean, units = labels @ state.constant, chunk.units
-        payoffs = PayoffSums.of(contest.realised, by_mean, contest.assessed, chunk.rows, units, state.scale)
-        found.append(PayoffLook(payoffs, lemmas, _record_sums(done, chunk, state)))
-    looked: PayoffLook = add_all(found)
-    return looked
+    found = list[_ChunkSums]()
+
+    def residuals() -> Iterator[tuple[CellNumbers, Floats, Indices]]:
+        for chunk in block.chunks(state.design):
+            cells = RowCells(chunk.outputs)
+            contest = play_contest(chunk, state.out_of_fold, state.choices, cells)
+            forecast = contest.taken.forecasts[last_of(contest.taken.forecasts)]
+            found.append(_chunk_sums(chunk, contest, forecast, state))
+            yield cells.columns, chunk.labels - forecast, state.cells.unit_of(chunk.rows, chunk.units)
+
+    top = state.out_of_fold.reach(len(make_layout(block.outputs).events))
+    cells = CellSums.gather(residuals(), block.labels.shape[1], top, state.cells)
+    sums: _ChunkSums = add_all(found)
+    return PayoffLook(sums.payoffs, sums.lemmas, cells, sums.record)
+
+
+@dataclass(frozen=True)
+class _ChunkSums(Sums):
+    payoffs: PayoffSums
+    lemmas: LemmaSums
+    record: RecordSums
+
+
+def _chunk_sums(chunk: Chunk, contest: Contest, forecast: Floats, state: PayoffPass) -> _ChunkSums:
+    own = 1 + state.policy.members + state.policy.forecasts.index(last_of(contest.taken.forecasts))
+    lemmas = LemmaSums(
+        gap=UnitSums.of((contest.assessed[own] - contest.realised[own])[None], chunk.units),
+        label_size=float(np.abs(chunk.labels).max(initial=0.0)),
+        forecast_size=float(np.abs(forecast).max(initial=0.0)),
+    )
+    by_mean, units = chunk.labels @ state.constant, chunk.units
+    payoffs = PayoffSums.of(contest.realised, by_mean, contest.assessed, chunk.rows, units, state.scale)
+    return _ChunkSums(payoffs, lemmas, _record_sums(contest.taken, chunk, state))
 
 
 def look_at_winner(block: Block, state: PayoffPass) -> RecordSums:
@@ -315,7 +332,9 @@ def _conclude(
     }
     curse = winner_bias(candidates, sums, data.seed)
     record, advantage = _records(summed, data, curse)
-    evidence = Measured(looked.lemmas, kept, learned.subgroups, bool(corrections.log), names[own - 1], leads)
+    evidence = Measured(
+        looked.lemmas, looked.cells, kept, learned.subgroups, bool(corrections.log), names[own - 1], leads
+    )
     return DecisionFit(
         policy=policy,
         names=names,

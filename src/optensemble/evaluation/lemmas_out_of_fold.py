@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -73,15 +73,17 @@ class CellSums(Sums):
     rows: Floats
 
     @classmethod
-    def of(cls, columns: CellNumbers, residual: Floats, unit: Indices, state: CellPass) -> Self:
-        """Sum the residuals of some rows, which lie in the cells ``columns``."""
-        shape = (state.units, len(state.kept), residual.shape[1])
+    def gather(cls, chunks: Iterable[tuple[CellNumbers, Floats, Indices]], d: int, top: float, state: CellPass) -> Self:
+        """Sum over chunks the residuals, about at most ``top``, of rows that lie in these cells, by unit."""
+        shape = (state.units, len(state.kept), d)
         counts, high, low = np.zeros(shape[:2], dtype=np.int64), np.zeros(shape), np.zeros(shape)
-        top = float(np.abs(residual).max(initial=0.0))
-        if len(state.kept):
-            cells = number_cells(state.kept, state.count)[columns]
-            add_limbs(cells, unit, residual, top, len(residual), counts, high, low)
-        return cls(high + low, np.bincount(unit, minlength=state.units).astype(np.float64))
+        number, rows = number_cells(state.kept, state.count), np.zeros(state.units)
+        for columns, residual, unit in chunks:
+            rows += np.bincount(unit, minlength=state.units)
+            if len(state.kept):
+                add_limbs(number[columns], unit, residual, top, state.design.rows, counts, high, low)
+        high += low
+        return cls(high, rows)
 
     def worst(self, places: Indices) -> tuple[float, float, float]:
         """Return the largest ``Pr[C]·|E[y_j − h_j | C]|`` of some cells, and a 95 % interval for its true value.
@@ -105,9 +107,8 @@ class CellSums(Sums):
 
 @dataclass(frozen=True)
 class LemmaSums(Sums):
-    """What the lemmas are measured by: residuals on cells, the forecast's own promise, the sizes of both."""
+    """What the lemmas are measured by beside cells: the forecast's own promise, the sizes of labels and forecast."""
 
-    cells: CellSums
     gap: UnitSums
     label_size: float = field(metadata=LARGEST)
     forecast_size: float = field(metadata=LARGEST)
@@ -121,6 +122,7 @@ class Measured:
     """
 
     sums: LemmaSums
+    cells: CellSums
     kept: Indices
     subgroups: Indices
     patched: bool
@@ -161,7 +163,7 @@ def _lemma_frame(rows: list[LemmaRow]) -> pd.DataFrame:
 
 def _consistency(found: Measured, cells: Indices, what: str) -> LemmaRow:
     title = f"worst Pr[C]·|E[y − h | C]| of {len(cells):,} {what}"
-    return LemmaRow("Definition 1", title, np.inf, *found.sums.cells.worst(np.searchsorted(found.kept, cells)))
+    return LemmaRow("Definition 1", title, np.inf, *found.cells.worst(np.searchsorted(found.kept, cells)))
 
 
 def _interval(sums: UnitSums, sign: float = 1.0) -> tuple[float, float, float]:

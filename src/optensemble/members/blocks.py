@@ -119,8 +119,10 @@ class ArrayBlocks:
             for X, size in pieces:
                 for first in range(0, size, BLOCK_ROWS):
                     rows = X if size <= BLOCK_ROWS else take_rows(X, first, min(first + BLOCK_ROWS, size))
-                    here = slice(start + first, start + min(first + BLOCK_ROWS, size))
-                    outputs.put(here, query(rows, step))
+                    room = outputs.take(slice(start + first, start + min(first + BLOCK_ROWS, size)))
+                    asked = query(rows, step, room)
+                    if room.subgroups is not None and asked.subgroups is not None:
+                        room.subgroups[:] = asked.subgroups
                 start += size
         return cls(Block(0, outputs, labels, groups))
 

@@ -93,12 +93,6 @@ class MemberOutputs:
         """Predictions and actions by name."""
         return {"predictions": self.predictions, "actions": self.actions}
 
-    def put(self, rows: slice, outputs: Self) -> None:
-        """Fill in the outputs on some of the rows, in place."""
-        self.predictions[:, rows], self.actions[:, rows] = outputs.predictions, outputs.actions
-        if self.subgroups is not None and outputs.subgroups is not None:
-            self.subgroups[:, rows] = outputs.subgroups
-
     @classmethod
     def joined(cls, batches: list[Self]) -> Self:
         """Return the outputs on the rows of several batches, one after the other."""

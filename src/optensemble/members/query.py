@@ -30,11 +30,14 @@ class MemberQuery:
     sign: float
     subgroups: Subgroups | None = None
 
-    def __call__(self, X: Any, step: Step = silent) -> MemberOutputs:
-        """Ask every member once for the rows of X, and solve every model's policy once; each member is a step."""
+    def __call__(self, X: Any, step: Step = silent, room: MemberOutputs | None = None) -> MemberOutputs:
+        """Ask every member once for the rows of X, and solve every model's policy once; each member is a step.
+
+        What they say is written into ``room``, if there is one.
+        """
         omega, n, d = self.omega.for_rows(X), row_count(X), self.omega.dimension
-        predictions = np.empty((len(self.models), n, d))
-        actions = np.empty((len(self.models) + len(self.policies), n, d))
+        room = self.empty(n) if room is None else room
+        predictions, actions = room.predictions, room.actions
         for number, (name, model) in enumerate(self.models):
             predictions[number] = self.sign * as_predictions(ask_member(model, name, "predict", X), name, n, d)
             actions[number] = omega.argmax(predictions[number])
@@ -52,7 +55,7 @@ class MemberQuery:
         return outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)
 
     def empty(self, n: int) -> MemberOutputs:
-        """Return room for the outputs on ``n`` rows, to be filled in; see :meth:`MemberOutputs.put`."""
+        """Return room for the outputs on ``n`` rows, to be filled in."""
         d, members = self.omega.dimension, len(self.models) + len(self.policies)
         outputs = MemberOutputs(
             *(np.empty((len(self.models), n, d)), np.empty((members, n, d)), self.omega, self.buckets, self.sign)

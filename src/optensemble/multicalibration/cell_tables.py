@@ -73,7 +73,9 @@ class CellTable:
 
         normal = self._overlaps.copy()
         normal[np.diag_indices(len(normal))] += penalty
-        return np.asarray(cho_solve(cho_factor(normal, overwrite_a=True), self.sums))
+        return np.asarray(
+            cho_solve(cho_factor(normal, overwrite_a=True, check_finite=False), self.sums, check_finite=False)
+        )
 
     def product(self, delta: Floats) -> Floats:
         """Return ``G δ``."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.cell_sums import Cells as CellNumbers
 from optensemble._core.engine import Engine, Local
 from optensemble._core.sums import Sums
 from optensemble._core.threads import one_blas_thread
@@ -193,7 +194,7 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
     design, out_of_fold = state.design, state.out_of_fold
     d = block.labels.shape[1]
     tables = FoldTables.empty(design.folds, len(state.tabulated), d)
-    gain, own = [], np.zeros(0, dtype=np.int64)
+    gain, own, waiting = [], np.zeros(0, dtype=np.int64), list[tuple[CellNumbers, Indices]]()
     for chunk in block.chunks(design):
         cells = RowCells(chunk.outputs)
         found = out_of_fold.corrected(chunk, out_of_fold.wide(chunk), cells)
@@ -201,10 +202,19 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
         cells.take_up(chunk.outputs.omega.argmax(last))
         columns = cells.columns.shape[1]
         number = number_cells(state.tabulated, cells.layout.count)
-        tables.add(chunk, number[cells.columns], chunk.labels - last, out_of_fold.reach(columns), design.rows)
+        numbered = number[cells.columns]
+        tables.add(chunk, numbered, chunk.labels - last, out_of_fold.reach(columns), design.rows)
+        waiting.append((numbered, chunk.fold))
+        if len(waiting) == _COUNTED_TOGETHER:
+            tables.count_overlaps(waiting)
         gain.append(gain_sums(chunk, found))
         own = cells.own_counts() if not len(own) else own + cells.own_counts()
+    tables.count_overlaps(waiting)
     return CorrectionSums(add_all(gain), tables, own)
+
+
+_COUNTED_TOGETHER = 4
+"""Chunks whose overlaps are counted at once: bits of more rows are compared in less time."""
 
 
 def gain_sums(chunk: Chunk, found: list[Corrected]) -> UnitSums:
@@ -267,9 +277,11 @@ class Corrections:
             found = replace(self, tests=(*self.tests, test), note=note, pending="")
         return found if test.passed else replace(found, out_of_fold=self.out_of_fold.without_last(), log=self.log[:-1])
 
-    def patched(self, found: CorrectionSums, tabulated: Indices, kept: Indices, which: str) -> Corrections:
+    def patched(
+        self, found: CorrectionSums, cells: PatchCells, tabulated: Indices, kept: Indices, which: str
+    ) -> Corrections:
         """Learn the next patch; none where no penalty lowers the out-of-fold loss."""
-        learned = learn_patch(found.tables, tabulated, kept, len(found.own))
+        learned = learn_patch(found.tables, tabulated, kept, cells.fixed + found.own, cells.layout.offsets)
         if learned is None:
             note = str(NOTHING_GAINED) if which == PATCHED else ""
             return replace(self, tests=(*self.tests, NOTHING_GAINED), note=note)
@@ -335,7 +347,7 @@ def learn_corrections(linear: LinearFit, cells: PatchCells, design: RowDesign, r
         kept = cells.subgroups if which == SUBGROUPS else cells.select(found.own).kept
         if not len(kept):
             return replace(now, note=f"no cell has {MIN_CELL} rows")
-        now = now.patched(found, tabulated, kept, which)
+        now = now.patched(found, cells, tabulated, kept, which)
         if now.note:
             break
     return now

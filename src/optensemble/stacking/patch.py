@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -69,23 +70,30 @@ class Selection:
 
 @dataclass(frozen=True)
 class FoldPatch:
-    """Corrections for every fold, (folds, cells, d), of the cells ``kept`` among ``count``."""
+    """Corrections for every fold, (folds, cells, d), of the cells ``kept``.
+
+    The cells of a column begin at its offset; ``common`` is the one of each column that most rows lie in.
+    """
 
     kept: Indices
     delta: Floats
-    count: int
+    offsets: Indices
+    common: CellNumbers
 
     @cached_property
-    def _by_cell(self) -> Floats:
-        """The corrections of all cells, 0 for those that are not kept: quicker than to ask which are."""
-        whole = np.zeros((len(self.delta), self.count, self.delta.shape[2]))
+    def _beyond(self) -> tuple[Floats, Floats]:
+        """The correction of a row in all the common cells, and what each cell of a column adds to that."""
+        whole = np.zeros((len(self.delta), self.offsets[-1], self.delta.shape[2]))
         whole[:, self.kept] = self.delta
-        return whole
+        base = whole[:, self.common].sum(axis=1)
+        for common, start, stop in zip(self.common, self.offsets[:-1], self.offsets[1:], strict=True):
+            whole[:, start:stop] -= whole[:, common : common + 1].copy()
+        return base, whole
 
     def __call__(self, forecast: Floats, cells: RowCells, ends: Indices) -> Floats:
         """Return the forecast with the corrections of every row's cells by its fold."""
         corrected = forecast.copy()
-        add_corrections(cells.columns, self._by_cell, ends, corrected)
+        add_corrections(cells.columns, self.common, *self._beyond, ends, corrected)
         return corrected
 
     def reach(self, columns: int) -> float:
@@ -93,19 +101,22 @@ class FoldPatch:
         return columns * float(np.abs(self.delta).max(initial=0.0))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_by_cell"}
+        return {name: value for name, value in vars(self).items() if name != "_beyond"}
 
 
 @njit(cache=True, nogil=True)
-def add_corrections(columns, delta, ends, forecast):  # type: ignore[no-untyped-def]
-    """Add to each row of ``forecast`` its fold's corrections of its cells, in the order of the columns."""
+def add_corrections(columns, common, base, beyond, ends, forecast):  # type: ignore[no-untyped-def]
+    """Add to each row of ``forecast`` its fold's corrections of its cells: most are those of the common cells."""
     events, d = columns.shape[1], forecast.shape[1]
     for f in range(len(ends) - 1):
         for i in range(ends[f], ends[f + 1]):
+            for j in range(d):
+                forecast[i, j] += base[f, j]
             for e in range(events):
                 cell = columns[i, e]
-                for j in range(d):
-                    forecast[i, j] += delta[f, cell, j]
+                if cell != common[e]:
+                    for j in range(d):
+                        forecast[i, j] += beyond[f, cell, j]
 
 
 def number_cells(kept: Indices, count: int) -> CellNumbers:
@@ -149,14 +160,20 @@ class FoldTables(Sums):
         )
 
     def add(self, chunk: Chunk, cells: CellNumbers, residual: Floats, top: float, total: int) -> None:
-        """Add a chunk's rows, of ``total``, whose residuals are about at most ``top``, in place."""
+        """Add a chunk's rows, of ``total``, whose residuals are about at most ``top``, in place; but for overlaps."""
         add_limbs(cells, chunk.fold, residual, top, total, self.counts, self.high, self.low)
-        count_overlaps(cells, chunk.fold, self.shared)
         self.squares[:] += [float(np.square(residual[fold]).sum()) for fold in chunk.folds]
+
+    def count_overlaps(self, waiting: list[tuple[CellNumbers, Indices]]) -> None:
+        """Count the overlaps of the cells and folds of some chunks, in place; these are then done."""
+        if waiting:
+            cells, fold = (np.concatenate(each) for each in zip(*waiting, strict=True))
+            count_overlaps(cells, fold, self.shared)
+            waiting.clear()
 
     def table(self, fold: int, kept: Indices, numbers: Indices) -> CellTable:
         """Return the table of a fold on some of the cells, which have these ``numbers``."""
-        half = self.shared[fold][np.ix_(kept, kept)].astype(np.float64)
+        half = self.shared[fold].take(kept, axis=0).take(kept, axis=1).astype(np.float64)
         shared = half + half.T
         shared[np.diag_indices(len(kept))] = self.counts[fold, kept]
         return CellTable(numbers, self.counts[fold, kept], self.high[fold, kept], self.low[fold, kept], shared)
@@ -170,8 +187,12 @@ class LearnedPatch:
     folds: FoldPatch
 
 
-def learn_patch(tables: FoldTables, tabulated: Indices, kept: Indices, count: int) -> LearnedPatch | None:
+def learn_patch(
+    tables: FoldTables, tabulated: Indices, kept: Indices, counts: Indices, offsets: Indices
+) -> LearnedPatch | None:
     """Choose the penalty by the out-of-fold loss, which the tables tell; None if no penalty lowers it.
+
+    ``counts`` are the rows of all cells; those of a column begin at its offset.
 
     The strongest comes first. Once the loss no longer falls, a weaker one, which corrects more, will not help either.
     """
@@ -191,7 +212,9 @@ def learn_patch(tables: FoldTables, tabulated: Indices, kept: Indices, count: in
     if best is None:
         return None
     penalty, delta = best
-    return LearnedPatch(Patch(0, kept, whole.ridge(penalty), whole.counts), FoldPatch(kept, delta, count))
+    common = [start + counts[start:stop].argmax() for start, stop in pairwise(offsets)]
+    patch = Patch(0, kept, whole.ridge(penalty), whole.counts)
+    return LearnedPatch(patch, FoldPatch(kept, delta, offsets, np.array(common, dtype=np.int32)))
 
 
 def _drop(table: CellTable, delta: Floats) -> float:

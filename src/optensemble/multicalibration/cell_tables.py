@@ -6,13 +6,12 @@ order of the rows, so tables of disjoint rows add up, and a fold can be subtract
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from optensemble._core.arrays import Floats, Indices, Rows
+from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import add_rows, overlap_counts
 from optensemble._core.threads import one_blas_thread
 from optensemble.multicalibration.events import Cells
@@ -109,24 +108,9 @@ class Correction(NamedTuple):
 
 def tabulate(cells: Cells, residual: Floats, min_cell: int = 1) -> CellTable:
     """Return the table of all cells that have at least ``min_cell`` rows, without overlaps."""
-    counts, high, low = _sum_cells(cells, residual, float(np.abs(residual).max(initial=0.0)), len(residual))
+    counts, high, low = _sum_cells(cells, residual)
     kept = np.flatnonzero(counts >= min_cell)
     return CellTable(kept, counts[kept], high[kept], low[kept])
-
-
-def unit_tables(cells: Cells, residual: Floats, kept: Indices, units: Sequence[Indices]) -> list[CellTable]:
-    """Return the table of each unit's rows on the cells kept, without overlaps; they add up."""
-    top, tables = float(np.abs(residual).max(initial=0.0)), []
-    for rows in units:
-        counts, high, low = _sum_cells(cells, residual[rows], top, len(residual), rows)
-        tables.append(CellTable(kept, counts[kept], high[kept], low[kept]))
-    return tables
-
-
-def fold_tables(cells: Cells, residual: Floats, kept: Indices, folds: Sequence[Indices]) -> list[CellTable]:
-    """Return the same for each fold, overlaps included."""
-    tables = unit_tables(cells, residual, kept, folds)
-    return [replace(table, shared=count_overlaps(cells, kept, rows)) for table, rows in zip(tables, folds, strict=True)]
 
 
 def cell_counts(cells: Cells) -> Indices:
@@ -137,29 +121,26 @@ def cell_counts(cells: Cells) -> Indices:
     return counts
 
 
-def _sum_cells(
-    cells: Cells, values: Floats, top: float, total: int, rows: Rows = slice(None)
-) -> tuple[Indices, Floats, Floats]:
-    """Sum ``values`` of some of ``total`` rows, none larger than ``top``, over every cell."""
-    shape = (cells.layout.count, values.shape[1])
+def _sum_cells(cells: Cells, values: Floats) -> tuple[Indices, Floats, Floats]:
+    """Sum the ``values`` of rows over every cell."""
+    shape, (n, top) = (cells.layout.count, values.shape[1]), (len(values), float(np.abs(values).max(initial=0.0)))
     counts, high, low = np.zeros(shape[0], dtype=np.int64), np.zeros(shape), np.zeros(shape)
-    among = np.arange(len(cells.parts[0]))[rows]
-    for start in range(0, len(among), _SHARD):
-        here = slice(start, start + _SHARD)
-        add_rows(cells.columns(among[here]), values[here], top, total, counts, high, low)
+    for start in range(0, n, _SHARD):
+        rows = np.arange(start, min(start + _SHARD, n))
+        add_rows(cells.columns(rows), values[rows], top, n, counts, high, low)
     return counts, high, low
 
 
-def count_overlaps(cells: Cells, kept: Indices, rows: Indices | None = None) -> Floats:
+def count_overlaps(cells: Cells, kept: Indices) -> Floats:
     """Return ``G`` on the cells kept: the number of rows that each two share."""
     number = np.full(cells.layout.count, len(kept), dtype=np.int64)  # all others share one more row and column, cut off
     number[kept] = np.arange(len(kept))
-    among = np.arange(len(cells.parts[0])) if rows is None else rows
+    n = len(cells.parts[0])
     # a row takes events² steps one by one, or cells² steps of a matrix product, which are that much quicker
     count = _by_product if len(kept) ** 2 < _PRODUCT_SPEED * len(cells.layout.events) ** 2 else _one_by_one
     shared = np.zeros((len(kept), len(kept)))
-    for start in range(0, len(among), _SHARD):
-        shared += count(number[cells.columns(among[start : start + _SHARD])], len(kept))
+    for start in range(0, n, _SHARD):
+        shared += count(number[cells.columns(np.arange(start, min(start + _SHARD, n)))], len(kept))
     return shared
 
 
@@ -180,5 +161,5 @@ def overlaps_times(cells: Cells, table: CellTable, delta: Floats) -> Floats:
     whole = np.zeros((cells.layout.count, delta.shape[1]))
     whole[table.kept] = delta
     on_rows = cells.spread(whole)
-    _, high, low = _sum_cells(cells, on_rows, float(np.abs(on_rows).max(initial=0.0)), len(on_rows))
+    _, high, low = _sum_cells(cells, on_rows)
     return (high + low)[table.kept]

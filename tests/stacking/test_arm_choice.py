@@ -75,9 +75,9 @@ def test_sums_of_parts_add_up_and_a_fold_is_left_out(seed: int, parts: list[int]
     assessed, realised = arms(seed, n=n)
     slices = [slice(start, stop) for start, stop in pairwise(ends)]
     whole, cut = ChoiceSums.of(assessed, realised, slices), data.draw(st.integers(1, n - 1))
-    ends = np.minimum(ends, cut), np.maximum(ends, cut)
+    both = np.minimum(ends, cut), np.maximum(ends, cut)
     begun, ended = (
-        ChoiceSums.of(assessed, realised, [slice(start, stop) for start, stop in pairwise(each)]) for each in ends
+        ChoiceSums.of(assessed, realised, [slice(start, stop) for start, stop in pairwise(each)]) for each in both
     )
     for left, right in zip(vars(begun + ended).values(), vars(whole).values(), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)

@@ -148,7 +148,7 @@ def test_more_predictions_than_rows() -> None:
 
 def test_specialists_are_refined_into_more_than_any_of_them() -> None:
     X, Y, models = specialists(1200)
-    ensemble = Ensemble(models, feasible=feasible.Simplex(3)).fit(X[:600], Y[:600])
+    ensemble = Ensemble(models, feasible=feasible.Simplex(3)).fit(X[:600], Y[:600], random_state=4)
     assert "refined" in ensemble.names_
     earned = payoff(ensemble.decide(X[600:]), Y[600:]).mean()
     alone = [payoff(feasible.Simplex(3).argmax(model(X[600:])), Y[600:]).mean() for _, model in models]

@@ -22,7 +22,6 @@ import optensemble as oe
 from optensemble import feasible
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.exceptions import NotFittedError
-from optensemble.stacking.forecaster import _map
 from tests.ensembles.decision import (
     ACCESS,
     NEW,
@@ -196,7 +195,7 @@ def test_progress_is_told_stage_by_stage_and_changes_nothing(access: str, n_jobs
     require_progress(told)
     shares = {stage: [share for each, share in told if each == stage] for stage in STAGES}
     assert shares["asking members"] == [1 / 3, 2 / 3, 1.0]
-    assert shares["cross-fitting"] == pytest.approx(np.arange(1, 11) / 10)  # ten folds
+    assert shares["cross-fitting"] == [0.5, 1.0]  # a single block, looked at once or twice
 
 
 def test_progress_of_an_extension_is_over_all_rows() -> None:
@@ -234,21 +233,3 @@ def test_what_progress_raises_ends_the_fit_and_loses_nothing(last: str, n_jobs: 
     assert ensemble.n_rows_ == N
     if not extending:
         assert same(state(ensemble.fit(X, Y)), state(make().fit(X, Y)))
-
-
-def test_folds_that_have_not_begun_when_progress_raises_are_left_alone() -> None:
-    begun, gate = [], threading.Event()
-
-    def work(fold: int) -> int:
-        begun.append(fold)
-        if fold:
-            gate.wait(10)
-        return fold
-
-    def step() -> None:
-        gate.set()
-        raise Enough
-
-    with pytest.raises(Enough):
-        _map(work, range(50), 2, step)
-    assert len(begun) < 50

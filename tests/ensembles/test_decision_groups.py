@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import strategies as st
 
 import optensemble as oe
 from optensemble import feasible
 from optensemble.exceptions import InputError
-from optensemble.members.fingerprints import fingerprints
-from optensemble.members.fit_inputs import number_repeats
 from tests.ensembles.decision import (
     NEW,
     OLD,
@@ -84,23 +80,6 @@ def test_repeated_rows_are_in_the_same_fold() -> None:
     for row in range(60):
         assert len(set(folds[rows == row].tolist())) == 1
     assert fitted().record_.clusters is None
-
-
-@hypothesis.given(copies=st.lists(st.integers(1, 25), min_size=1, max_size=30), seed=st.integers(0, 20))
-def test_repeated_rows_share_a_number_unless_repeated_very_often(copies: list[int], seed: int) -> None:
-    which = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(copies)), copies))
-    found = number_repeats(fingerprints(which.astype(float)))
-    together = (which[:, None] == which) & (np.array(copies)[which] <= 20) | np.eye(len(which), dtype=bool)
-    if together.sum() == len(which):
-        assert found is None
-    else:
-        assert found is not None
-        np.testing.assert_array_equal(found[:, None] == found, together)
-        assert sorted(set(found.tolist())) == list(range(found.max() + 1))
-
-
-def test_no_rows_have_no_repeats() -> None:
-    assert number_repeats(np.empty(0, dtype=np.uint64)) is None
 
 
 def nights(n: int, seed: int, blurred: bool) -> tuple[Floats, Floats]:

@@ -14,7 +14,6 @@ import pytest
 import optensemble as oe
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
-from optensemble.members.fit_data import FitData
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import black_box, white_box
@@ -22,11 +21,10 @@ from optensemble.multicalibration.loop import debias
 from optensemble.multicalibration.patches import Patch
 from optensemble.multicalibration.schedules import Debiasing
 from optensemble.multicalibration.state import Situation
-from optensemble.stacking.patch import learn_patch
-from optensemble.stats.sampling import Sampling
 from tests.explanation.retold import BUCKETS, SCHEDULES, saved
 from tests.persistence.archives import parts, write
 from tests.problems import level_set_masks, random_problem
+from tests.stacking.passes import FitRows, Learned
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
@@ -67,11 +65,10 @@ def test_the_patch_of_a_forecast_knows_how_many_rows_its_cells_had() -> None:
     actions = np.stack([omega.argmax(p) for p in predictions])
     labels = signal + 0.5 * rng.normal(size=(n, 3)) - 2.0 * actions[1][:, :1] * [1, 0, 0]
     outputs = MemberOutputs(predictions, actions, omega, Buckets(omega.lower, omega.upper, BUCKETS))
-    log = learn_patch(FitData(outputs, labels, Sampling(), 0), signal).log
+    patch, *_ = Learned.of(FitRows.of(outputs, labels), signal).log
     masks = [m for a in (*actions, omega.argmax(signal)) for m in level_set_masks(a, omega, BUCKETS)]
     claims = np.stack([(a * p).sum(axis=1) for a, p in zip(actions, predictions, strict=True)])
     masks += [claims.argmax(axis=0) == model for model in range(2)]
-    ((patch,), *_) = log.rounds
     assert patch.rows.tolist() == [int(masks[cell].sum()) for cell in patch.cells]
     assert patch.rows.min() >= 50
 

@@ -228,7 +228,7 @@ def test_an_invalid_option_is_named_with_the_job_file(option: str, value: Any, t
 def test_rows_are_read_once_and_hold_what_is_needed(tmp_path: Path) -> None:
     task = task_of(tmp_path, data={"id": "day", "time": "date", "groups": ["region"]})
     members = [name for member in (*MODELS.values(), *POLICIES.values()) for name in member.names]
-    assert set(task.rows) == {"day", "date", "region", *LABELS, *members}
+    assert set(task.table) == {"day", "date", "region", *LABELS, *members}
     np.testing.assert_array_equal(task.labels.to_numpy(), labels_of(ROWS))
 
 
@@ -243,7 +243,7 @@ def test_an_id_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [[1, 2, 3], [1.0, 2.0], [1.0, 2.0, 2.5], [True, False], ["north", "south"]], ids=str)
 def test_groups_of_a_csv_and_of_a_parquet_file_are_the_same(values: list[Any], tmp_path: Path) -> None:
     rows = ROWS.assign(region=np.random.default_rng(0).choice(np.array(values), size=len(ROWS)))
-    csv, parquet = (task_of(tmp_path, rows, f"h.{end}", data={"groups": "region"}).rows for end in ("csv", "parquet"))
+    csv, parquet = (task_of(tmp_path, rows, f"h.{end}", data={"groups": "region"}).table for end in ("csv", "parquet"))
     assert csv["region"].tolist() == parquet["region"].tolist()
 
 

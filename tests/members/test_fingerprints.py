@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble.exceptions import InputError
-from optensemble.members.fingerprints import count_seen, fingerprints, marks
+from optensemble.members.fingerprints import add_marks, count_seen, fingerprints, is_sample, marks
 
 # Fingerprints
 
@@ -80,3 +80,23 @@ def test_rows_of_few_values_are_not_known_again(values: int, known: bool) -> Non
     assert count_seen(fingerprints(left, right), found) == (400 if known else 0)
     if known:
         np.testing.assert_array_equal(found, fingerprints(left, right))
+
+
+# Very many rows
+
+
+def test_of_very_many_rows_a_sample_is_marked_and_stays_one() -> None:
+    rng = np.random.default_rng(0)
+    fitted, later, fresh = rng.normal(size=(150_000, 2)), rng.normal(size=(20_000, 2)), rng.normal(size=(20_000, 2))
+    known = marks(fitted, total=2**20 + 1)
+    assert is_sample(known)
+    assert 0.9 < 64 * len(known) / len(fitted) < 1.1
+    np.testing.assert_array_equal(known, [mark for mark in fingerprints(fitted) if mark % 64 == 0])
+    both = add_marks(known, fingerprints(later))
+    assert is_sample(both)
+    for rows, share in ((fitted[:20_000], 1.0), (later, 1.0), (fresh, 0.0)):
+        assert count_seen(fingerprints(rows), both) == pytest.approx(share * 20_000, rel=0.2)
+    few = marks(fitted[:100])
+    np.testing.assert_array_equal(
+        add_marks(few, fingerprints(later)), fingerprints(np.concatenate([fitted[:100], later]))
+    )

@@ -22,16 +22,13 @@ import optensemble as oe
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
 from optensemble.exceptions import InputError
-from optensemble.members.fit_data import FitData
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Grouping, Subgroups, part_titles
 from optensemble.persistence import archive as _archive
 from optensemble.stacking import patch as _patching
-from optensemble.stacking.forecaster import learn_forecasts
-from optensemble.stacking.patch import learn_patch
 from optensemble.stats.folds import folds
-from optensemble.stats.sampling import Sampling
 from tests.problems import Floats, level_set_masks, violation
+from tests.stacking.passes import FitRows, Learned
 
 pytestmark = pytest.mark.slow
 
@@ -209,8 +206,9 @@ def test_subgroups_are_corrected_by_themselves_and_then_with_all_cells(shift: fl
     outputs = fitted()._query()(old)
     forecast = slope * outputs.predictions.mean(axis=0)  # where the slope is too low, level sets are biased too
     with threadpool_limits(1):
-        log = learn_patch(FitData(outputs, Y[:800], Sampling(), 0), forecast).log
+        log = Learned.of(FitRows.of(outputs, Y[:800]), forecast).forecaster.patch
     expected = textbook_patch(outputs, forecast, Y[:800], old)
+    assert log is not None
     assert log.layout.count == len(cells(outputs, forecast, old))
     assert len(log.rounds) == len(expected) > 0
     for (patch,), (kept, delta) in zip(log.rounds, expected, strict=True):
@@ -248,13 +246,16 @@ def test_subgroups_are_kept_before_level_sets_where_there_are_too_many_cells(mon
         titles=(("region=0", "region=1", "region=2", "region unseen"),),
     )
     forecast, noise = rng.normal(size=(2, 600, 2))
-    found = learn_patch(FitData(outputs, forecast + noise, Sampling(), 0), forecast)
+    learned = Learned.of(FitRows.of(outputs, forecast + noise), forecast)
+    found = learned.selection
     masks = [
         mask for actions in (*outputs.actions, omega.argmax(forecast)) for mask in level_set_masks(actions, omega, 10)
     ]
     masks += [regions == part for part in range(4)]
     counts, start = np.array([mask.sum() for mask in masks]), len(masks) - 4
-    assert found.subgroups.tolist() == found.kept[-2:].tolist() == [start, start + 1]  # the third has too few rows
+    assert (
+        learned.cells.subgroups.tolist() == found.kept[-2:].tolist() == [start, start + 1]
+    )  # the third has too few rows
     level_sets = np.argsort(-counts[:start], kind="stable")[:6]
     assert counts[level_sets].min() > counts[start]
     assert found.kept[:6].tolist() == sorted(level_sets.tolist())
@@ -352,8 +353,7 @@ def test_guarantees_tell_how_consistent_it_is_on_subgroups_out_of_fold(shift: fl
     table, Y = prices(shift=shift)
     ensemble, old = fitted(shift=shift), table[:800]
     with threadpool_limits(1):
-        learned = learn_forecasts(FitData(ensemble._query()(old), Y[:800], Sampling()))
-    forecast = list(learned.out_of_fold.forecasts.values())[-1]
+        forecast = Learned.of(FitRows.of(ensemble._query()(old), Y[:800])).predictions
     told = ensemble.guarantees_.set_index("quantity").loc["worst Pr[C]·|E[y − h | C]| of 4 subgroups"]
     assert told["lemma"] == "Definition 1"
     assert told["observed"] == pytest.approx(max(violation(mask, Y[:800] - forecast) for mask in region_masks(old)))

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble._core.buckets import Buckets
+from optensemble._core.exact_sums import add_rows
 from optensemble.multicalibration.cell_tables import (
     CellTable,
     cell_counts,
     count_overlaps,
-    fold_tables,
     overlaps_times,
     tabulate,
-    unit_tables,
 )
 from optensemble.multicalibration.events import Cells, Layout, black_box, white_box
 from tests.problems import Floats
@@ -60,6 +59,16 @@ def assert_same(ours: CellTable, theirs: CellTable) -> None:
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
 
 
+def table_of(world: World, kept: Indices, rows: Indices | None = None) -> CellTable:
+    """The table of some of the rows, on the grid of all."""
+    rows = np.arange(len(world.residual)) if rows is None else rows
+    some, count = world.rows(rows), world.cells.layout.count
+    counts, high, low = np.zeros(count, dtype=np.int64), np.zeros((count, 2)), np.zeros((count, 2))
+    top = float(np.abs(world.residual).max())
+    add_rows(some.cells.columns(), some.residual, top, len(world.residual), counts, high, low)
+    return CellTable(kept, counts[kept], high[kept], low[kept], count_overlaps(some.cells, kept))
+
+
 worlds = st.builds(
     make_world, seed=st.integers(0, 10**6), n=st.integers(2, 60), spread=st.integers(0, 12), black=st.booleans()
 )
@@ -71,13 +80,11 @@ def test_tables_of_folds_add_up_and_subtract_to_the_last_bit(world: World, count
     folds = [np.sort(part) for part in np.array_split(rng.permutation(n), min(count, n))]
     everything = np.arange(n)
     kept = np.flatnonzero(rng.random(world.cells.layout.count) < 0.7)
-    tables = fold_tables(world.cells, world.residual, kept, folds)
-    (whole,) = fold_tables(world.cells, world.residual, kept, [everything])
+    tables, whole = [table_of(world, kept, fold) for fold in folds], table_of(world, kept)
     assert_same(reduce(add, tables), whole)
     assert_same(reduce(add, [tables[number] for number in rng.permutation(len(tables))]), whole)
     for number, fold in enumerate(folds):
-        (others,) = fold_tables(world.cells, world.residual, kept, [np.setdiff1d(everything, fold)])
-        assert_same(whole - tables[number], others)
+        assert_same(whole - tables[number], table_of(world, kept, np.setdiff1d(everything, fold)))
 
 
 @given(world=worlds, seed=st.integers(0, 10**6))
@@ -85,10 +92,8 @@ def test_the_order_of_rows_does_not_matter(world: World, seed: int) -> None:
     n = len(world.residual)
     order = np.random.default_rng(seed).permutation(n)
     moved, kept, half = world.rows(order), np.arange(world.cells.layout.count), np.arange(n // 2)
-    ours = fold_tables(world.cells, world.residual, kept, [order[half], np.arange(n)])
-    theirs = fold_tables(moved.cells, moved.residual, kept, [half, np.arange(n)])
-    for left, right in zip(ours, theirs, strict=True):
-        assert_same(left, right)
+    assert_same(table_of(world, kept, order[half]), table_of(moved, kept, half))
+    assert_same(table_of(world, kept), table_of(moved, kept))
     least = 1 + seed % 4
     left, right = tabulate(world.cells, world.residual, least), tabulate(moved.cells, moved.residual, least)
     for name in ("kept", "counts", "high", "low"):
@@ -100,12 +105,13 @@ def test_a_table_is_that_of_an_explicit_matrix(world: World, seed: int) -> None:
     rng, n = np.random.default_rng(seed), len(world.residual)
     rows = np.flatnonzero(rng.random(n) < 0.6)
     kept = np.flatnonzero(rng.random(world.cells.layout.count) < 0.7)
-    (table,) = fold_tables(world.cells, world.residual, kept, [rows])
+    table = table_of(world, kept, rows)
     Z, residual = world.Z[np.ix_(rows, kept)], world.residual[rows]
     np.testing.assert_array_equal(table.kept, kept)
     np.testing.assert_array_equal(table.counts, Z.sum(axis=0))
     np.testing.assert_array_equal(table.shared, Z.T @ Z)
-    np.testing.assert_array_equal(count_overlaps(world.cells, kept, rows), Z.T @ Z)
+    everywhere = world.Z[:, kept]
+    np.testing.assert_array_equal(count_overlaps(world.cells, kept), everywhere.T @ everywhere)
     largest = np.abs(world.residual).max()
     np.testing.assert_allclose(table.sums, Z.T @ residual, rtol=0, atol=1e-13 * largest)
     assert table.largest == np.abs(table.sums).max(initial=0.0)
@@ -116,7 +122,7 @@ def test_a_table_is_that_of_an_explicit_matrix(world: World, seed: int) -> None:
 def test_all_cells_of_enough_rows_are_kept(world: World, least: int) -> None:
     table = tabulate(world.cells, world.residual, least)
     np.testing.assert_array_equal(table.kept, np.flatnonzero(world.Z.sum(axis=0) >= least))
-    (again,) = unit_tables(world.cells, world.residual, table.kept, [np.arange(len(world.residual))])
+    again = table_of(world, table.kept)
     for name in ("counts", "high", "low"):
         np.testing.assert_array_equal(getattr(table, name), getattr(again, name))
     assert table.shared is None
@@ -130,7 +136,7 @@ def test_all_cells_of_enough_rows_are_kept(world: World, least: int) -> None:
 def test_a_ridge_solves_the_normal_equations(seed: int, penalty: float, black: bool) -> None:
     world = make_world(seed, black=black)
     kept = np.flatnonzero(world.Z.sum(axis=0) >= 3)
-    (table,) = fold_tables(world.cells, world.residual, kept, [np.arange(40)])
+    table = table_of(world, kept)
     shared, Z = count_overlaps(world.cells, kept), world.Z[:, kept]
     expected = np.linalg.solve(Z.T @ Z + penalty * np.eye(len(kept)), Z.T @ world.residual)
     np.testing.assert_allclose(table.ridge(penalty), expected, rtol=1e-9, atol=1e-12)
@@ -144,7 +150,7 @@ def test_a_ridge_solves_the_normal_equations(seed: int, penalty: float, black: b
 def test_without_shrinkage_the_smallest_least_squares_solution_is_found(seed: int, black: bool) -> None:
     world = make_world(seed, black=black)
     kept = np.flatnonzero(world.Z.any(axis=0))
-    (table,) = fold_tables(world.cells, world.residual, kept, [np.arange(40)])
+    table = table_of(world, kept)
     Z = world.Z[:, kept]
     delta, product = table.smallest(0.0)
     np.testing.assert_allclose(delta, np.linalg.lstsq(Z, world.residual, rcond=None)[0], atol=1e-9)

@@ -17,7 +17,8 @@ from optensemble.multicalibration.cell_names import CellPart, Leader, LevelSet, 
 from optensemble.multicalibration.compiled_rounds import shift
 from optensemble.multicalibration.events import Layout, Partitions, PartNames, black_box, white_box
 from optensemble.multicalibration.state import Situation
-from optensemble.stacking.patch import make_layout, part_names, situate
+from optensemble.stacking.cells import make_layout, part_names
+from optensemble.stacking.patch import situate
 from tests.problems import Floats, bucket
 
 N = 25

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+
 import numpy as np
 
-from optensemble.stacking.leaderboard import Candidate
+from optensemble.stacking.leaderboard import (
+    Candidate,
+    Competition,
+    PayoffScale,
+    PayoffSums,
+    find_winner,
+    winner_bias,
+)
+from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
 
 
@@ -24,5 +36,59 @@ def textbook_choice(assessed: Floats, realised: Floats, prior: Floats, pull: flo
     return solution[:a], solution[a:]
 
 
-def candidate(realised: Floats, margin: float = 2.0, name: str = "x") -> Candidate:
-    return Candidate(name, "model", realised, realised, margin)
+@dataclass(frozen=True)
+class Earning:
+    """A candidate, and what it earned in every row; its self-assessments are half of that."""
+
+    candidate: Candidate
+    realised: Floats
+
+    @property
+    def assessed(self) -> Floats:
+        return self.realised / 2
+
+
+def earning(realised: Floats, margin: float = 2.0, name: str = "x") -> Earning:
+    return Earning(Candidate(name, "model", margin), realised)
+
+
+@dataclass(frozen=True)
+class Field:
+    """Some candidates by their numbers, the ensemble first, and how their rows depend on each other."""
+
+    earnings: dict[int, Earning]
+    sampling: Sampling = field(default_factory=Sampling)
+
+    @property
+    def candidates(self) -> dict[int, Candidate]:
+        return {number: each.candidate for number, each in self.earnings.items()}
+
+    @property
+    def realised(self) -> Floats:
+        return np.stack([each.realised for each in self.earnings.values()])
+
+    @property
+    def centre(self) -> float:
+        return float(self.realised.mean())
+
+    def sums(self, by_mean: Floats | None = None, parts: int = 1) -> PayoffSums:
+        """What they earn as sums over rows, which come in some parts."""
+        realised = self.realised
+        by_mean = np.zeros(realised.shape[1]) if by_mean is None else by_mean
+        assessed, n = np.stack([each.assessed for each in self.earnings.values()]), realised.shape[1]
+        scale, units = PayoffScale(n, self.centre, float(np.abs(realised).max())), self.sampling.units(n)
+        found = [
+            PayoffSums.of(realised[:, rows], by_mean[rows], assessed[:, rows], rows, units.take(rows), scale)
+            for rows in np.array_split(np.arange(n), parts)
+        ]
+        return reduce(add, found)
+
+    @property
+    def winner(self) -> int:
+        return find_winner(self.candidates, self.sums())
+
+    def bias(self, seed: int | None) -> float:
+        return winner_bias(self.candidates, self.sums(), seed)
+
+    def competition(self, winner: int, sign: float, by_mean: Floats | None = None, parts: int = 1) -> Competition:
+        return Competition(self.candidates, winner, self.sums(by_mean, parts), self.centre, sign)

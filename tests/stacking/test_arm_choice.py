@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optensemble.stacking.arm_choice import Choice, fit_choice
+from optensemble.stacking.arm_choice import Choice, ChoiceSums
 from tests.problems import Floats
 from tests.stacking.candidates import textbook_choice
 
@@ -23,7 +25,7 @@ def arms(seed: int, arms: int = 4, evaluators: int = 2, n: int = 80) -> tuple[Fl
 def test_a_choice_is_a_ridge_on_payoff_differences(seed: int, count: int, evaluators: int, pull: float) -> None:
     assessed, realised = arms(seed, count, evaluators, 30)
     prior = np.random.default_rng(seed).uniform(size=evaluators)
-    choice = fit_choice(assessed, realised, prior, pull)
+    choice = ChoiceSums.of(assessed, realised).fit(prior, pull)
     constants, slopes = textbook_choice(assessed, realised, prior, pull)
     np.testing.assert_allclose(choice.constants, constants, atol=1e-9)
     np.testing.assert_allclose(choice.slopes, slopes, atol=1e-9)
@@ -42,9 +44,9 @@ def test_the_candidate_of_the_highest_calibrated_value_is_picked() -> None:
 
 def test_with_many_rows_the_truth_is_found_and_with_few_the_prior_stays() -> None:
     prior = np.array([0.0, 1.0])
-    many = fit_choice(*arms(0, n=40_000), prior)
+    many = ChoiceSums.of(*arms(0, n=40_000)).fit(prior)
     np.testing.assert_allclose(many.slopes, [0.7, 0.0], atol=0.03)
-    few = fit_choice(*arms(0, n=10), prior)
+    few = ChoiceSums.of(*arms(0, n=10)).fit(prior)
     np.testing.assert_allclose(few.slopes, prior, atol=0.1)
 
 
@@ -52,7 +54,7 @@ def test_with_many_rows_the_truth_is_found_and_with_few_the_prior_stays() -> Non
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_identical_candidates_have_equal_values(count: int, scale: float) -> None:
     one = scale * np.random.default_rng(0).normal(size=(1, 2, 50))
-    choice = fit_choice(np.repeat(one, count, axis=0), np.repeat(one[:, 0], count, axis=0), np.array([0.5, 0.5]))
+    choice = ChoiceSums.of(np.repeat(one, count, axis=0), np.repeat(one[:, 0], count, axis=0)).fit(np.full(2, 0.5))
     np.testing.assert_allclose(choice.constants, 0, atol=1e-12 * scale)
     np.testing.assert_allclose(choice.slopes, 0.5)
 
@@ -60,8 +62,29 @@ def test_identical_candidates_have_equal_values(count: int, scale: float) -> Non
 @given(seed=st.integers(0, 20), shift=st.floats(-1e3, 1e3))
 def test_a_payoff_common_to_all_candidates_does_not_matter(seed: int, shift: float) -> None:
     assessed, realised = arms(seed, n=30)
-    plain = fit_choice(assessed, realised, np.ones(2))
+    plain = ChoiceSums.of(assessed, realised).fit(np.ones(2))
     common = shift + np.random.default_rng(seed).normal(size=30)
-    moved = fit_choice(assessed + common, realised + 3 * common, np.ones(2))
+    moved = ChoiceSums.of(assessed + common, realised + 3 * common).fit(np.ones(2))
     np.testing.assert_allclose(moved.slopes, plain.slopes, atol=1e-8)
     np.testing.assert_allclose(moved.constants, plain.constants, atol=1e-8)
+
+
+@given(seed=st.integers(0, 50), parts=st.lists(st.integers(1, 30), min_size=2, max_size=5), data=st.data())
+def test_sums_of_parts_add_up_and_a_fold_is_left_out(seed: int, parts: list[int], data: st.DataObject) -> None:
+    n, ends = sum(parts), np.cumsum([0, *parts])
+    assessed, realised = arms(seed, n=n)
+    slices = [slice(start, stop) for start, stop in pairwise(ends)]
+    whole, cut = ChoiceSums.of(assessed, realised, slices), data.draw(st.integers(1, n - 1))
+    both = np.minimum(ends, cut), np.maximum(ends, cut)
+    begun, ended = (
+        ChoiceSums.of(assessed, realised, [slice(start, stop) for start, stop in pairwise(each)]) for each in both
+    )
+    for left, right in zip(vars(begun + ended).values(), vars(whole).values(), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
+    left_out = data.draw(st.integers(0, len(parts) - 1))
+    others = np.delete(np.arange(n), np.r_[slices[left_out]])
+    prior = np.array([0.3, 0.6])
+    constants, slopes = textbook_choice(assessed[:, :, others], realised[:, others], prior, 2.0)
+    choice = whole.fit(prior, 2.0, left_out)
+    np.testing.assert_allclose(choice.constants, constants, atol=1e-9)
+    np.testing.assert_allclose(choice.slopes, slopes, atol=1e-9)

@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
-from optensemble.members.fit_data import FitData
+from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.stacking.arm_choice import Choice
-from optensemble.stacking.final_policy import PLAYED, PolicyFit, learn_policy
-from optensemble.stacking.forecaster import Forecasts, learn_forecasts
-from optensemble.stacking.leaderboard import ENSEMBLE
+from optensemble.stacking.cells import RowCells
+from optensemble.stacking.final_policy import PLAYED, FinalPolicy, known_forecasts, list_candidates, play_contest
+from optensemble.stacking.leaderboard import ENSEMBLE, Candidate
 from optensemble.stats.sampling import Sampling
 from tests.counting import CountingSet
 from tests.problems import Floats
 from tests.stacking.candidates import textbook_choice
+from tests.stacking.passes import FitRows, Learned
 
 
-def learn(seed: int, sampling: Sampling, models: int = 2) -> tuple[PolicyFit, Forecasts, FitData]:
-    """Fit the final policy; return it with the out-of-fold forecasts and the data that it was fitted to."""
+@dataclass(frozen=True)
+class Played:
+    """The final policy before anything has won, and what candidates expect and earn out of fold, (n, candidates)."""
+
+    learned: Learned
+    policy: FinalPolicy
+    candidates: dict[int, Candidate]
+    assessed: Floats
+    realised: Floats
+
+    @property
+    def forecasts(self) -> dict[str, Floats]:
+        return self.learned.forecasts
+
+    @property
+    def outputs(self) -> MemberOutputs:
+        return self.learned.rows.outputs
+
+    @property
+    def labels(self) -> Floats:
+        return self.learned.rows.labels
+
+
+def learn(seed: int, sampling: Sampling | None = None, models: int = 2) -> Played:
+    """Fit the final policy, and have every candidate decide out of fold."""
     n, omega = 300, feasible.Simplex(3)
     rng = np.random.default_rng(seed)
     signal = rng.normal(size=(n, 3))
@@ -30,11 +54,17 @@ def learn(seed: int, sampling: Sampling, models: int = 2) -> tuple[PolicyFit, Fo
     labels = signal + rng.normal(size=(n, 3))
     actions = np.stack([omega.argmax(p) for p in predictions])
     outputs = MemberOutputs(predictions[:models], actions, omega, Buckets(omega.lower, omega.upper, 10))
-    data = FitData(outputs, labels, sampling, 0)
-    forecasts = learn_forecasts(data)
-    known = forecasts.out_of_fold.forecasts
-    names = ["a", "b", "c", *(name for name in NAMES if name in known), "ensemble"]
-    return learn_policy(names, data, forecasts), known, data
+    learned = Learned.of(FitRows.of(outputs, labels, sampling))
+    known = known_forecasts(learned.forecasts)
+    policy = FinalPolicy(3, known, learned.forecaster, learned.choices.whole, ENSEMBLE)
+    played = learned.rows.in_order(lambda chunk: _play(learned, chunk))
+    candidates = list_candidates(["a", "b", "c", *known, "ensemble"], outputs, known)
+    return Played(learned, policy, candidates, played["assessed"], played["realised"])
+
+
+def _play(learned: Learned, chunk: Chunk) -> dict[str, Floats]:
+    contest = play_contest(chunk, learned.corrections.out_of_fold, learned.choices, RowCells(chunk.outputs))
+    return {"assessed": contest.assessed.T, "realised": contest.realised.T}
 
 
 NAMES = ("average", "stack", "refined", "patched", "ridge", "mean")
@@ -49,8 +79,8 @@ def top(forecast: Floats) -> Floats:
 def test_candidates_are_picked_out_of_fold(models: int, kind: str) -> None:
     clusters = np.arange(300) // 6 if kind == "clustered" else None
     sampling = Sampling(kind == "in time order", clusters)
-    fit, forecasts, data = learn(1, sampling, models)
-    outputs, labels = data.outputs, data.labels
+    fit = learn(1, sampling, models)
+    forecasts, outputs, labels = fit.forecasts, fit.outputs, fit.labels
     played = [name for name in ("average", "stack", "refined", "patched") if name in forecasts]
     actions = [*outputs.actions, *(top(forecasts[name]) for name in played)]
     judges = [forecasts[name] for name in ("stack", "refined", "patched") if name in forecasts]
@@ -67,7 +97,7 @@ def test_candidates_are_picked_out_of_fold(models: int, kind: str) -> None:
         constants, slopes = textbook_choice(assessed[:, :, train], realised[:, train], shares, strength)
         picked[test] = Choice(constants, slopes)(assessed[:, :, test])
     earned = realised[picked, np.arange(300)]
-    np.testing.assert_allclose(fit.candidates[ENSEMBLE].realised, earned, atol=1e-9)
+    np.testing.assert_allclose(fit.realised[:, 0], earned, atol=1e-9)
     constants, slopes = textbook_choice(assessed, realised, shares, strength)
     np.testing.assert_allclose(fit.policy.choice.constants, constants, atol=1e-8)
     np.testing.assert_allclose(fit.policy.choice.slopes, slopes, atol=1e-8)
@@ -85,16 +115,17 @@ def blend(forecasts: list[Floats], labels: Floats) -> Floats:
 
 @pytest.mark.parametrize("models", [0, 1, 2, 3])
 def test_candidates_are_what_members_and_forecasts_earn(models: int) -> None:
-    fit, forecasts, data = learn(2, Sampling(), models)
+    fit = learn(2, models=models)
+    forecasts = fit.forecasts
     known = [name for name in NAMES if name in forecasts]
-    policies = [*data.outputs.actions, *(top(forecasts[name]) for name in known)]
+    policies = [*fit.outputs.actions, *(top(forecasts[name]) for name in known)]
     last = forecasts[[name for name in ("stack", "refined", "patched") if name in known][-1]]
     for number, actions in enumerate(policies):
         candidate, name = fit.candidates[number], [*"abc", *known][number]
         assert candidate.name == name
-        np.testing.assert_allclose(candidate.realised, (actions * data.labels).sum(axis=1), atol=1e-12)
+        np.testing.assert_allclose(fit.realised[:, 1 + number], (actions * fit.labels).sum(axis=1), atol=1e-12)
         by = forecasts[name] if name in ("ridge", "mean") else last
-        np.testing.assert_allclose(candidate.assessed, (actions * by).sum(axis=1), atol=1e-12)
+        np.testing.assert_allclose(fit.assessed[:, 1 + number], (actions * by).sum(axis=1), atol=1e-12)
     margins = {candidate.name: candidate.margin for candidate in fit.candidates.values()}
     assert [margins[name] for name in "abc"] == [2.0] * models + [0.5] * (3 - models)
     assert {margins[name] for name in ("average", "stack", "ridge", "mean") if name in margins} == {2.0}
@@ -106,8 +137,8 @@ def test_candidates_are_what_members_and_forecasts_earn(models: int) -> None:
 
 @pytest.mark.parametrize("winner", [ENSEMBLE, 0, 1, 2, 3, 4, 5, 6])
 def test_the_selected_candidate_decides(winner: int) -> None:
-    fit, _, data = learn(2, Sampling())
-    outputs, policy = data.outputs, replace(fit.policy, winner=winner)
+    fit = learn(2)
+    outputs, policy = fit.outputs, replace(fit.policy, winner=winner)
     decided = policy(outputs).decisions
     forecasts = policy.forecaster(outputs).forecasts
     policies = [*outputs.actions, *(top(forecasts[name]) for name in policy.forecasts)]
@@ -119,9 +150,9 @@ def test_the_selected_candidate_decides(winner: int) -> None:
 
 @pytest.mark.parametrize("winner", [ENSEMBLE, 0, 3, 6])
 def test_solving_the_policies_of_all_forecasts_changes_no_decision(winner: int) -> None:
-    fit, _, data = learn(2, Sampling())
+    fit = learn(2)
     policy = replace(fit.policy, winner=winner)
-    few, every = policy(data.outputs), policy(data.outputs, every=True)
+    few, every = policy(fit.outputs), policy(fit.outputs, every=True)
     assert set(every.played) == set(policy.forecasts)
     assert set(few.played) <= set(every.played)
     for name, actions in every.played.items():
@@ -131,30 +162,30 @@ def test_solving_the_policies_of_all_forecasts_changes_no_decision(winner: int) 
 
 
 def test_the_advantage_is_over_the_mean_member_as_assessed_and_as_realised() -> None:
-    fit, _, data = learn(2, Sampling())
-    done = fit.policy(data.outputs)
-    assessed, realised = done.beyond_members(data.labels)
+    fit = learn(2)
+    done = fit.policy(fit.outputs)
+    assessed, realised = done.beyond_members(fit.labels)
     for values, by, own in (
         (assessed, done.decisions.forecast, done.decisions.assessed),
-        (realised, data.labels, (done.decisions.actions * data.labels).sum(axis=1)),
+        (realised, fit.labels, (done.decisions.actions * fit.labels).sum(axis=1)),
     ):
-        members = np.mean([(actions * by).sum(axis=1) for actions in data.outputs.actions], axis=0)
+        members = np.mean([(actions * by).sum(axis=1) for actions in fit.outputs.actions], axis=0)
         np.testing.assert_allclose(values, own - members, atol=1e-12)
 
 
 @pytest.mark.parametrize("winner", [0, 1, 2])
 def test_a_member_that_decides_alone_takes_no_solves(winner: int) -> None:
-    fit, _, data = learn(2, Sampling())
+    fit = learn(2)
     counting = CountingSet(feasible.Simplex(3))
-    replace(fit.policy, winner=winner)(replace(data.outputs, omega=counting))
+    replace(fit.policy, winner=winner)(replace(fit.outputs, omega=counting))
     assert counting.solved == []
 
 
 @pytest.mark.parametrize("winner", [ENSEMBLE, 3, 4, 6])
 def test_the_policy_of_each_forecast_that_is_needed_is_solved_once(winner: int) -> None:
-    fit, _, data = learn(2, Sampling())
+    fit = learn(2)
     policy, counting = replace(fit.policy, winner=winner), CountingSet(feasible.Simplex(3))
-    outputs = replace(data.outputs, omega=counting)
+    outputs = replace(fit.outputs, omega=counting)
     assert "patched" not in policy.forecasts
     policy(outputs)
     needed = [name for name in PLAYED if name in policy.forecasts] if winner == ENSEMBLE else [winner]

@@ -6,43 +6,22 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge as SklearnRidge
 
-from optensemble import feasible
-from optensemble._core.buckets import Buckets
-from optensemble.members.fit_data import FitData
-from optensemble.members.outputs import MemberOutputs
-from optensemble.stacking.forecaster import (
-    AVERAGE,
-    MEAN,
-    PATCHED,
-    REFINED,
-    RIDGE,
-    STACK,
-    ForecastFit,
-    _Tables,
-    learn_forecasts,
-)
+from optensemble.stacking import linear
+from optensemble.stacking.cells import RowCells
+from optensemble.stacking.forecaster import AVERAGE, MEAN, PATCHED, REFINED, RIDGE, STACK, OutOfFold
+from optensemble.stacking.linear import LinearFit
 from optensemble.stacking.ridge import RIDGE_PENALTIES
 from optensemble.stacking.stack import average_weights
-from optensemble.stats.folds import Fold, folds
+from optensemble.stats.folds import Fold
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
+from tests.stacking.passes import FitRows, Learned, outputs_of, solved
 from tests.stacking.textbook import World, make_world, standardised, textbook_pull, textbook_stack
 
 
-def outputs_of(predictions: Floats, actions: Floats) -> MemberOutputs:
-    omega = feasible.Simplex(actions.shape[2])
-    return MemberOutputs(predictions, actions, omega, Buckets(omega.lower, omega.upper, 10))
-
-
-def solved(features: Floats) -> Floats:
-    omega = feasible.Simplex(features.shape[2])
-    return np.stack([omega.argmax(np.ascontiguousarray(each)) for each in features])
-
-
-def learn(world: World, seed: int, sampling: Sampling | None = None, threads: int = 1) -> tuple[ForecastFit, FitData]:
+def learn(world: World, seed: int, sampling: Sampling | None = None) -> Learned:
     outputs = outputs_of(world.features, solved(world.features))
-    data = FitData(outputs, world.labels, sampling or Sampling(), seed)
-    return learn_forecasts(data, threads), data
+    return Learned.of(FitRows.of(outputs, world.labels, sampling, seed))
 
 
 def textbook_forecasts(world: World, parts: list[Fold], pull: float) -> dict[str, Floats]:
@@ -73,10 +52,11 @@ def test_out_of_fold_forecasts_are_those_of_a_loop_over_folds(
     world = make_world(5, n=n, d=d, specialised=specialised)
     sampling = Sampling(time_ordered)
     parts = sampling.folds(n, 7)
-    learned, data = learn(world, 7, sampling)
-    for ours, theirs in zip(data.folds, parts, strict=True):
-        np.testing.assert_array_equal(ours.test, theirs.test)
-    forecasts = learned.out_of_fold.forecasts
+    learned = learn(world, 7, sampling)
+    (chunk,) = learned.rows.chunks()
+    for ours, theirs in zip(chunk.folds, parts, strict=True):
+        np.testing.assert_array_equal(chunk.rows[ours], theirs.test)
+    forecasts = learned.forecasts
     expected = textbook_forecasts(world, parts, textbook_pull(world.features))
     loss = [np.square(world.labels - expected[name]).sum(axis=1) for name in (STACK, REFINED)]
     gain = loss[0] - loss[1]
@@ -90,19 +70,19 @@ def test_out_of_fold_forecasts_are_those_of_a_loop_over_folds(
 
 
 def test_the_refinement_comes_in_where_members_are_specialised_and_stays_out_where_they_know_nothing() -> None:
-    assert learn(make_world(0, n=400, specialised=True), 0)[0].refinement.passed
+    assert learn(make_world(0, n=400, specialised=True), 0).refinement.passed
     blind = make_world(0, n=400)
     blind.features = np.random.default_rng(8).normal(size=blind.features.shape)
-    learned = learn(blind, 0)[0]
+    learned = learn(blind, 0)
     assert not learned.refinement.passed
     assert learned.forecaster.refinement is None
-    assert REFINED not in learned.out_of_fold.forecasts
+    assert REFINED not in learned.forecasts
 
 
 def test_the_fit_on_all_rows_equals_the_textbook_version() -> None:
     world = make_world(2, n=200, specialised=True)
-    learned, data = learn(world, 0)
-    forecasts = learned.forecaster(data.outputs).forecasts
+    learned = learn(world, 0)
+    forecasts = learned.forecaster(learned.rows.outputs).forecasts
     stack = textbook_stack(world, np.arange(200), textbook_pull(world.features))(world.features)
     np.testing.assert_allclose(forecasts[STACK], stack, atol=1e-8)
     np.testing.assert_allclose(forecasts[MEAN], np.broadcast_to(world.labels.mean(axis=0), (200, 4)))
@@ -115,46 +95,58 @@ def test_the_fit_on_all_rows_equals_the_textbook_version() -> None:
 
 @pytest.mark.parametrize(("n", "d"), [(150, 4), (100, 36)])
 def test_nothing_of_a_folds_labels_reaches_its_own_forecasts(n: int, d: int) -> None:
-    world, parts = make_world(0, n=n, d=d), folds(n, random_state=1)
+    world = make_world(0, n=n, d=d)
     outputs, changed = outputs_of(world.features, np.zeros_like(world.features)), world.labels.copy()
-    changed[parts[3].test] = 1000 * np.random.default_rng(2).normal(size=(len(parts[3].test), d))
-    honest, other = (_Tables(FitData(outputs, y, Sampling(), 1)) for y in (world.labels, changed))
+    rows = FitRows.of(outputs, world.labels, seed=1)
+    (chunk,) = rows.chunks()
+    third = chunk.rows[chunk.folds[3]]
+    changed[third] = 1000 * np.random.default_rng(2).normal(size=(len(third), d))
 
     def alike(left: Floats, right: Floats) -> bool:
         # labels are summed about their mean over all rows: it cancels, up to the rounding of labels of size 1000
         return bool(np.allclose(left, right, rtol=1e-9, atol=1e-8))
 
-    for number in range(len(parts)):
-        left, right = honest.fit_fold(number), other.fit_fold(number)
-        same = number == 3
-        assert alike(left.stacked, right.stacked) == same
-        assert alike(left.mean, right.mean) == same
-        for penalty in RIDGE_PENALTIES[:4]:  # the strongest leave next to nothing of any label
-            assert alike(left.refinement(penalty), right.refinement(penalty)) == same
-            assert alike(left.ridge(penalty), right.ridge(penalty)) == same
-        if same:
-            for penalty in RIDGE_PENALTIES:
-                assert alike(left.refinement(penalty), right.refinement(penalty))
-                assert alike(left.ridge(penalty), right.ridge(penalty))
+    honest, other = (say_by_fold(FitRows.of(outputs, y, seed=1)) for y in (world.labels, changed))
+    for name in (STACK, MEAN):
+        same = [alike(honest[name][rows], other[name][rows]) for rows in (chunk.rows[fold] for fold in chunk.folds)]
+        assert same == [number == 3 for number in range(len(chunk.folds))]
+    for penalty in RIDGE_PENALTIES:
+        for name in (f"{REFINED} {penalty}", f"{RIDGE} {penalty}"):
+            same = [alike(honest[name][rows], other[name][rows]) for rows in (chunk.rows[fold] for fold in chunk.folds)]
+            assert same[3]
+            if penalty in RIDGE_PENALTIES[:4]:  # the strongest leave next to nothing of any label
+                assert sum(same) == 1
 
 
-def test_threads_share_the_folds_and_change_nothing() -> None:
-    world = make_world(0, n=300, specialised=True)
-    one, two = (learn(world, 1, threads=threads)[0].out_of_fold.forecasts for threads in (1, 2))
-    assert one.keys() == two.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name])
+def say_by_fold(rows: FitRows) -> dict[str, Floats]:
+    """What each fold's forecasts say of its rows, for every penalty."""
+    found, basis = rows.look()
+    said: dict[str, Floats] = {}
+    for penalty in RIDGE_PENALTIES:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(linear, "RIDGE_PENALTIES", (penalty,))
+            fit = linear.learn_linear(found.moments, basis, rows.outputs)
+        batch = say(rows, fit)
+        said |= {STACK: batch[STACK], MEAN: batch[MEAN]}
+        said |= {f"{name} {penalty}": batch[name] for name in (REFINED, RIDGE)}
+    return said
+
+
+def say(rows: FitRows, fit: LinearFit) -> dict[str, Floats]:
+    batch = OutOfFold(fit)
+    return rows.in_order(lambda chunk: batch.batch(chunk, RowCells(chunk.outputs)).forecasts)
 
 
 def test_features_of_policies_are_scaled_actions_without_an_average() -> None:
-    world, parts = make_world(0, n=200), folds(200, random_state=0)
+    world, parts = make_world(0, n=200), Sampling().folds(200, 0)
     actions = solved(world.features)
-    data = FitData(outputs_of(np.empty((0, 200, 4)), actions), world.labels, Sampling(), 0)
-    np.testing.assert_array_equal(data.features, actions * world.labels.std(axis=0))
-    np.testing.assert_array_equal(average_weights(data.outputs), np.zeros(3))
-    forecasts = learn_forecasts(data).out_of_fold.forecasts
+    outputs, features = outputs_of(np.empty((0, 200, 4)), actions), actions * world.labels.std(axis=0)
+    learned = Learned.of(FitRows.of(outputs, world.labels))
+    np.testing.assert_allclose(outputs.features(learned.linear.scale), features, rtol=1e-12)
+    np.testing.assert_array_equal(average_weights(outputs), np.zeros(3))
+    forecasts = learned.forecasts
     assert AVERAGE not in forecasts
-    expected = textbook_forecasts(World(data.features, world.labels, np.zeros(3)), parts, textbook_pull(data.features))
+    expected = textbook_forecasts(World(features, world.labels, np.zeros(3)), parts, textbook_pull(features))
     for name in (STACK, RIDGE):
         np.testing.assert_allclose(forecasts[name], expected[name], atol=1e-8)
     assert PATCHED not in forecasts
@@ -163,12 +155,13 @@ def test_features_of_policies_are_scaled_actions_without_an_average() -> None:
 def test_policies_that_were_solved_on_the_way_are_those_of_the_forecasts() -> None:
     world = make_world(2, n=400)
     world.labels[:, 0] -= 2.0 * (world.features[1].argmax(axis=1) == 0)
-    learned, data = learn(world, 0)
-    for batch in (learned.out_of_fold, learned.forecaster(data.outputs)):
-        assert PATCHED in batch.solved
-        assert len(batch.solved) == 2
-        for name, actions in batch.solved.items():
-            np.testing.assert_array_equal(actions, solved(batch.forecasts[name][None])[0])
+    learned = learn(world, 0)
+    later = learned.forecaster(learned.rows.outputs)
+    for forecasts, known in ((learned.forecasts, learned.solved), (later.forecasts, later.solved)):
+        assert PATCHED in known
+        assert set(known) - {MEAN} == {PATCHED, REFINED if REFINED in forecasts else STACK}
+        for name, actions in known.items():
+            np.testing.assert_array_equal(actions, solved(forecasts[name][None])[0])
 
 
 def test_mixed_members_are_averaged_over_the_models_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,19 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optensemble.stacking.leaderboard import (
-    ENSEMBLE,
-    Candidate,
-    Competition,
-    _select,
-    find_winner,
-    leaderboard_frame,
-    winner_bias,
-)
+from optensemble.stacking.leaderboard import ENSEMBLE, _select, leaderboard_frame, pair_squares
 from optensemble.stats.paired_tests import paired_difference
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
-from tests.stacking.candidates import candidate
+from tests.stacking.candidates import Earning, Field, earning
 from tests.stats.textbook import SAMPLINGS as DEPENDENT
 from tests.stats.textbook import N, textbook_error
 from tests.stats.textbook import candidates as drawn
@@ -32,37 +25,36 @@ from tests.stats.textbook import candidates as drawn
 # The competition
 
 
-def compete(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> dict[int, Candidate]:
+def compete(seed: int, leads: list[float], n: int = 120, margin: float = 2.0) -> Field:
     """An ensemble, and candidates that lead it by about these numbers of standard errors."""
     rng = np.random.default_rng(seed)
     ensemble = rng.normal(size=n)
-    found = {ENSEMBLE: candidate(ensemble, np.inf, "ensemble")}
+    found = {ENSEMBLE: earning(ensemble, np.inf, "ensemble")}
     for number, lead in enumerate(leads):
         noise = rng.normal(size=n)
         noise += lead * float(stats.sem(noise)) - noise.mean()
-        found[number] = candidate(ensemble + noise, margin, f"m{number}")
-    return found
+        found[number] = earning(ensemble + noise, margin, f"m{number}")
+    return Field(found)
 
 
 def test_the_ensemble_is_selected_unless_beaten_by_the_margin() -> None:
-    assert find_winner(compete(0, [1.9, 0.0, -5.0]), Sampling()) == ENSEMBLE
-    assert find_winner(compete(0, [1.9, 2.1, -5.0]), Sampling()) == 1
-    assert find_winner(compete(0, [0.4], margin=0.5), Sampling()) == ENSEMBLE
-    assert find_winner(compete(0, [0.6], margin=0.5), Sampling()) == 0
-    assert find_winner(compete(0, [99.0], margin=np.inf), Sampling()) == ENSEMBLE
+    assert compete(0, [1.9, 0.0, -5.0]).winner == ENSEMBLE
+    assert compete(0, [1.9, 2.1, -5.0]).winner == 1
+    assert compete(0, [0.4], margin=0.5).winner == ENSEMBLE
+    assert compete(0, [0.6], margin=0.5).winner == 0
+    assert compete(0, [99.0], margin=np.inf).winner == ENSEMBLE
 
 
 @given(seed=st.integers(0, 1000), leads=st.lists(st.floats(-4, 6), min_size=1, max_size=5))
 def test_the_candidate_that_earns_most_is_selected_among_those_that_beat_the_ensemble(
     seed: int, leads: list[float]
 ) -> None:
-    candidates = compete(seed, leads, n=60)
-    gains = {
-        number: each.realised - candidates[ENSEMBLE].realised for number, each in candidates.items() if number >= 0
-    }
+    field = compete(seed, leads, n=60)
+    ensemble = field.earnings[ENSEMBLE].realised
+    gains = {number: each.realised - ensemble for number, each in field.earnings.items() if number >= 0}
     beating = [number for number, gain in gains.items() if gain.mean() > 2 * float(stats.sem(gain))]
     expected = max(beating, key=lambda number: gains[number].mean()) if beating else ENSEMBLE
-    assert find_winner(candidates, Sampling()) == expected
+    assert field.winner == expected
 
 
 @given(
@@ -83,7 +75,10 @@ def test_a_candidate_is_selected_if_it_beats_the_first_by_its_own_margin(
         if number and margin * textbook_error(gain, kind) < gain.mean()
     }
     expected = max(beating, key=lambda number: beating[number]) if beating else 0
-    assert _select(payoffs, margins, DEPENDENT[kind]) == expected
+    earnings = {number - 1: earning(payoffs[number], margin) for number, margin in enumerate(margins)}
+    assert Field(earnings, DEPENDENT[kind]).winner == expected - 1
+    if kind == "independent":
+        assert _select(payoffs, margins) == expected
 
 
 def test_dependent_rows_widen_the_margin() -> None:
@@ -91,26 +86,28 @@ def test_dependent_rows_widen_the_margin() -> None:
     ensemble, clusters = rng.normal(size=200), np.arange(200) // 20
     lead = 0.4 + rng.normal(size=10)[clusters] + 0.1 * rng.normal(size=200)
     lead += 0.4 - lead.mean()
-    candidates = {ENSEMBLE: candidate(ensemble, np.inf), 0: candidate(ensemble + lead)}
-    assert find_winner(candidates, Sampling()) == 0
-    assert find_winner(candidates, Sampling(clusters=clusters)) == ENSEMBLE
-    assert find_winner(candidates, Sampling(time_ordered=True)) == ENSEMBLE
+    earnings = {ENSEMBLE: earning(ensemble, np.inf), 0: earning(ensemble + lead)}
+    assert Field(earnings).winner == 0
+    assert Field(earnings, Sampling(clusters=clusters)).winner == ENSEMBLE
+    assert Field(earnings, Sampling(time_ordered=True)).winner == ENSEMBLE
 
 
 def test_rounding_is_no_difference() -> None:
     payoff = np.random.default_rng(0).normal(size=100)
     np.testing.assert_array_equal(paired_difference(payoff, payoff * (1 + 1e-15)), 0)
     np.testing.assert_array_equal(paired_difference(payoff + 1e-3, payoff), (payoff + 1e-3) - payoff)
-    candidates = {ENSEMBLE: candidate(payoff, np.inf), 0: candidate(payoff + 1e-14)}
-    assert find_winner(candidates, Sampling()) == ENSEMBLE
+    assert Field({ENSEMBLE: earning(payoff, np.inf), 0: earning(payoff + 1e-14)}).winner == ENSEMBLE
+    squares = pair_squares(np.stack([payoff, payoff + 1e-14, payoff + 1e-3]), 1e-10)
+    assert squares[0, 1] == squares[1, 0] == 0
+    assert squares[0, 2] == pytest.approx(np.square((payoff + 1e-3) - payoff).sum(), rel=1e-12)
 
 
 # Selection bias
 
 
-def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, Candidate]:
+def equals(rng: np.random.Generator, n: int = 150, count: int = 8) -> dict[int, Earning]:
     """Candidates that all earn 0 on average, whatever the rows say."""
-    return {number: candidate(rng.normal(size=n), 0.5) for number in range(-1, count)}
+    return {number: earning(rng.normal(size=n), 0.5) for number in range(-1, count)}
 
 
 def blocks_of(values: Floats, size: int) -> Floats:
@@ -134,9 +131,9 @@ def test_the_selection_bias_estimate_is_close_to_the_true_bias_among_equals(kind
     estimated, flattered = [], []
     for seed in range(60):
         drawn = equals(np.random.default_rng(seed), n)
-        candidates = {number: replace(each, realised=blocks_of(each.realised, size)) for number, each in drawn.items()}
-        flattered.append(drawn[find_winner(drawn, Sampling())].realised.mean())
-        estimated.append(winner_bias(candidates, sampling, seed))
+        earnings = {number: replace(each, realised=blocks_of(each.realised, size)) for number, each in drawn.items()}
+        flattered.append(drawn[Field(drawn).winner].realised.mean())
+        estimated.append(Field(earnings, sampling).bias(seed))
     assert min(estimated) >= 0
     assert np.mean(flattered) > 1.2 / np.sqrt(n)
     assert 0.6 < np.mean(estimated) / np.mean(flattered) < 1.4
@@ -144,57 +141,62 @@ def test_the_selection_bias_estimate_is_close_to_the_true_bias_among_equals(kind
 
 def test_there_is_no_selection_bias_with_a_single_possible_winner() -> None:
     rng = np.random.default_rng(0)
-    alone = {ENSEMBLE: candidate(rng.normal(size=150), np.inf), 0: candidate(rng.normal(size=150) - 5)}
-    assert winner_bias(alone, Sampling(), 0) == pytest.approx(0, abs=1e-12)
-    assert winner_bias({ENSEMBLE: alone[ENSEMBLE]}, Sampling(), 0) == 0
+    alone = {ENSEMBLE: earning(rng.normal(size=150), np.inf), 0: earning(rng.normal(size=150) - 5)}
+    assert Field(alone).bias(0) == pytest.approx(0, abs=1e-12)
+    assert Field({ENSEMBLE: alone[ENSEMBLE]}).bias(0) == 0
 
 
 @pytest.mark.parametrize("clustered", [True, False])
 def test_the_selection_bias_is_the_lead_of_the_winner_of_resampled_rows(clustered: bool) -> None:
-    candidates = equals(np.random.default_rng(0))
+    earnings = equals(np.random.default_rng(0))
     clusters = np.arange(150) % 30
     sampling = Sampling(clusters=clusters) if clustered else Sampling()
     units = 30 if clustered else 150
     if clustered:  # a cluster is one row, that weighs as many
         means = {
             number: np.array([each.realised[clusters == c].mean() for c in range(30)])
-            for number, each in candidates.items()
+            for number, each in earnings.items()
         }
-        unit = {number: replace(candidates[number], realised=realised) for number, realised in means.items()}
+        unit = {number: replace(earnings[number], realised=realised) for number, realised in means.items()}
     else:
-        unit = candidates
+        unit = earnings
     payoffs = np.stack([each.realised for each in unit.values()])
-    lead = payoffs - unit[find_winner(unit, Sampling())].realised
+    lead = payoffs - unit[Field(unit).winner].realised
     rng, excess = np.random.default_rng(5), []
     for _ in range(60):
         rows = rng.integers(units, size=units)
         again = {number: replace(each, realised=each.realised[rows]) for number, each in unit.items()}
-        number = list(again).index(find_winner(again, Sampling()))
+        number = list(again).index(Field(again).winner)
         excess.append(lead[number, rows].mean() - lead[number].mean())
-    assert winner_bias(candidates, sampling, 5) == pytest.approx(np.mean(excess), rel=1e-9)
+    assert Field(earnings, sampling).bias(5) == pytest.approx(np.mean(excess), rel=1e-9)
 
 
 def test_the_selection_bias_depends_on_the_seed_alone() -> None:
-    candidates = equals(np.random.default_rng(0))
-    first, again, other = (winner_bias(candidates, Sampling(), seed) for seed in (1, 1, 2))
+    field = Field(equals(np.random.default_rng(0)))
+    first, again, other = (field.bias(seed) for seed in (1, 1, 2))
     assert first == again != other
 
 
 # The leaderboard
 
 
-def board(sign: float, sampling: Sampling) -> tuple[pd.DataFrame, dict[int, Candidate], int]:
-    candidates = compete(3, [3.0, -1.0, 0.5])
-    candidates[2] = replace(candidates[2], margin=np.inf, kind="forecast")
-    winner = find_winner(candidates, sampling)
+def change(field: Field, number: int, **changes: Any) -> Field:
+    earnings = dict(field.earnings)
+    earnings[number] = replace(earnings[number], candidate=replace(earnings[number].candidate, **changes))
+    return replace(field, earnings=earnings)
+
+
+def board(sign: float, sampling: Sampling, parts: int = 1) -> tuple[pd.DataFrame, Field, int]:
+    field = change(replace(compete(3, [3.0, -1.0, 0.5]), sampling=sampling), 2, margin=np.inf, kind="forecast")
+    winner = field.winner
     followed = {0: 1.0, 1: 0.0, 2: 0.0} if winner == 0 else {0: 0.2, 1: 0.5, 2: 0.3}
-    standings = Competition(candidates, winner, sampling, sign).standings(followed)
-    return leaderboard_frame(standings, {"patched": "no cell has 50 rows"}), candidates, winner
+    standings = field.competition(winner, sign, parts=parts).standings(followed)
+    return leaderboard_frame(standings, {"patched": "no cell has 50 rows"}), field, winner
 
 
-def frame(candidates: dict[int, Candidate], followed: float) -> pd.DataFrame:
+def frame(field: Field, followed: float) -> pd.DataFrame:
     """The leaderboard of an ensemble that wins, and of whose actions so many are the first member's."""
-    return leaderboard_frame(Competition(candidates, ENSEMBLE, Sampling(), 1.0).standings({0: followed}), {})
+    return leaderboard_frame(field.competition(ENSEMBLE, 1.0).standings({0: followed}), {})
 
 
 SAMPLINGS = {
@@ -206,15 +208,16 @@ SAMPLINGS = {
 
 @pytest.mark.parametrize("kind", SAMPLINGS)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_the_leaderboard_is_worked_out_row_by_row(sign: float, kind: str) -> None:
+@pytest.mark.parametrize("parts", [1, 7])
+def test_the_leaderboard_is_worked_out_row_by_row(sign: float, kind: str, parts: int) -> None:
     sampling, freedom = SAMPLINGS[kind]
-    table, candidates, winner = board(sign, sampling)
+    table, field, winner = board(sign, sampling, parts)
     t = stats.t.ppf(0.975, freedom)
     rows = table.set_index("candidate")
-    for number, each in candidates.items():
-        row, gain = rows.loc[each.name], each.realised - candidates[winner].realised
+    for number, each in field.earnings.items():
+        row, gain = rows.loc[each.candidate.name], each.realised - field.earnings[winner].realised
         # what was fitted on the rows varies with them: as if there were n²/(n + 50)
-        fitted = 1 + 50 / 120 if each.kind not in ("model", "policy") else 1.0
+        fitted = 1 + 50 / 120 if each.candidate.kind not in ("model", "policy") else 1.0
         error, lead = sampling.error(each.realised) * np.sqrt(fitted), sampling.error(gain)
         mean = sign * each.realised.mean()
         expected = {
@@ -248,14 +251,12 @@ def test_the_leaderboard_says_why() -> None:
     )
     assert why["m2"].startswith("part of the ensemble; alone ")
     assert why["ensemble"] == "3.0 standard errors worse than the winner"
-    candidates = compete(3, [1.0])
-    table = frame(candidates, 0.5)
+    table = frame(compete(3, [1.0]), 0.5)
     assert "no simple candidate beats that" in table.set_index("candidate")["why"]["ensemble"]
 
 
 def test_a_candidate_better_by_less_than_the_margin_is_said_to_be_so() -> None:
-    candidates = compete(3, [1.5])
-    table = frame(candidates, 0.5)
+    table = frame(compete(3, [1.5]), 0.5)
     why = table.set_index("candidate").loc["m0", "why"]
     size, condition = str(why).split("; ")
     assert size == "1.5 standard errors better than the winner"
@@ -264,15 +265,15 @@ def test_a_candidate_better_by_less_than_the_margin_is_said_to_be_so() -> None:
 
 def test_a_constant_loss_is_called_always_worse() -> None:
     payoff = np.tile([0.0, 4.0], 50)
-    candidates = {ENSEMBLE: candidate(payoff, np.inf, "ensemble"), 0: candidate(payoff - 2.0, name="lower")}
-    table = frame(candidates, 0.5).set_index("candidate")
+    field = Field({ENSEMBLE: earning(payoff, np.inf, "ensemble"), 0: earning(payoff - 2.0, name="lower")})
+    table = frame(field, 0.5).set_index("candidate")
     assert str(table.loc["lower", "why"]).startswith("always worse")
 
 
 def test_a_candidate_that_earns_the_same_is_listed_after_the_winner() -> None:
     payoff = np.random.default_rng(0).normal(size=100)
-    candidates = {0: candidate(payoff, name="twin"), ENSEMBLE: candidate(payoff, np.inf, "ensemble")}
-    table = frame(candidates, 0.0)
+    field = Field({0: earning(payoff, name="twin"), ENSEMBLE: earning(payoff, np.inf, "ensemble")})
+    table = frame(field, 0.0)
     assert table["candidate"].tolist() == ["ensemble", "twin"]
     assert table["why"].tolist()[1] == "earns the same as the winner"
 
@@ -280,12 +281,12 @@ def test_a_candidate_that_earns_the_same_is_listed_after_the_winner() -> None:
 @pytest.mark.parametrize("others", [[], [-1.0, -2.0, -3.0, -4.0, -5.0]], ids=["two", "seven"])
 @pytest.mark.parametrize(("lead", "sign"), [(5.0, 1.0), (5.0, -1.0), (2.2, 1.0), (0.5, 1.0), (0.5, -1.0)])
 def test_the_result_of_the_selection_in_a_sentence(lead: float, sign: float, others: list[float]) -> None:
-    candidates = compete(1, [lead, *others])
-    candidates[0] = replace(candidates[0], name="best")
-    gain = candidates[0].realised - candidates[ENSEMBLE].realised
+    field = change(compete(1, [lead, *others]), 0, name="best")
+    by_mean = field.earnings[ENSEMBLE].realised
+    gain = field.earnings[0].realised - by_mean
     # the winner may be any of those that are compared with the mean: each interval must hold more often
     half = stats.t.ppf(1 - 0.025 / (1 + len(others)), 119) * float(stats.sem(gain))
-    words = Competition(candidates, 0, Sampling(), sign).finding(candidates[ENSEMBLE].realised)
+    words = field.competition(0, sign, by_mean).finding()
     said = re.search(r"best (earns|costs) (\S+) ± (\S+) (more|less)", words)
     assert said is not None
     assert (said[1], said[4]) == (("earns", "more") if sign > 0 else ("costs", "less"))
@@ -296,6 +297,6 @@ def test_the_result_of_the_selection_in_a_sentence(lead: float, sign: float, oth
 
 
 def test_where_the_mean_label_wins_nothing_beats_it() -> None:
-    candidates = compete(1, [-3.0])
-    words = Competition(candidates, ENSEMBLE, Sampling(), 1.0).finding(candidates[ENSEMBLE].realised)
+    field = compete(1, [-3.0])
+    words = field.competition(ENSEMBLE, 1.0, field.earnings[ENSEMBLE].realised).finding()
     assert words.startswith("nothing beats deciding by the mean label: ")

@@ -13,26 +13,17 @@ import pytest
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble._core.buckets import Buckets
-from optensemble.evaluation.lemmas_out_of_fold import worst_cell_violation
-from optensemble.members.fit_data import FitData
+from optensemble.evaluation.lemmas_out_of_fold import CellPass, CellSums
+from optensemble.members import blocks
 from optensemble.members.outputs import MemberOutputs
-from optensemble.multicalibration import cell_tables
-from optensemble.multicalibration.cell_tables import count_overlaps, fold_tables
 from optensemble.multicalibration.events import Cells
 from optensemble.multicalibration.patches import Patch, PatchLog
-from optensemble.stacking.patch import (
-    MOST_CELLS,
-    PATCH_PENALTIES,
-    PatchFit,
-    apply_patch,
-    learn_patch,
-    make_layout,
-    situate,
-)
+from optensemble.stacking.cells import RowCells, make_layout
+from optensemble.stacking.patch import MOST_CELLS, PATCH_PENALTIES, apply_patch, situate
 from optensemble.stats.folds import Fold, folds
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats, bucket, level_set_masks, violation
+from tests.stacking.passes import FitRows, Learned, outputs_of
 
 Mask = npt.NDArray[np.bool_]
 
@@ -56,12 +47,9 @@ class World:
     def rows(self, index: slice) -> World:
         return World(self.outputs.take(index), self.forecast[index], self.labels[index])
 
-    def learn(self, sampling: Sampling | None = None) -> PatchFit:
-        return learn_patch(FitData(self.outputs, self.labels, sampling or Sampling(), random_state=0), self.forecast)
-
-
-def outputs_of(predictions: Floats, actions: Floats, omega: feasible.FeasibleSet) -> MemberOutputs:
-    return MemberOutputs(predictions, actions, omega, Buckets(omega.lower, omega.upper, 10))
+    def learn(self, sampling: Sampling | None = None) -> Learned:
+        """Patch the forecast, as the stack is patched in a fit."""
+        return Learned.of(FitRows.of(self.outputs, self.labels, sampling), self.forecast)
 
 
 def dense(cells: Cells) -> Floats:
@@ -119,28 +107,40 @@ def test_the_cells_are_those_of_the_paper(models: int) -> None:
     world = make_world(0, 300, models=models)
     expected = np.stack(paper_cells(world, world.forecast), axis=1)
     np.testing.assert_array_equal(dense(world.cells), expected)
+    cells = RowCells(world.outputs)
+    cells.take_up(world.omega.argmax(world.forecast))
+    np.testing.assert_array_equal(cells.columns, world.cells.columns())
+    assert cells.layout == world.cells.layout
+    np.testing.assert_array_equal(cells.fixed_counts() + cells.own_counts(), expected.sum(axis=0))
+    own = expected[:, 3 * 3 * 10 : 4 * 3 * 10]
+    np.testing.assert_array_equal(cells.own_counts()[3 * 3 * 10 : 4 * 3 * 10], own.sum(axis=0))
+    assert cells.own_counts().sum() == own.sum()
     assert world.cells.layout.count == 4 * 3 * 10 + (3 if models == 2 else 0)
 
 
 def test_cells_that_are_not_kept_have_no_line_in_a_table() -> None:
-    world, everything = make_world(0, 300), np.arange(300)
+    world = make_world(0, 300)
     kept, masks = np.array([3, 40, 100]), paper_cells(world, world.forecast)
-    (table,) = fold_tables(world.cells, world.labels, kept, [everything])
-    Z = np.stack([masks[c] for c in kept], axis=1).astype(float)
-    np.testing.assert_array_equal(table.kept, kept)
-    np.testing.assert_array_equal(table.counts, Z.sum(axis=0))
-    np.testing.assert_allclose(table.sums, Z.T @ world.labels, atol=1e-12)
-    np.testing.assert_array_equal(table.shared, Z.T @ Z)
+    tables = world.learn().tables(kept).tables
+    residual = world.labels - world.forecast
+    for fold, (_, rows) in enumerate(folds(300, random_state=0)):
+        table = tables.table(fold, np.arange(3), kept)
+        Z = np.stack([masks[c][rows] for c in kept], axis=1).astype(float)
+        np.testing.assert_array_equal(table.kept, kept)
+        np.testing.assert_array_equal(table.counts, Z.sum(axis=0))
+        np.testing.assert_allclose(table.sums, Z.T @ residual[rows], atol=1e-12)
+        np.testing.assert_array_equal(table.shared, Z.T @ Z)
+        assert tables.squares[fold] == pytest.approx(np.square(residual[rows]).sum(), rel=1e-12)
 
 
 def test_cells_of_fewer_than_fifty_rows_are_left_out() -> None:
     world = make_world(1, 300)
-    state = world.learn()
+    found = world.learn().selection
     masks = paper_cells(world, world.forecast)
-    assert state.kept.tolist() == enough(masks)
-    assert state.occupied == sum(mask.any() for mask in masks) > len(state.kept)
-    assert state.below == state.occupied - len(state.kept)
-    assert state.cut == 0
+    assert found.kept.tolist() == enough(masks)
+    assert found.occupied == sum(mask.any() for mask in masks) > len(found.kept)
+    assert found.below == found.occupied - len(found.kept)
+    assert found.cut == 0
 
 
 def test_where_no_cell_has_enough_rows_nothing_is_tried() -> None:
@@ -149,13 +149,12 @@ def test_where_no_cell_has_enough_rows_nothing_is_tried() -> None:
     omega = feasible.Box([0.0, 0.0], [1.0, 1.0])
     forecast = np.where(np.arange(120)[:, None] % 3 == [0, 1], 1.0, -1.0)
     few = World(outputs_of(np.empty((0, 120, 2)), actions, omega), forecast, forecast + rng.normal(size=(120, 2)))
-    state = few.learn()
     kept = enough(paper_cells(few, forecast))
-    assert state.kept.tolist() == kept
+    assert few.learn().selection.kept.tolist() == kept
     smaller = few.rows(slice(0, 49)).learn()
-    assert smaller.note == "no cell has 50 rows"
+    assert smaller.corrections.note == "no cell has 50 rows"
     assert not smaller.tests
-    assert not smaller.log.rounds
+    assert not smaller.log
 
 
 @pytest.mark.slow
@@ -169,7 +168,7 @@ def test_of_too_many_cells_those_with_the_most_rows_are_kept() -> None:
     masks = paper_cells(world, forecast)
     counts = np.array([mask.sum() for mask in masks])
     assert (counts >= 50).sum() > MOST_CELLS
-    state = world.learn()
+    state = world.learn().selection
     assert len(state.kept) == MOST_CELLS
     assert state.cut == (counts >= 50).sum() - MOST_CELLS
     assert f"{state.cut:,} further cells, those with the fewest rows, were more than the patch can hold" in state.notes
@@ -188,20 +187,23 @@ def test_corrections_are_a_ridge_on_the_rows_of_the_cells(penalty: float, left_o
     masks = paper_cells(world, world.forecast)
     kept = enough(masks)
     residual = world.labels - world.forecast
-    tables = fold_tables(world.cells, residual, np.array(kept), [fold.test for fold in parts])
+    found = world.learn().tables(kept).tables
+    tables = [found.table(fold, np.arange(len(kept)), np.array(kept)) for fold in range(len(parts))]
     whole = reduce(add, tables)
     table, rows = (whole, np.arange(400)) if left_out is None else (whole - tables[left_out], parts[left_out].train)
     expected = textbook_ridge([masks[c][rows] for c in kept], residual[rows], penalty)
     np.testing.assert_allclose(table.ridge(penalty), expected, atol=1e-9)
 
 
-def test_overlaps_count_shared_rows_over_any_number_of_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlaps_count_shared_rows_over_any_number_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_world(0, 5000)
     masks = np.stack(paper_cells(world, world.forecast)).astype(np.int64)
-    everything = np.arange(len(masks))
-    for shard in (1 << 16, 999):
-        monkeypatch.setattr(cell_tables, "_SHARD", shard)
-        np.testing.assert_array_equal(count_overlaps(world.cells, everything), masks @ masks.T)
+    everything, learned = np.arange(len(masks)), world.learn()
+    for rows in (1 << 13, 999):
+        monkeypatch.setattr(blocks, "CHUNK_ROWS", rows)
+        found = learned.tables(everything).tables
+        shared = sum(found.table(fold, everything, everything).product(np.eye(len(masks))) for fold in range(5))
+        np.testing.assert_array_equal(shared, masks @ masks.T)
 
 
 @pytest.mark.parametrize("kind", ["independent", "in time order", "clustered"])
@@ -211,7 +213,14 @@ def test_the_worst_violation_is_that_of_the_worst_cell(kind: str) -> None:
     kept = enough(masks)
     sampling = Sampling(kind == "in time order", np.arange(600) // 5 if kind == "clustered" else None)
     residual = world.labels - world.forecast
-    worst, low, high = worst_cell_violation(world.cells, np.array(kept), residual, sampling)
+    rows, summed = FitRows.of(world.outputs, world.labels, sampling), []
+    state = CellPass(np.array(kept), world.cells.layout.count, rows.design)
+    for start, stop in ((0, 250), (250, 600)):  # sums of parts add up
+        here = np.arange(start, stop)
+        unit = state.unit_of(here, sampling.units(600).take(here))
+        columns = world.cells.columns(here).astype(np.int32)
+        summed.append(CellSums.gather([(columns, residual[here], unit)], 3, float(np.abs(residual).max()), state))
+    worst, low, high = (summed[0] + summed[1]).worst(np.arange(len(kept)))
     assert worst == pytest.approx(max(violation(masks[c], residual) for c in kept), rel=1e-9)
     assert 0 < low < worst < high
 
@@ -272,13 +281,13 @@ def test_penalties_are_tried_from_the_strongest_on_until_the_loss_no_longer_fall
 
 @pytest.mark.parametrize(("bias", "rounds"), [(-2.0, 2), (-1.0, 1), (0.0, 0)])
 def test_the_learned_patch_equals_the_textbook_version(bias: float, rounds: int) -> None:
-    world, parts = make_world(4, 600, bias=bias), folds(600, random_state=0)
+    world, parts = make_world(5, 600, bias=bias), folds(600, random_state=0)
     state = world.learn()
     expected, forecast = textbook_patch(world, parts)
-    assert len(state.log.rounds) == len(expected)
+    assert len(state.log) == len(expected)
     assert len(expected) >= min(rounds, 1)
     assert (rounds == 0) == (not expected)
-    for (patch,), (kept, delta) in zip(state.log.rounds, expected, strict=True):
+    for patch, (kept, delta) in zip(state.log, expected, strict=True):
         assert patch.cells.tolist() == kept
         np.testing.assert_allclose(patch.delta, delta, atol=1e-8)
     np.testing.assert_allclose(state.predictions, forecast, atol=1e-8)
@@ -286,15 +295,15 @@ def test_the_learned_patch_equals_the_textbook_version(bias: float, rounds: int)
 
 def test_in_time_order_a_patch_must_exceed_two_standard_errors() -> None:
     state = make_world(4, 600, bias=-1.5).learn(Sampling(time_ordered=True))
-    assert {test.needed for test in state.tests} == {2.0}
-    assert state.log.rounds
+    assert {test.needed for test in state.tests if test.gain} == {2.0}  # a round that lowers no loss is not tested
+    assert state.log
 
 
 def test_new_rows_are_corrected_round_by_round() -> None:
     world = make_world(4, 800, bias=-3.0)
     old, new = world.rows(slice(0, 600)), world.rows(slice(600, 800))
-    log = old.learn().log
-    assert log.rounds
+    log = old.learn().forecaster.patch
+    assert log is not None
     forecast = new.forecast.copy()
     for (patch,) in log.rounds:
         masks = paper_cells(new, forecast)
@@ -324,7 +333,9 @@ def test_learning_and_applying_leave_what_they_are_given_as_it_was() -> None:
     world = make_world(4, 600, bias=-3.0)
     said = world.outputs
     before = [world.forecast.copy(), world.labels.copy(), said.actions.copy(), said.predictions.copy()]
-    apply_patch(world.learn().log, said, world.forecast)
+    log = world.learn().forecaster.patch
+    assert log is not None
+    apply_patch(log, said, world.forecast)
     after = [world.forecast, world.labels, said.actions, said.predictions]
     for left, right in zip(before, after, strict=True):
         np.testing.assert_array_equal(left, right)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge as SklearnRidge
+from sklearn.metrics import r2_score
 
-from optensemble.stacking.forecaster import add_up
-from optensemble.stacking.ridge import RIDGE_PENALTIES, Design, RidgeTable
-from optensemble.stacking.stack import Stack, StackTable, blend_weights, fit_stack, prior_strength, squared_loss
+from optensemble.members.blocks import Block, Chunk
+from optensemble.stacking import linear
+from optensemble.stacking.cells import RowCells
+from optensemble.stacking.forecaster import REFINED, RIDGE, STACK, OutOfFold
+from optensemble.stacking.linear import FirstPass, LinearFit, Moments, model_scores
+from optensemble.stacking.ridge import RIDGE_PENALTIES
+from optensemble.stacking.stack import BlendSums, Stack, StackTable, squared_loss
+from optensemble.stats.blocks import RowUnits
+from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
+from tests.stacking.passes import FitRows, outputs_of
 from tests.stacking.textbook import (
     Rows,
     World,
@@ -22,8 +28,17 @@ from tests.stacking.textbook import (
     textbook_pull,
     textbook_stack,
     textbook_weights,
-    wide,
 )
+
+
+def rows_of(world: World) -> FitRows:
+    return FitRows.of(outputs_of(world.features, np.zeros_like(world.features)), world.labels)
+
+
+def fit_stack(features: Floats, labels: Floats) -> Stack:
+    """Fit a stack of models on all rows."""
+    return rows_of(World(features, labels, np.empty(0))).learn_linear().stack
+
 
 # Stacks
 
@@ -31,7 +46,7 @@ from tests.stacking.textbook import (
 @given(seed=st.integers(0, 100), k=st.integers(1, 5), d=st.integers(1, 4))
 def test_a_stack_is_non_negative_least_squares_with_pseudo_rows(seed: int, k: int, d: int) -> None:
     world = make_world(seed, k=k, d=d, n=40)
-    stack = fit_stack(world.features, world.labels, world.prior)
+    stack = fit_stack(world.features, world.labels)
     pull = 40 * textbook_pull(world.features)
     expected = textbook_weights(world.features, world.labels, world.prior, pull)
     np.testing.assert_allclose(stack.weights, expected, atol=1e-8)
@@ -43,12 +58,12 @@ def test_a_stack_is_non_negative_least_squares_with_pseudo_rows(seed: int, k: in
 def test_a_negatively_correlated_member_has_weight_zero() -> None:
     world = make_world(0, k=2)
     world.features[1] = -world.labels
-    assert fit_stack(world.features, world.labels, world.prior).weights[1] == 0
+    assert fit_stack(world.features, world.labels).weights[1] == 0
 
 
 def test_members_that_know_nothing_are_averaged_by_the_prior_and_shrunk() -> None:
     world = make_world(0)
-    stack = fit_stack(world.features, np.zeros_like(world.labels), world.prior)
+    stack = fit_stack(world.features, np.zeros_like(world.labels))
     assert (stack.weights < world.prior).all()
     np.testing.assert_allclose(stack(world.features).mean(axis=0), 0, atol=1e-12)
 
@@ -56,16 +71,16 @@ def test_members_that_know_nothing_are_averaged_by_the_prior_and_shrunk() -> Non
 @pytest.mark.parametrize("scale", [1e-60, 1e-6, 1e6, 1e60])
 def test_weights_do_not_depend_on_units(scale: float) -> None:
     world = make_world(3)
-    plain = fit_stack(world.features, world.labels, world.prior)
-    scaled = fit_stack(scale * world.features, scale * world.labels, world.prior)
+    plain = fit_stack(world.features, world.labels)
+    scaled = fit_stack(scale * world.features, scale * world.labels)
     np.testing.assert_allclose(scaled.weights, plain.weights, rtol=1e-9)
 
 
 @pytest.mark.parametrize("offset", [1e4, 1e8])
 def test_weights_do_not_depend_on_where_zero_is(offset: float) -> None:
     world = make_world(3)
-    plain = fit_stack(world.features, world.labels, world.prior)
-    moved = fit_stack(world.features + offset, world.labels + offset, world.prior)
+    plain = fit_stack(world.features, world.labels)
+    moved = fit_stack(world.features + offset, world.labels + offset)
     np.testing.assert_allclose(moved.weights, plain.weights, rtol=1e-5)
 
 
@@ -74,7 +89,7 @@ def test_a_member_that_never_varies_adds_nothing(level: float) -> None:
     labels = make_world(0, n=100, d=1).labels
     for n in range(60, 101):
         features = np.full((1, n, 1), level)
-        stack = fit_stack(features, labels[:n], np.ones(1))
+        stack = fit_stack(features, labels[:n])
         expected = np.broadcast_to(labels[:n].mean(axis=0), (n, 1))
         np.testing.assert_allclose(stack(features), expected, rtol=1e-9, atol=1e-15 * level)
 
@@ -82,15 +97,17 @@ def test_a_member_that_never_varies_adds_nothing(level: float) -> None:
 # Ridges
 
 
-def fit_ridge(world: World, rows: Rows, penalty: float) -> tuple[Floats, Floats]:
-    """What a ridge, and a refinement of the stack, fitted on some rows, say of all rows."""
-    design = Design(world.features)
-    stack = StackTable.of(world.features[:, rows], world.labels[rows]).fit(world.prior, 1.0)
-    path = RidgeTable.of(design.rows[rows], world.labels[rows]).path()
-    ridge = design.ridge(path.towards()(penalty), path.centre, path.level)
-    beyond = path.towards(design.coefficients(stack))(penalty)
-    refinement = design.ridge(beyond, path.centre, np.zeros(world.labels.shape[1]))
-    return ridge(world.features), stack(world.features) + refinement(world.features)
+def fit_ridge(world: World, penalty: float) -> tuple[FitRows, LinearFit]:
+    """Everything linear, with this penalty."""
+    rows = rows_of(world)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear, "RIDGE_PENALTIES", (penalty,))
+        return rows, rows.learn_linear()
+
+
+def say_out_of_fold(rows: FitRows, fit: LinearFit) -> dict[str, Floats]:
+    found = OutOfFold(fit)
+    return rows.in_order(lambda chunk: found.batch(chunk, RowCells(chunk.outputs)).forecasts)
 
 
 SHAPES = pytest.mark.parametrize(("k", "n", "d"), [(3, 150, 4), (2, 60, 1), (5, 60, 30), (4, 100, 25)])
@@ -101,23 +118,32 @@ SHAPES = pytest.mark.parametrize(("k", "n", "d"), [(3, 150, 4), (2, 60, 1), (5, 
 def test_a_ridge_equals_the_textbook_version_even_with_more_columns_than_rows(
     k: int, n: int, d: int, penalty: float
 ) -> None:
-    world, rows = make_world(1, k=k, n=n, d=d), np.arange(0, n, 2)
-    columns = standardised(world.features)
-    theirs = SklearnRidge(alpha=penalty).fit(columns[rows], world.labels[rows])
-    ours, _ = fit_ridge(world, rows, penalty)
-    np.testing.assert_allclose(ours, theirs.predict(columns).reshape(ours.shape), atol=1e-8)
+    world = make_world(1, k=k, n=n, d=d)
+    columns, (rows, fit) = standardised(world.features), fit_ridge(world, penalty)
+    theirs = SklearnRidge(alpha=penalty).fit(columns, world.labels)
+    np.testing.assert_allclose(fit.ridge(world.features), theirs.predict(columns).reshape(n, d), atol=1e-8)
+    ours = say_out_of_fold(rows, fit)[RIDGE]
+    for train, test in Sampling().folds(n, 0):
+        theirs = SklearnRidge(alpha=penalty).fit(columns[train], world.labels[train])
+        np.testing.assert_allclose(ours[test], theirs.predict(columns[test]).reshape(-1, d), atol=1e-8)
 
 
 @SHAPES
 @pytest.mark.parametrize("penalty", RIDGE_PENALTIES)
 def test_a_refinement_is_a_ridge_on_what_the_stack_leaves(k: int, n: int, d: int, penalty: float) -> None:
-    world, rows = make_world(1, k=k, n=n, d=d, specialised=True), np.arange(0, n, 2)
-    columns = standardised(world.features)
-    stacked = textbook_stack(world, rows, 1.0 / len(rows))(world.features)
-    left = world.labels - stacked
-    theirs = SklearnRidge(alpha=penalty).fit(columns[rows], left[rows])
-    _, ours = fit_ridge(world, rows, penalty)
-    np.testing.assert_allclose(ours, stacked + theirs.predict(columns).reshape(ours.shape), atol=1e-7)
+    world, everything = make_world(1, k=k, n=n, d=d, specialised=True), np.arange(n)
+    columns, (rows, fit) = standardised(world.features), fit_ridge(world, penalty)
+    ours, pull = say_out_of_fold(rows, fit), textbook_pull(world.features)
+    whole = (fit.stack(world.features), fit.stack(world.features) + fit.refinement(world.features))
+    for train, test, (stack, refined) in [
+        (everything, everything, whole),
+        *((train, test, (ours[STACK][test], ours[REFINED][test])) for train, test in Sampling().folds(n, 0)),
+    ]:
+        stacked = textbook_stack(world, train, pull)(world.features)
+        left = world.labels - stacked
+        theirs = SklearnRidge(alpha=penalty).fit(columns[train], left[train]).predict(columns[test])
+        np.testing.assert_allclose(stack, stacked[test], atol=1e-7)
+        np.testing.assert_allclose(refined, stacked[test] + theirs.reshape(-1, d), atol=1e-7)
 
 
 def test_a_column_that_never_varies_is_left_alone() -> None:
@@ -125,37 +151,75 @@ def test_a_column_that_never_varies_is_left_alone() -> None:
     world.features[1, :, 2] = 7.0
     columns = np.delete(standardised(world.features), 1 * 4 + 2, axis=1)
     theirs = SklearnRidge(alpha=10.0).fit(columns, world.labels).predict(columns)
-    np.testing.assert_allclose(fit_ridge(world, np.arange(150), 10.0)[0], theirs, atol=1e-8)
+    np.testing.assert_allclose(fit_ridge(world, 10.0)[1].ridge(world.features), theirs, atol=1e-8)
 
 
-@pytest.mark.parametrize("n", [20, 400])
+@pytest.mark.parametrize("n", [40, 400])
 def test_with_constant_members_a_ridge_is_its_intercept(n: int) -> None:
     world = World(np.ones((3, n, 20)), make_world(0, n=n, d=20).labels, np.full(3, 1 / 3))
-    rows = np.arange(0, n, 2)
-    ridge, refined = fit_ridge(world, rows, 1.0)
-    expected = np.broadcast_to(world.labels[rows].mean(axis=0), (n, 20))
-    np.testing.assert_allclose(ridge, expected, rtol=1e-9)
-    np.testing.assert_allclose(refined, expected, rtol=1e-9)
+    rows, fit = fit_ridge(world, 1.0)
+    expected = np.broadcast_to(world.labels.mean(axis=0), (n, 20))
+    np.testing.assert_allclose(fit.ridge(world.features), expected, rtol=1e-9)
+    np.testing.assert_allclose(fit.stack(world.features) + fit.refinement(world.features), expected, rtol=1e-9)
+    said = say_out_of_fold(rows, fit)
+    for train, test in Sampling().folds(n, 0):
+        for name in (RIDGE, REFINED):
+            mean = np.broadcast_to(world.labels[train].mean(axis=0), (len(test), 20))
+            np.testing.assert_allclose(said[name][test], mean, rtol=1e-9)
 
 
 # Tables
 
 
-@given(seed=st.integers(0, 50), parts=st.lists(st.integers(1, 30), min_size=2, max_size=6), data=st.data())
-def test_tables_of_parts_add_up_to_the_table_of_the_whole(seed: int, parts: list[int], data: st.DataObject) -> None:
-    world, ends = make_world(seed, n=sum(parts)), np.cumsum([0, *parts])
-    spans = [slice(start, stop) for start, stop in pairwise(ends)]
-    left_out = data.draw(st.none() | st.integers(0, len(parts) - 1))
-    rows = np.concatenate([np.arange(ends[-1])[span] for i, span in enumerate(spans) if i != left_out])
-    stacks = add_up([StackTable.of(world.features[:, span], world.labels[span]) for span in spans], left_out)
-    ridges = add_up([RidgeTable.of(wide(world.features)[span], world.labels[span]) for span in spans], left_out)
-    for ours, whole in (
-        (stacks, StackTable.of(world.features[:, rows], world.labels[rows])),
-        (ridges, RidgeTable.of(wide(world.features)[rows], world.labels[rows])),
-    ):
-        assert ours.n == len(rows)
-        for left, right in zip(ours, whole, strict=True):
-            np.testing.assert_allclose(np.asarray(left), np.asarray(right), rtol=1e-9, atol=1e-9)
+@given(seed=st.integers(0, 50), cut=st.integers(1, 59), specialised=st.booleans())
+def test_moments_of_parts_add_up_to_those_of_the_whole(seed: int, cut: int, specialised: bool) -> None:
+    world = make_world(seed, n=60, specialised=specialised)
+    rows = rows_of(world)
+    whole, basis = rows.look()
+    state = FirstPass(rows.design, basis)
+    pieces = [rows.blocks.rows.between(0, cut), rows.blocks.rows.between(cut, 60)]
+    # in a piece, rows are of the folds that they are of in the whole
+    fold = rows.design(0, 60).fold
+    parts = [_piece_moments(piece, fold[piece.start : piece.start + len(piece.labels)], state) for piece in pieces]
+    for left, right in zip(vars(parts[0] + parts[1]).values(), vars(whole.moments).values(), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
+
+
+def _piece_moments(piece: Block, fold: Rows, state: FirstPass) -> Moments:
+    order = np.argsort(fold, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(fold, minlength=state.design.folds))])
+    chunk = Chunk(piece.outputs.take(order), piece.labels[order], piece.start + order, ends, RowUnits())
+    return linear._first_sums(chunk, state)[0]
+
+
+@pytest.mark.parametrize("policies", [0, 1, 3])
+def test_moments_are_sums_over_the_rows_of_each_fold(policies: int) -> None:
+    world = make_world(3, n=80)
+    outputs = outputs_of(world.features[policies:], world.features[::-1].copy())
+    rows = FitRows.of(outputs, world.labels)
+    found, basis = rows.look()
+    said = np.stack(outputs.said)
+    centre, mean = said.mean(axis=1), world.labels.mean(axis=0)
+    np.testing.assert_allclose(basis.centre, centre.ravel(), atol=1e-12)
+    for fold, (_, test) in enumerate(Sampling().folds(80, 0)):
+        features, labels = said[:, test] - centre[:, None], world.labels[test] - mean
+        table = np.concatenate([*features, labels, np.ones((len(test), 1))], axis=1)
+        np.testing.assert_allclose(found.moments.gram[fold], table.T @ table, atol=1e-10)
+        np.testing.assert_allclose(found.moments.features[fold], features.sum(axis=1), atol=1e-10)
+        squares = np.einsum("ain,bin->nab", features, features)
+        np.testing.assert_allclose(found.moments.squares[fold], squares, atol=1e-10)
+        np.testing.assert_allclose(found.moments.products[fold], np.einsum("ain,in->na", features, labels), atol=1e-10)
+    np.testing.assert_allclose(found.moments.reach, np.abs(said - centre[:, None]).max(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found.moments.size, np.abs(said).max(axis=1), rtol=1e-12)
+    assert found.moments.label_size == np.abs(world.labels).max()
+
+
+def test_models_are_scored_by_the_share_of_the_labels_variance_that_they_explain() -> None:
+    world = make_world(3, n=200)
+    rows = rows_of(world)
+    found, basis = rows.look()
+    expected = [r2_score(world.labels, each, multioutput="uniform_average") for each in world.features]
+    np.testing.assert_allclose(model_scores(found.moments, basis, 3), expected, rtol=1e-9)
 
 
 # Blends
@@ -172,7 +236,7 @@ def test_a_blend_is_a_ridge_towards_equal_weights(seed: int, count: int) -> None
     rows = np.vstack([apart, np.sqrt(strength) * np.eye(count)])
     target = np.concatenate([(labels - middle).ravel(), np.zeros(count)])
     raw = np.maximum(1 / count + np.linalg.lstsq(rows, target, rcond=None)[0], 0)
-    weights = blend_weights(forecasts, labels)
+    weights = BlendSums.of(forecasts, labels).weights()
     np.testing.assert_allclose(weights, raw / raw.sum(), atol=1e-9)
     assert (weights >= 0).all()
     assert weights.sum() == pytest.approx(1)
@@ -180,7 +244,7 @@ def test_a_blend_is_a_ridge_towards_equal_weights(seed: int, count: int) -> None
 
 def test_forecasts_that_agree_share_the_weight() -> None:
     same = np.random.default_rng(0).normal(size=(60, 3))
-    np.testing.assert_allclose(blend_weights(np.stack([same, same, same]), same + 1), 1 / 3)
+    np.testing.assert_allclose(BlendSums.of(np.stack([same, same, same]), same + 1).weights(), 1 / 3)
 
 
 # Losses
@@ -195,18 +259,31 @@ def test_the_loss_of_a_row_is_its_squared_distance() -> None:
 # Prior strength and centring
 
 
+def strength(features: Floats) -> float:
+    """The prior strength per row."""
+    rows = rows_of(World(features, np.zeros(features.shape[1:]), np.empty(0)))
+    found, basis = rows.look()
+    return linear._Standardised(found.moments, basis, len(features)).strength
+
+
 def test_the_prior_strength_of_a_stack_is_in_the_features_units() -> None:
     features = np.random.default_rng(0).normal(size=(2, 30, 3)) + np.arange(3)
-    assert prior_strength(features) == pytest.approx(textbook_pull(features))
-    assert prior_strength(7 * features + 20) == pytest.approx(49 * textbook_pull(features))
-    assert prior_strength(0 * features) > 0
+    assert strength(features) == pytest.approx(textbook_pull(features))
+    assert strength(7 * features + 20) == pytest.approx(49 * textbook_pull(features))
+    assert strength(0 * features) > 0
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6])
 def test_the_prior_strength_has_a_floor_far_above_rounding(size: float) -> None:
     rounding = size * (1 + 1e-15 * np.random.default_rng(0).normal(size=(2, 30, 3)))
-    assert prior_strength(rounding) == pytest.approx(0.1 * (1e-9 * size) ** 2, rel=1e-6)
-    assert prior_strength(rounding) > 1e6 * textbook_pull(rounding)
+    assert strength(rounding) == pytest.approx(0.1 * (1e-9 * size) ** 2, rel=1e-6)
+    assert strength(rounding) > 1e6 * textbook_pull(rounding)
+
+
+def table_of(features: Floats, labels: Floats) -> StackTable:
+    """The sums that a stack is fitted from."""
+    flat = features.reshape(len(features), -1)
+    return StackTable(len(labels), features.sum(axis=1), labels.sum(axis=0), flat @ flat.T, flat @ labels.ravel())
 
 
 @given(seed=st.integers(0, 30), moved=st.floats(-5, 5), level=st.floats(-5, 5))
@@ -214,23 +291,20 @@ def test_a_stack_of_centred_rows_is_the_stack_of_the_rows(seed: int, moved: floa
     world = make_world(seed, n=40)
     rng = np.random.default_rng(seed)
     centre, middle = moved + rng.normal(size=(3, 4)), level + rng.normal(size=4)
-    plain = StackTable.of(world.features, world.labels).fit(world.prior, 1.0)
-    table = StackTable.of(world.features - centre[:, None], world.labels - middle)
+    plain = table_of(world.features, world.labels).fit(world.prior, 1.0)
+    table = table_of(world.features - centre[:, None], world.labels - middle)
     about = table.fit(world.prior, 1.0).about(centre, middle)
     np.testing.assert_allclose(about.weights, plain.weights, atol=1e-9)
     np.testing.assert_allclose(about(world.features), plain(world.features), atol=1e-9)
 
 
 @pytest.mark.parametrize("penalty", [1.0, 100.0])
-def test_a_ridge_of_centred_labels_is_the_ridge_of_the_labels(penalty: float) -> None:
+def test_where_the_labels_zero_is_does_not_matter_to_a_ridge(penalty: float) -> None:
     world, middle = make_world(0), np.array([5.0, -2.0, 0.0, 1e3])
-    design = Design(world.features)
-
-    def ridge(labels: Floats, about: Floats | float) -> Floats:
-        path = RidgeTable.of(design.rows, labels).path(about)
-        return design.ridge(path.towards()(penalty), path.centre, path.level)(world.features)
-
-    np.testing.assert_allclose(ridge(world.labels - middle, middle), ridge(world.labels, 0.0), atol=1e-9)
+    moved = World(world.features, world.labels + middle, world.prior)
+    (_, plain), (_, about) = fit_ridge(world, penalty), fit_ridge(moved, penalty)
+    np.testing.assert_allclose(about.ridge(world.features) - middle, plain.ridge(world.features), atol=1e-9)
+    np.testing.assert_allclose(about.refinement(world.features), plain.refinement(world.features), atol=1e-9)
 
 
 def test_a_stack_is_an_intercept_and_weighted_deviations() -> None:

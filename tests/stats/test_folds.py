@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optensemble.stats.folds import Fold, fold_numbers, folds
+from optensemble.stats.folds import Fold, folds
 from optensemble.stats.sampling import Sampling
 from tests.stats.clusters import Clusters, some_clusters
 
@@ -90,14 +89,6 @@ def test_in_time_order_no_cluster_of_any_kind_is_cut(n: int, count: int, seed: i
     assert_partition(parts, n)
     assert apart(parts, clusters)
     assert len(parts) >= 2
-
-
-@pytest.mark.parametrize("clusters", [None, np.arange(300) % 40])
-def test_every_row_has_the_number_of_the_fold_that_judges_it(clusters: Clusters | None) -> None:
-    parts = folds(300, clusters=clusters, random_state=2)
-    numbers = fold_numbers(parts)
-    for number, fold in enumerate(parts):
-        np.testing.assert_array_equal(np.flatnonzero(numbers == number), fold.test)
 
 
 def test_a_seed_shuffles_rows_and_clusters_always_in_the_same_way() -> None:

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optensemble.stats.paired_tests import PairedTest, best_of, compare_losses, paired_difference, paired_test
+from optensemble.stats.blocks import UnitSums
+from optensemble.stats.paired_tests import PairedTest, best_of, loss_test, paired_difference, paired_test
 from optensemble.stats.sampling import Sampling
+from tests.problems import Floats
 from tests.stats.textbook import SAMPLINGS, N, candidates, textbook_error
 
 KINDS = st.sampled_from(sorted(SAMPLINGS))
@@ -54,10 +56,15 @@ def test_a_difference_is_row_by_row_and_rounding_is_none(seed: int, scale: float
     assert (paired_difference(some, left)[1::2] > 0.9 * scale).all()
 
 
+def falling(gains: Floats, sampling: Sampling) -> PairedTest:
+    """The test of a loss that falls by these numbers."""
+    return loss_test(UnitSums.of(gains[None], sampling.units(len(gains))))
+
+
 def test_losses_are_compared_row_by_row() -> None:
     rng = np.random.default_rng(0)
     before, after = rng.uniform(size=(2, 120))
-    test = compare_losses(before, after, Sampling())
+    test = falling(before - after, Sampling())
     assert test.gain == pytest.approx((before - after).mean(), rel=1e-12)
     assert test.error == pytest.approx(float(stats.sem(before - after)), rel=1e-12)
     assert test.passed == (test.gain > test.error)
@@ -73,12 +80,12 @@ def test_a_loss_must_fall_by_more_than_one_standard_error_and_in_time_order_by_t
     sampling = Sampling(time_ordered)
     noise -= noise.mean()
     gain = noise + ratio * sampling.error(noise)
-    assert compare_losses(gain, np.zeros(200), sampling).passed == bool(passes)
+    assert falling(gain, sampling).passed == bool(passes)
 
 
 def test_a_refinement_without_effect_is_not_used() -> None:
     loss = np.random.default_rng(0).uniform(size=50)
-    test = compare_losses(loss, loss, Sampling())
+    test = falling(loss - loss, Sampling())
     assert not test.passed
     assert str(test) == "the out-of-fold loss did not fall"
 

@@ -26,8 +26,8 @@ intrinsic: Any = extending.intrinsic  # numba's type hints keep the first argume
 def count_overlaps(cells: Cells, part: Indices, shared: Cells) -> None:
     """Add to ``shared`` (parts, count, count), in place, how many rows of each part each two cells share.
 
-    Two cells are counted in one of their two places only, which may change from chunk to chunk: after the last chunk
-    :func:`mirror` makes the counts symmetric. What has been mirrored must not be added to.
+    Two cells are counted in one of their two places only, which may change from chunk to chunk: how many rows they
+    share is the sum of both.
     """
     parts, count, _ = shared.shape
     starts, order = _rows_by_part(part, parts)
@@ -117,21 +117,6 @@ def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, shared: Cells)
         target = shared[names[a]]
         for b in range(a, found):
             target[names[b]] += np.int32(sums[b])
-
-
-@njit(cache=True, nogil=True)
-def mirror(shared: Cells) -> None:
-    """Make the counts (parts, count, count) of :func:`count_overlaps` symmetric, in place, once all rows are in."""
-    parts, count, _ = shared.shape
-    block = 32  # columns are read in squares that stay in the cache
-    for p in range(parts):
-        for top in range(0, count, block):
-            for left in range(0, top + 1, block):
-                for a in range(top, min(top + block, count)):
-                    for b in range(left, min(left + block, a)):
-                        both = shared[p, a, b] + shared[p, b, a]
-                        shared[p, a, b] = both
-                        shared[p, b, a] = both
 
 
 @njit(cache=True, nogil=True)

@@ -51,6 +51,15 @@ def hash_labels(labels: Sequence[Any]) -> Hashes:
 
 
 def _hash_label(label: Any) -> int:
-    # 1, 1.0 and True are equal, and must have the same hash in whatever block they are first met
-    whole = isinstance(label, (bool, float)) and float(label).is_integer()
-    return int.from_bytes(blake2b(repr(int(label) if whole else label).encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(blake2b(_as_text(label).encode(), digest_size=8).digest(), "little")
+
+
+def _as_text(label: Any) -> str:
+    """Return the same text for equal labels, in whatever block they are first met: 1, 1.0 and True are equal."""
+    if isinstance(label, tuple):
+        return f"({', '.join(map(_as_text, label))})"
+    if isinstance(label, str):
+        return repr(str(label))
+    if isinstance(label, float):
+        return repr(int(label) if label.is_integer() else float(label))
+    return repr(int(label)) if isinstance(label, bool) else repr(label)

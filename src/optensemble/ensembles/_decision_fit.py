@@ -75,6 +75,7 @@ STALE = 0.4
 """New rows, as a share of those fitted on, after which a fit in time order is due again."""
 
 _BROKEN = 2.0  # half-widths: an honest promise is missed by more in one batch of ten thousand
+_ROUNDING = 1e-12  # relative: where members know the labels, the half-width may be next to nothing
 
 
 class FitOptions(TypedDict, total=False):
@@ -411,7 +412,8 @@ def audit_inputs(
 
 def why_broken(promised: Promise, realised: float) -> str:
     """Return by how far rows that came to ``realised`` on average missed their promise; nothing if not by far."""
-    if abs(realised - promised.mean) <= _BROKEN * (promised.high - promised.mean):
+    missed, half = abs(realised - promised.mean), promised.high - promised.mean
+    if missed <= max(_BROKEN * half, _ROUNDING * abs(promised.mean)):
         return ""
     shown = format_by_error([realised, promised.low, promised.high, promised.high - promised.mean])
     return f"{promised.rows:,} rows came to {shown[0]} on average, far from the promised {shown[1]} to {shown[2]}"

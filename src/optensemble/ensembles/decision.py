@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any, Self, Unpack
 
-import numpy as np
-
 from optensemble._core.engine import Engine
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.hashing import hash_labels
@@ -27,7 +25,7 @@ from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
 from optensemble.members.blocks import ArrayBlocks
-from optensemble.members.fingerprints import count_seen, fingerprints
+from optensemble.members.fingerprints import add_marks, count_seen, fingerprints
 from optensemble.members.fit_inputs import (
     LabelledBatch,
     as_member_list,
@@ -242,7 +240,7 @@ class DecisionEnsemble(FittedDecision):
         ahead, gained = done.beyond_members(labels)
         self.advantage_ = self.advantage_.extend(self._sign * ahead, self._sign * gained, clusters)
         if len(self.fingerprints_):
-            self.fingerprints_ = np.concatenate([self.fingerprints_, found])
+            self.fingerprints_ = add_marks(self.fingerprints_, found)
         before = self.n_updated_
         self.n_updated_ += len(labels)
         self._later = [*self._later, LabelledBatch(X, self._sign * labels, groups)]

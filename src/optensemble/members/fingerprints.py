@@ -71,6 +71,11 @@ def is_sample(fitted: Hashes) -> bool:
     return len(fitted) > _FEWEST_SAMPLED and not (fitted % _SAMPLED).any()
 
 
+def add_marks(fitted: Hashes, rows: Hashes) -> Hashes:
+    """Return marks with those of further rows; a sample stays one."""
+    return np.concatenate([fitted, rows[rows % _SAMPLED == 0] if is_sample(fitted) else rows])
+
+
 @dataclass(frozen=True)
 class Marks:
     """The fingerprints of rows as they add up: all of them, or of very many rows a sample by hash.

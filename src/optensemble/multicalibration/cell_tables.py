@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optensemble._core.arrays import Floats, Indices, Rows
+from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import add_overlaps, add_rows, mirror
 from optensemble._core.threads import one_blas_thread
 from optensemble.multicalibration.events import Cells
@@ -116,24 +116,9 @@ class Correction(NamedTuple):
 
 def tabulate(cells: Cells, residual: Floats, min_cell: int = 1) -> CellTable:
     """Return the table of all cells that have at least ``min_cell`` rows, without overlaps."""
-    counts, high, low = _sum_cells(cells, residual, float(np.abs(residual).max(initial=0.0)), len(residual))
+    counts, high, low = _sum_cells(cells, residual)
     kept = np.flatnonzero(counts >= min_cell)
     return CellTable(kept, counts[kept], high[kept], low[kept])
-
-
-def unit_tables(cells: Cells, residual: Floats, kept: Indices, units: Sequence[Indices]) -> list[CellTable]:
-    """Return the table of each unit's rows on the cells kept, without overlaps; they add up."""
-    top, tables = float(np.abs(residual).max(initial=0.0)), []
-    for rows in units:
-        counts, high, low = _sum_cells(cells, residual[rows], top, len(residual), rows)
-        tables.append(CellTable(kept, counts[kept], high[kept], low[kept]))
-    return tables
-
-
-def fold_tables(cells: Cells, residual: Floats, kept: Indices, folds: Sequence[Indices]) -> list[CellTable]:
-    """Return the same for each fold, overlaps included."""
-    tables = unit_tables(cells, residual, kept, folds)
-    return [replace(table, shared=count_overlaps(cells, kept, rows)) for table, rows in zip(tables, folds, strict=True)]
 
 
 def cell_counts(cells: Cells) -> Indices:
@@ -144,15 +129,12 @@ def cell_counts(cells: Cells) -> Indices:
     return counts
 
 
-def _sum_cells(
-    cells: Cells, values: Floats, top: float, total: int, rows: Rows = slice(None)
-) -> tuple[Indices, Floats, Floats]:
-    """Sum ``values`` of some of ``total`` rows, none larger than ``top``, over every cell."""
-    shape = (cells.layout.count, values.shape[1])
+def _sum_cells(cells: Cells, values: Floats) -> tuple[Indices, Floats, Floats]:
+    """Sum the ``values`` of rows over every cell."""
+    shape, (n, top) = (cells.layout.count, values.shape[1]), (len(values), float(np.abs(values).max(initial=0.0)))
     counts, high, low = np.zeros(shape[0], dtype=np.int64), np.zeros(shape), np.zeros(shape)
-    for here in _shards(len(values)):
-        among = here if isinstance(rows, slice) else rows[here]
-        add_rows(cells.columns(among), values[here], top, total, counts, high, low)
+    for here in _shards(n):
+        add_rows(cells.columns(here), values[here], top, n, counts, high, low)
     return counts, high, low
 
 
@@ -165,15 +147,15 @@ def with_overlaps(cells: Cells, table: CellTable) -> CellTable:
     return table if table.shared is not None else replace(table, shared=count_overlaps(cells, table.kept))
 
 
-def count_overlaps(cells: Cells, kept: Indices, rows: Indices | None = None) -> Floats:
+def count_overlaps(cells: Cells, kept: Indices) -> Floats:
     """Return ``G`` on the cells kept: the number of rows that each two share."""
     layout, events = cells.layout, len(cells.layout.events)
-    fixed = layout.fixed if rows is None and cells.counted is not None else []
+    fixed = layout.fixed if cells.counted is not None else []
     # a row takes a step for each two events, or cells² steps of a matrix product, which are that much quicker
     if len(kept) ** 2 < _PRODUCT_SPEED * (events**2 - len(fixed) ** 2):
-        return _count(cells, kept, range(events), 0, rows)
+        return _count(cells, kept, range(events), 0)
     if cells.counted is None or not fixed:
-        return _count(cells, kept, range(events), events, rows)
+        return _count(cells, kept, range(events), events)
     still = np.flatnonzero(layout.in_fixed[kept])
     name = layout, kept[still].tobytes()
     if name not in cells.counted:
@@ -184,13 +166,13 @@ def count_overlaps(cells: Cells, kept: Indices, rows: Indices | None = None) -> 
     return shared
 
 
-def _count(cells: Cells, kept: Indices, events: Sequence[int], first: int, rows: Indices | None = None) -> Floats:
+def _count(cells: Cells, kept: Indices, events: Sequence[int], first: int) -> Floats:
     """Count the rows that each two cells share of which one is in the ``first`` events; with 0, all by a product."""
     number = np.full(cells.layout.count, len(kept), dtype=np.int64)  # all others share one more row and column, cut off
     number[kept] = np.arange(len(kept))
     shared = np.zeros((len(kept) + 1, len(kept) + 1))
-    for here in _shards(len(cells.parts[0]) if rows is None else len(rows)):
-        columns = number[cells.columns(here if rows is None else rows[here], events)]
+    for here in _shards(len(cells.parts[0])):
+        columns = number[cells.columns(here, events)]
         if first:
             add_overlaps(columns, first, shared)
         else:
@@ -212,5 +194,5 @@ def overlaps_times(cells: Cells, table: CellTable, delta: Floats) -> Floats:
     whole = np.zeros((cells.layout.count, delta.shape[1]))
     whole[table.kept] = delta
     on_rows = cells.spread(whole)
-    _, high, low = _sum_cells(cells, on_rows, float(np.abs(on_rows).max(initial=0.0)), len(on_rows))
+    _, high, low = _sum_cells(cells, on_rows)
     return (high + low)[table.kept]

@@ -51,12 +51,6 @@ class StackTable(NamedTuple):
     squares: Floats
     products: Floats
 
-    @classmethod
-    def of(cls, features: Floats, labels: Floats) -> Self:
-        """Sum over rows."""
-        flat = features.reshape(len(features), -1)
-        return cls(labels.shape[0], features.sum(axis=1), labels.sum(axis=0), flat @ flat.T, flat @ labels.ravel())
-
     def fit(self, prior: Floats, strength: float) -> Stack:
         """Fit non-negative weights by least squares on centred features, held to ``prior`` by ``strength``."""
         from scipy.linalg import cholesky, solve_triangular
@@ -68,28 +62,6 @@ class StackTable(NamedTuple):
         root = cholesky(normal, lower=True)
         weights, _ = nnls(root.T, solve_triangular(root, target, lower=True))
         return Stack(weights, centre, level)
-
-
-def fit_stack(features: Floats, labels: Floats, prior: Floats) -> Stack:
-    """Fit a stack on all rows.
-
-    >>> rng = np.random.default_rng(0)
-    >>> good, bad = rng.normal(size=(2, 1000, 3))
-    >>> fit_stack(np.stack([good, bad]), 5 + good, prior=np.array([0.5, 0.5])).weights.round(2).tolist()
-    [0.98, 0.02]
-    """
-    means = features.mean(axis=1), labels.mean(axis=0)
-    table = StackTable.of(features - means[0][:, None], labels - means[1])
-    return table.fit(prior, prior_strength(features) * len(labels)).about(*means)
-
-
-def prior_strength(features: Floats) -> float:
-    """Return the prior strength per row, in the features' units.
-
-    Where features hardly vary it is far above rounding, so that rounding is not taken for a signal.
-    """
-    rounding = 1e-9 * float(np.abs(features).max(initial=0.0))
-    return PRIOR_SHARE * max(float(features.var(axis=1).mean()), rounding**2, np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ import numpy as np
 
 from optensemble._core.arrays import Indices
 from optensemble._core.hashing import hash_rows
-from optensemble.stats.row_design import ClusterTable, RowDesign, fold_count
-
-__all__ = ["Fold", "fold_count", "fold_numbers", "folds"]
+from optensemble.stats.row_design import ClusterTable, RowDesign
 
 
 class Fold(NamedTuple):
@@ -48,11 +46,3 @@ def folds(
         design = design.clustered(ClusterTable.of(ids, 0))
     part = design(0, n, ids).fold
     return [Fold(np.flatnonzero(part != fold), np.flatnonzero(part == fold)) for fold in np.unique(part)]
-
-
-def fold_numbers(parts: list[Fold]) -> Indices:
-    """Return the number of the fold that judges each row."""
-    number = np.empty(sum(len(fold.test) for fold in parts), dtype=np.int64)
-    for fold, part in enumerate(parts):
-        number[part.test] = fold
-    return number

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from optensemble._core.arrays import Indices
-from optensemble._core.hashing import Hashes, hash_rows, mixed
+from optensemble._core.hashing import Hashes, hash_numbers, hash_rows, mixed
 from optensemble.stats.blocks import RowUnits, block_of, part_of
 
 MOST_CLUSTERS = 4096
@@ -193,7 +193,8 @@ def pool_of(ids: Hashes) -> Indices:
 
 def _balanced_folds(table: ClusterTable, folds: int, seed: int) -> Indices:
     """Give each cluster, the largest first, to the fold with the fewest rows so far."""
-    order = np.lexsort((mixed(table.ids ^ hash_rows(seed, 1)), -table.sizes))
+    # of equal ones by a hash of their first rows: what clusters are called does not matter
+    order = np.lexsort((hash_numbers(table.first, seed), -table.sizes))
     fold, filled = np.empty(len(order), dtype=np.int64), np.zeros(folds, dtype=np.int64)
     several = int((table.sizes > 1).sum())
     for cluster in order[:several]:

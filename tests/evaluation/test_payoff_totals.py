@@ -218,12 +218,13 @@ def test_the_sample_is_of_the_rows_with_the_smallest_hashes(monkeypatch: pytest.
     monkeypatch.setattr(payoff_totals, "SAMPLE_ROWS", 200)
     numbers, values = np.arange(5000), np.random.default_rng(0).normal(size=(5000, 2))
     expected = np.sort(np.argsort(hash_numbers(numbers))[:200])
-    for seed, parts in ((0, 1), (1, 2), (2, 7), (3, 60)):
-        pieces = np.array_split(np.random.default_rng(seed).permutation(5000), parts)
+    for seed, count in ((0, 1), (1, 2), (2, 7), (3, 60)):
+        pieces = np.array_split(np.random.default_rng(seed).permutation(5000), count)
         found: Any = reduce(add, [PairSample.of(numbers[rows], values[rows], 5000) for rows in pieces])
-        assert len(found.rows) == 200
-        in_order = found.in_order()
-        np.testing.assert_array_equal(in_order.rows, expected)
-        np.testing.assert_array_equal(in_order.pairs, values[expected])
-    everything = PairSample.of(numbers[:1000], values[:1000], 1000)
-    assert len(everything.rows) == 1000
+        rows, columns = found.in_order()
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(columns, values[expected].T)
+    parts = [PairSample.of(numbers[rows], values[rows], 1000) for rows in (np.arange(300, 1000), np.arange(300))]
+    rows, columns = (parts[0] + parts[1]).in_order()
+    np.testing.assert_array_equal(rows, np.arange(1000))
+    np.testing.assert_array_equal(columns, values[:1000].T)

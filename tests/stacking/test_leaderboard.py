@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -49,6 +49,7 @@ def test_the_ensemble_is_selected_unless_beaten_by_the_margin() -> None:
 def test_the_candidate_that_earns_most_is_selected_among_those_that_beat_the_ensemble(
     seed: int, leads: list[float]
 ) -> None:
+    assume(all(abs(lead - 2.0) > 1e-6 for lead in leads))  # at the margin itself, rounding decides
     field = compete(seed, leads, n=60)
     ensemble = field.earnings[ENSEMBLE].realised
     gains = {number: each.realised - ensemble for number, each in field.earnings.items() if number >= 0}

@@ -33,7 +33,7 @@ from optensemble.members.fit_inputs import (
     group_hashes,
     require_enough,
 )
-from optensemble.members.sources import RawBlocks, SourceBlocks, as_source
+from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks, as_source
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_members, row_labels, warn_if_trained_on
 from optensemble.stacking.leaderboard import leaderboard_frame
@@ -183,7 +183,7 @@ class DecisionEnsemble(FittedDecision):
             self._require_fitted()
             if all(given is None for given in (models, policies, X, Y)) and not self._later:
                 raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
-            if X is None and Y is not None:
+            if (X is None and Y is not None) or (Y is None and X is not None and not isinstance(X, RowSource)):
                 raise InputError("extend needs X and Y together; got only one of them.")
             further = [] if X is None else [as_batch(X, Y, self._same_groups(groups))]
             if X is None and not self._rows and not self._later:

@@ -199,7 +199,7 @@ class PairSample:
 
     def in_order(self) -> tuple[Indices, Floats]:
         """Return the numbers of the rows kept, ascending, and their columns, of shape (columns, n)."""
-        if sum(map(len, self.rows)) == self.total:  # every row has its place
+        if self.total <= EXACT_ROWS and sum(map(len, self.rows)) == self.total:  # every row has its place
             whole = np.empty((self.columns[0].shape[1], self.total))
             for rows, columns in zip(self.rows, self.columns, strict=True):
                 whole[:, rows] = columns.T

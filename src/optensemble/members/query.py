@@ -45,11 +45,12 @@ class MemberQuery:
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
             actions[number] = as_actions(ask_member(policy, name, "decide", X), name, n, omega)
             step()
-        return self.outputs(X, predictions, actions)
+        return self.outputs(X, predictions, actions, omega)
 
-    def outputs(self, X: Any, predictions: Floats, actions: Floats) -> MemberOutputs:
+    def outputs(self, X: Any, predictions: Floats, actions: Floats, omega: FeasibleSet | None = None) -> MemberOutputs:
         """Return what members said of the rows of X as outputs: with Ω bound to these rows, and their subgroups."""
-        outputs = MemberOutputs(predictions, actions, self.omega.for_rows(X), self.buckets, self.sign)
+        omega = self.omega.for_rows(X) if omega is None else omega
+        outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign)
         if self.subgroups is None:
             return outputs
         return outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)

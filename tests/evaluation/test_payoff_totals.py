@@ -84,6 +84,8 @@ def close_records(ours: Record, theirs: Record) -> None:
     assert len(ours) == len(theirs)
     for name in NUMBERS if theirs.time_ordered else NUMBERS[:8]:
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9, err_msg=name)
+    for name in ("deviation", "farthest"):
+        assert getattr(ours._sums, name) == pytest.approx(getattr(theirs._sums, name), rel=1e-9), name
     rng = np.random.default_rng(9)
     for rows in (rng.normal(3.0, 1.0, size=50), rng.normal(6.0, 1.0, size=700), np.array([30.0])):
         left, right = (each.promise(theirs.sign * rows) for each in (ours, theirs))
@@ -123,11 +125,21 @@ def test_totals_of_parts_add_up(seed: int, kind: str, parts: int) -> None:
         if ours is not None:
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9, err_msg=field.name)
     about = record.assessed - 2.5
-    assert (whole.low, whole.high) == pytest.approx((max(-about.min(), 0.0), max(about.max(), 0.0)), rel=1e-12)
+    assert (whole.low, whole.high) == pytest.approx((-about.min(), about.max()), rel=1e-12)
     assert whole.rows == 500
     assert whole.means == pytest.approx((record.assessed.mean(), record.realised.mean()), rel=1e-9)
     assert whole.deviation == pytest.approx(record.assessed.std(), rel=1e-9)
     assert whole.farthest == pytest.approx(np.abs(record.assessed - record.assessed.mean()).max(), rel=1e-9)
+
+
+@pytest.mark.parametrize("level", [-100.0, 0.0, 100.0])
+def test_the_farthest_self_assessment_is_found_wherever_payoffs_lie(level: float) -> None:
+    assessed, realised = pairs(200, 0)
+    record = Record(assessed, realised + level)
+    farthest = np.abs(assessed - assessed.mean()).max()
+    assert record._sums.farthest == pytest.approx(farthest, rel=1e-9)
+    for times, unlike in ((2.5, False), (3.5, True)):
+        assert record.promise(assessed.mean() + np.array([*np.zeros(199), times * farthest])).unlike == unlike
 
 
 @given(seed=st.integers(0, 50), kind=st.sampled_from(KINDS))
@@ -154,6 +166,7 @@ def test_further_rows_are_added_to_totals_as_to_rows(kind: str) -> None:
     found = sampled(record)
     for seed, m in ((3, 2000), (4, 6000)):  # so many that tenths of time end where parts of time do
         assessed, realised = pairs(m, seed)
+        assessed[:2] = [-4.0 - seed, 9.0]  # farther out than any before
         clusters = None
         if record.clusters is not None:  # some are known already, others are not
             clusters = some_clusters(m, 300, seed) + int(record.clusters.max()) - 150

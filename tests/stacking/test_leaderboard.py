@@ -301,3 +301,13 @@ def test_where_the_mean_label_wins_nothing_beats_it() -> None:
     field = compete(1, [-3.0])
     words = field.competition(ENSEMBLE, 1.0, field.earnings[ENSEMBLE].realised).finding()
     assert words.startswith("nothing beats deciding by the mean label: ")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("kind", SAMPLINGS)
+def test_where_the_winner_does_what_the_mean_label_says_nothing_is_gained(sign: float, kind: str) -> None:
+    """Sums over rows of each are rounded; that of their differences is exactly 0."""
+    field = replace(compete(1, [3.0], n=120), sampling=SAMPLINGS[kind][0])
+    words = field.competition(0, sign, field.earnings[0].realised, parts=7).finding()
+    assert words.startswith("nothing beats deciding by the mean label: ")
+    assert f"m0 {'earns' if sign > 0 else 'costs'} 0 ± 0 {'more' if sign > 0 else 'less'}" in words

@@ -65,8 +65,8 @@ class PairTotals(Sums):
             folds=powers,
             bins=None if bins is None else sum_units(pair, *bins),
             clusters=None if clusters is None else sum_units(pair, *clusters),
-            low=float(-a.min(initial=0.0)),
-            high=float(a.max(initial=0.0)),
+            low=float(-a.min(initial=np.inf)),  # both may be of either sign: the centre need not lie between them
+            high=float(a.max(initial=-np.inf)),
         )
 
     def followed_by(self, assessed: Floats, realised: Floats, clusters: Indices | None) -> PairTotals:

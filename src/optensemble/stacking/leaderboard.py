@@ -219,7 +219,7 @@ class Competition:
         The winner was selected among all candidates by the same rows: the interval allows for that (Bonferroni).
         """
         best, paired = self.candidates[self.winner], self._gain(len(self.candidates))
-        gain = -float(paired.means[0])
+        gain = 0.0 - float(paired.means[0])  # no -0
         half = paired.quantile(len(self.candidates) - 1) * float(paired.errors[0])
         size, doubt = format_by_error([gain, half])
         gained = f"{best.name} {f'earns {size} ± {doubt} more' if self.sign > 0 else f'costs {size} ± {doubt} less'}"

@@ -63,15 +63,19 @@ class UnitSums(Sums):
         return cls(values.shape[1], values.sum(axis=1), np.square(values).sum(axis=1), blocks, clusters)
 
     def column(self, number: int, minus: int | None = None, squares: float | None = None) -> UnitSums:
-        """Return a single column; the difference of two, given the sum of its ``squares``."""
+        """Return a single column; the difference of two, given the sum of its ``squares``.
+
+        Where that is 0, the two are the same in every row, and what their sums differ by is rounding.
+        """
+        same = squares == 0
 
         def pick(sums: Floats | None) -> Floats | None:
             if sums is None:
                 return None
             found = sums[:, number] if minus is None else sums[:, number] - sums[:, minus]
-            return np.stack([found, sums[:, -1]], axis=1)
+            return np.stack([0.0 * found if same else found, sums[:, -1]], axis=1)
 
-        total = self.total[number] - (0.0 if minus is None else self.total[minus])
+        total = 0.0 if same else self.total[number] - (0.0 if minus is None else self.total[minus])
         known = self.squares[number] if squares is None else squares
         return UnitSums(self.rows, np.array([total]), np.array([known]), pick(self.blocks), pick(self.clusters))
 

@@ -60,14 +60,17 @@ class Tree:
         """Add the table of the next block, or of the next run of blocks."""
         level = 0
         while self._waiting and self._waiting[-1][0] == level:
-            table, level = self._waiting.pop()[1] + table, level + 1
+            earlier = self._waiting.pop()[1]
+            earlier += table  # in place where tables can: nothing else holds them
+            table, level = earlier, level + 1
         self._waiting.append((level, table))
 
     def total(self) -> Any:
         """Return the sum of all tables."""
         *others, (_, total) = self._waiting
         for _, table in reversed(others):
-            total = table + total
+            table += total
+            total = table
         return total
 
 

@@ -26,6 +26,21 @@ class Sums:
         pairs = ((each, getattr(self, each.name), getattr(other, each.name)) for each in fields(here))
         return replace(here, **{each.name: _join(each.metadata, left, right) for each, left, right in pairs})  # type: ignore[no-any-return]
 
+    def __iadd__(self, other: Self) -> Self:
+        """Return the same; arrays are added to in place, which is for tables that are not used otherwise."""
+        here: Any = self
+        joined = {}
+        for each in fields(here):
+            left, right = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and not each.metadata:
+                left += right
+            elif isinstance(left, Sums) and isinstance(right, Sums) and not each.metadata:
+                left += right
+                joined[each.name] = left
+            else:
+                joined[each.name] = _join(each.metadata, left, right)
+        return replace(here, **joined)  # type: ignore[no-any-return]
+
 
 def _join(metadata: Any, left: Any, right: Any) -> Any:
     if left is None or right is None:

@@ -71,11 +71,21 @@ class CellTable:
         """Solve ``(G + penalty·I) δ = H`` for the correction of each cell; the penalty must be positive."""
         from scipy.linalg import cho_factor, cho_solve
 
-        normal = self._overlaps.copy()
+        normal = self._overlaps.T.copy(order="F")  # G is symmetric, and LAPACK goes by columns
         normal[np.diag_indices(len(normal))] += penalty
         return np.asarray(
             cho_solve(cho_factor(normal, overwrite_a=True, check_finite=False), self.sums, check_finite=False)
         )
+
+    def ridge_without(self, other: CellTable, penalty: float, room: Floats) -> Floats:
+        """Return the same without some of the rows; ``room``, in the order of columns, is overwritten."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        np.subtract(self._overlaps, other._overlaps, out=room)
+        room[np.diag_indices(len(room))] += penalty
+        sums = (self.high - other.high) + (self.low - other.low)
+        factor = cho_factor(room, overwrite_a=True, check_finite=False)
+        return np.asarray(cho_solve(factor, sums, check_finite=False))
 
     def product(self, delta: Floats) -> Floats:
         """Return ``G δ``."""

@@ -205,7 +205,7 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
         numbered = number[cells.columns]
         tables.add(chunk, numbered, chunk.labels - last, out_of_fold.reach(columns), design.rows)
         waiting.append((numbered, chunk.fold))
-        if len(waiting) == _COUNTED_TOGETHER:
+        if sum(len(each) for _, each in waiting) >= _COUNTED_TOGETHER:
             tables.count_overlaps(waiting)
         gain.append(gain_sums(chunk, found))
         own = cells.own_counts() if not len(own) else own + cells.own_counts()
@@ -213,8 +213,8 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
     return CorrectionSums(add_all(gain), tables, own)
 
 
-_COUNTED_TOGETHER = 4
-"""Chunks whose overlaps are counted at once: bits of more rows are compared in less time."""
+_COUNTED_TOGETHER = 1 << 15
+"""Rows whose overlaps are counted at once: bits of more rows are compared in less time."""
 
 
 def gain_sums(chunk: Chunk, found: list[Corrected]) -> UnitSums:

@@ -201,9 +201,9 @@ def learn_patch(
     whole = found[0]
     for table in found[1:]:
         whole = whole + table
-    lowest, best = float(tables.squares.sum()), None
+    lowest, best, room = float(tables.squares.sum()), None, np.empty((len(kept), len(kept)), order="F")
     for penalty in PATCH_PENALTIES:
-        delta = np.stack([(whole - table).ridge(penalty) for table in found])
+        delta = np.stack([whole.ridge_without(table, penalty, room) for table in found])
         drops = [_drop(table, each) for table, each in zip(found, delta, strict=True)]
         loss = float(tables.squares.sum()) - float(np.sum(drops))
         if loss >= lowest:

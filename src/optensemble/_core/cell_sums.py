@@ -18,16 +18,17 @@ from optensemble._core.exact_sums import grids
 from optensemble._core.kernel import inner, maker
 
 Cells = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 
 intrinsic: Any = extending.intrinsic  # numba's type hints keep the first argument, which callers do not give
 
 
 @njit(cache=True, nogil=True)
-def count_overlaps(cells: Cells, part: Indices, shared: Cells) -> None:
+def count_overlaps(cells: Cells, part: Indices, moving: Flags, shared: Cells) -> None:
     """Add to ``shared`` (parts, count, count), in place, how many rows of each part each two cells share.
 
-    Two cells are counted in one of their two places only, which may change from chunk to chunk: how many rows they
-    share is the sum of both.
+    Only those of which one at least is ``moving`` (count,): what the others share may be known already. Two cells are
+    counted in one of their two places only, which may change from chunk to chunk: they share the sum of both.
     """
     parts, count, _ = shared.shape
     starts, order = _rows_by_part(part, parts)
@@ -35,9 +36,9 @@ def count_overlaps(cells: Cells, part: Indices, shared: Cells) -> None:
         rows = order[starts[p] : starts[p + 1]]
         tally = rows_of_cells(cells, rows, count)
         if _bits_are_quicker(len(rows), cells.shape[1], np.count_nonzero(tally)):
-            overlaps_by_bits(cells, rows, tally, shared[p])
+            overlaps_by_bits(cells, rows, tally, moving, shared[p])
         else:
-            overlaps_by_pairs(cells, rows, shared[p])
+            overlaps_by_pairs(cells, rows, moving, shared[p])
 
 
 @inner
@@ -62,7 +63,7 @@ def rows_of_cells(cells: Cells, rows: Indices, count: int) -> Indices:
 
 
 @njit(cache=True, nogil=True)
-def overlaps_by_pairs(cells: Cells, rows: Indices, shared: Cells) -> None:
+def overlaps_by_pairs(cells: Cells, rows: Indices, moving: Flags, shared: Cells) -> None:
     """Add the overlaps of some rows to ``shared`` (count, count): one for every two cells of every row."""
     events = cells.shape[1]
     kept = np.empty(events, np.int64)
@@ -73,20 +74,21 @@ def overlaps_by_pairs(cells: Cells, rows: Indices, shared: Cells) -> None:
             m += kept[m] >= 0
         for p in range(m):
             for q in range(p, m):
-                shared[kept[p], kept[q]] += 1
+                if moving[kept[p]] or moving[kept[q]]:
+                    shared[kept[p], kept[q]] += 1
 
 
 @njit(cache=True, nogil=True)
-def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, shared: Cells) -> None:
+def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, moving: Flags, shared: Cells) -> None:
     """Add the overlaps of some rows to ``shared`` (count, count), 64 rows at a time.
 
     A cell is a set of rows, with a bit for each of them. Most cells hold few rows: of two cells, only those words of
-    64 rows are compared in which the rarer one has any. Hence cells are in the order of their numbers of rows, and
-    the same word of all cells lies side by side, so that several cells are compared with one at once.
+    64 rows are compared in which the rarer one has any. Hence cells are in the order of their numbers of rows, moving
+    ones first, and the same word of all cells lies side by side, so that several are compared with one at once.
     """
     n, events, count = len(rows), cells.shape[1], len(shared)
-    names = np.argsort(tally, kind="mergesort")
-    names = names[count - np.count_nonzero(tally) :]
+    names = np.argsort(np.where(moving, tally, tally + n + 1), kind="mergesort")
+    names = names[tally[names] > 0]
     found = len(names)
     place = np.empty(count, np.int64)
     for a in range(found):
@@ -101,7 +103,7 @@ def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, shared: Cells)
                 bits[r // 64, place[cells[rows[r], e]]] |= bit
 
     used, sums = np.empty(words + 1, np.int64), np.empty(found, np.int64)
-    for a in range(found):
+    for a in range(np.count_nonzero(moving[names])):
         m = 0
         for w in range(words):
             used[m] = w

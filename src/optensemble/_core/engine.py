@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from optensemble._core.memory import reused_memory
 from optensemble._core.progress import silent
 from optensemble._core.threads import one_blas_thread
 
@@ -79,7 +80,7 @@ def add_blocks(
 ) -> T:
     """Return the sum of ``function(block, state)`` over a run of blocks; the work of one worker."""
     tree = Tree()
-    with one_blas_thread():
+    with one_blas_thread(), reused_memory():
         for block in blocks:
             tree.add(function(block, state))
             step(1)

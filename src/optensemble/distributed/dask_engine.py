@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import pickle
 import warnings
 from collections import deque
@@ -105,32 +104,6 @@ def _call(function: bytes, part: bytes) -> Any:
     return pickle.loads(function)(pickle.loads(part))
 
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
-_REUSED, _GIVEN_BACK = 256 << 20, 1 << 16  # bytes
-
-
-@contextmanager
-def _reused_memory() -> Iterator[None]:
-    """Let freed memory be used again at once, and give it back to the system in the end.
-
-    Dask sets MALLOC_TRIM_THRESHOLD_ for its workers. The C library then maps every array anew, whose pages the system
-    must find and clear again and again: measured, that was a third of a pass.
-    """
-    try:
-        library = ctypes.CDLL(None)
-        mallopt, trim = library.mallopt, library.malloc_trim
-    except (AttributeError, OSError):  # another C library
-        yield
-        return
-    mallopt(_MMAP_THRESHOLD, 32 << 20)
-    mallopt(_TRIM_THRESHOLD, _REUSED)
-    try:
-        yield
-    finally:
-        mallopt(_TRIM_THRESHOLD, _GIVEN_BACK)
-        trim(0)
-
-
 @contextmanager
 def _no_advice() -> Iterator[None]:
     """Keep Dask from advising against rows that are sent along with their task: here that is what is meant."""
@@ -155,8 +128,7 @@ def _work(function: bytes, part: bytes, frames: list[Any], state: bytes) -> Any:
     blocks = pickle.loads(part)
     if frames:
         blocks = blocks.given(frames)
-    with _reused_memory():
-        return add_blocks(pickle.loads(function), blocks, pickle.loads(state))
+    return add_blocks(pickle.loads(function), blocks, pickle.loads(state))
 
 
 def _same(state: bytes) -> bytes:

@@ -81,7 +81,7 @@ class CellTable:
         """Return the same without some of the rows; ``room``, in the order of columns, is overwritten."""
         from scipy.linalg import cho_factor, cho_solve
 
-        np.subtract(self._overlaps, other._overlaps, out=room)
+        np.subtract(self._overlaps, other._overlaps, out=room.T)  # G is symmetric
         room[np.diag_indices(len(room))] += penalty
         sums = (self.high - other.high) + (self.low - other.low)
         factor = cho_factor(room, overwrite_a=True, check_finite=False)

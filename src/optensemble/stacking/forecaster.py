@@ -16,6 +16,7 @@ import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.cell_sums import Cells as CellNumbers
+from optensemble._core.cell_sums import Flags
 from optensemble._core.engine import Engine, Local
 from optensemble._core.sums import Sums
 from optensemble._core.threads import one_blas_thread
@@ -178,6 +179,8 @@ class CorrectionPass:
     design: RowDesign
     out_of_fold: OutOfFold
     tabulated: Indices
+    moving: Flags
+    """The cells whose overlaps are counted: all of them, or only those that move with the forecast."""
 
 
 @dataclass(frozen=True)
@@ -206,10 +209,10 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
         tables.add(chunk, numbered, chunk.labels - last, out_of_fold.reach(columns), design.rows)
         waiting.append((numbered, chunk.fold))
         if sum(len(each) for _, each in waiting) >= _COUNTED_TOGETHER:
-            tables.count_overlaps(waiting)
+            tables.count_overlaps(waiting, state.moving)
         gain.append(gain_sums(chunk, found))
         own = cells.own_counts() if not len(own) else own + cells.own_counts()
-    tables.count_overlaps(waiting)
+    tables.count_overlaps(waiting, state.moving)
     return CorrectionSums(add_all(gain), tables, own)
 
 
@@ -319,12 +322,38 @@ class PatchCells:
         return numbers[self.fixed[numbers] >= MIN_CELL]
 
     @property
-    def candidates(self) -> Indices:
-        """The cells that may be kept: fixed ones of the most rows, and all of the forecast's own."""
+    def own(self) -> range:
+        """The forecast's own level sets."""
         d, offsets = len(self.layout.partitions.levels), self.layout.offsets
         first = self.layout.partitions.policies * d
-        own = np.arange(offsets[first], offsets[first + d])
-        return np.union1d(self.select(np.zeros_like(self.fixed)).kept, own)
+        return range(int(offsets[first]), int(offsets[first + d]))
+
+    @property
+    def candidates(self) -> Indices:
+        """The cells that may be kept: fixed ones of the most rows, and all of the forecast's own."""
+        return np.union1d(self.select(np.zeros_like(self.fixed)).kept, self.own)
+
+
+@dataclass
+class _Tables:
+    """The tables of a forecast's cells, in passes; what fixed cells share is counted only once."""
+
+    cells: PatchCells
+    design: RowDesign
+    run: Run
+    counted: FoldTables | None = None
+
+    def __call__(self, out_of_fold: OutOfFold, tabulated: Indices, which: str) -> CorrectionSums:
+        """Judge the last step of a forecast and tabulate its residuals."""
+        everything = np.ones(len(tabulated), dtype=np.bool_)
+        known = which == PATCHED and self.counted is not None
+        moving = np.isin(tabulated, self.cells.own) if known else everything
+        found: CorrectionSums = self.run(sum_corrections, CorrectionPass(self.design, out_of_fold, tabulated, moving))
+        if self.counted is not None and known:
+            return replace(found, tables=found.tables.with_fixed(self.counted, moving))
+        if which == PATCHED:
+            self.counted = found.tables
+        return found
 
 
 def learn_corrections(linear: LinearFit, cells: PatchCells, design: RowDesign, run: Run) -> Corrections:
@@ -333,17 +362,17 @@ def learn_corrections(linear: LinearFit, cells: PatchCells, design: RowDesign, r
     Subgroups are corrected by themselves first: beside hundreds of level sets, which ask for a strong ridge, they would
     hardly be.
     """
-    now = Corrections(OutOfFold(linear))
+    now, tabulate = Corrections(OutOfFold(linear)), _Tables(cells, design, run)
     for which in ([SUBGROUPS] if len(cells.subgroups) else []) + [PATCHED] * MOST_ROUNDS:
         tabulated = cells.subgroups if which == SUBGROUPS else cells.candidates
-        found: CorrectionSums = run(sum_corrections, CorrectionPass(design, now.out_of_fold, tabulated))
+        found = tabulate(now.out_of_fold, tabulated, which)
         if now.pending:
             steps = now.out_of_fold.steps
             now = now.judged(found.gain)
             if now.note:
                 break
             if now.out_of_fold.steps < steps:
-                found = run(sum_corrections, CorrectionPass(design, now.out_of_fold, tabulated))
+                found = tabulate(now.out_of_fold, tabulated, which)
         kept = cells.subgroups if which == SUBGROUPS else cells.select(found.own).kept
         if not len(kept):
             return replace(now, note=f"no cell has {MIN_CELL} rows")

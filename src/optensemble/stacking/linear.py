@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -59,6 +60,29 @@ class Basis:
 
 
 @dataclass(frozen=True)
+class MemberMoments(Sums):
+    """Sums of what members say about the centre, for each fold.
+
+    ``features`` (folds, members, d) are of what they say; by coordinate, ``squares`` (folds, d, members, members) are
+    of its products with each other, and ``products`` (folds, d, members) with labels.
+    """
+
+    features: Floats
+    squares: Floats
+    products: Floats
+
+    @classmethod
+    def of(cls, said: Floats, labels: Floats, folds: list[slice]) -> Self:
+        """Sum over the rows of each fold what members say (n, members, d), and labels, both about the centre."""
+        said, truth = np.ascontiguousarray(said.transpose(2, 1, 0)), np.ascontiguousarray(labels.T)[:, :, None]
+        return cls(
+            np.stack([said[:, :, fold].sum(axis=2).T for fold in folds]),
+            np.stack([said[:, :, fold] @ said[:, :, fold].transpose(0, 2, 1) for fold in folds]),
+            np.stack([(said[:, :, fold] @ truth[:, fold])[:, :, 0] for fold in folds]),
+        )
+
+
+@dataclass(frozen=True)
 class Moments(Sums):
     """Sums over rows: for each fold the Gram matrix of [columns, labels, 1], and what a stack needs.
 
@@ -66,10 +90,8 @@ class Moments(Sums):
     ----------
     gram
         Of shape (folds, columns + d + 1, columns + d + 1).
-    features
-        Sums of what members say about the centre, of shape (folds, members, d).
-    squares, products
-        By coordinate: of members with each other (folds, d, members, members) and with labels (folds, d, members).
+    by_member
+        Where columns are not those of members: what :attr:`members` finds in the Gram matrix otherwise.
     reach
         The largest distance of each member's output from the centre, (members, d).
     size, label_size
@@ -77,12 +99,23 @@ class Moments(Sums):
     """
 
     gram: Floats
-    features: Floats
-    squares: Floats
-    products: Floats
+    by_member: MemberMoments | None
     reach: Floats = field(metadata=LARGEST)
     size: Floats = field(metadata=LARGEST)
     label_size: float = field(metadata=LARGEST)
+
+    @property
+    def members(self) -> MemberMoments:
+        """What a stack needs: sums of what members say, and of products by coordinate."""
+        if self.by_member is not None:
+            return self.by_member
+        k, d = self.reach.shape
+        own = np.arange(k * d).reshape(k, d).T  # (d, members)
+        return MemberMoments(
+            features=self.gram[:, -1, : k * d].reshape(-1, k, d),
+            squares=self.gram[:, own[:, :, None], own[:, None, :]],
+            products=self.gram[:, own, k * d + np.arange(d)[:, None]],
+        )
 
 
 @dataclass(frozen=True)
@@ -120,13 +153,9 @@ def _first_sums(chunk: Chunk, state: FirstPass) -> tuple[Moments, Indices]:
     wide -= basis.centre
     labels = chunk.labels - basis.labels
     rows = np.concatenate([basis.columns(wide), labels, np.ones((n, 1))], axis=1)
-    by_coordinate = np.ascontiguousarray(wide.reshape(n, k, d).transpose(2, 1, 0))
-    truth = np.ascontiguousarray(labels.T)[:, :, None]
     moments = Moments(
         gram=np.stack([rows[fold].T @ rows[fold] for fold in folds]),
-        features=np.stack([wide[fold].sum(axis=0).reshape(k, d) for fold in folds]),
-        squares=np.stack([by_coordinate[:, :, f] @ by_coordinate[:, :, f].transpose(0, 2, 1) for f in folds]),
-        products=np.stack([(by_coordinate[:, :, f] @ truth[:, f])[:, :, 0] for f in folds]),
+        by_member=None if basis.span is None else MemberMoments.of(wide.reshape(n, k, d), labels, folds),
         reach=np.abs(wide).max(axis=0, initial=0.0).reshape(k, d),
         size=size,
         label_size=float(np.abs(chunk.labels).max(initial=0.0)),
@@ -223,8 +252,8 @@ class _Standardised:
     """The moments about the means of all rows, in units of standard deviations."""
 
     def __init__(self, found: Moments, basis: Basis, models: int) -> None:
-        self.basis, whole = basis, found.gram.sum(axis=0)
-        self.k, self.d = found.features.shape[1:]
+        self.basis, whole, members = basis, found.gram.sum(axis=0), found.members
+        self.k, self.d = found.reach.shape
         p = len(whole) - self.d - 1  # columns
         n = whole[-1, -1]
         shift = whole[-1, : p + self.d] / n
@@ -242,19 +271,17 @@ class _Standardised:
         about[-1, : p + self.d] = -shift
         about[:, :p] *= onto
         self.gram = about.T @ found.gram @ about
-        self.centre = found.features.sum(axis=0) / n
+        self.centre = members.features.sum(axis=0) / n
         self.n, self.p, self._shift, self._onto = n, p, shift[:p], onto
-        self._stacks = self._stack_tables(found)
+        self._stacks = self._stack_tables(found.gram, members)
         size = float((found.size * self.unit).max(initial=0.0))
-        variance = np.einsum("fjaa->aj", found.squares) / n - self.centre**2
+        variance = np.einsum("fjaa->aj", members.squares) / n - self.centre**2
         varied = float((np.maximum(variance, 0.0) * self.unit**2).mean())
         self.strength = PRIOR_SHARE * max(varied, (1e-9 * size) ** 2, float(np.finfo(np.float64).tiny))
 
-    def _stack_tables(self, found: Moments) -> list[StackTable]:
+    def _stack_tables(self, grams: Floats, found: MemberMoments) -> list[StackTable]:
         tables, shift = [], self.mean - self.basis.labels
-        for gram, features, squares, products in zip(
-            found.gram, found.features, found.squares, found.products, strict=True
-        ):
+        for gram, features, squares, products in zip(grams, found.features, found.squares, found.products, strict=True):
             n, labels = gram[-1, -1], gram[-1, self.p : self.p + self.d]
             mean, sums = self.centre.T, features.T  # (d, members)
             cross = mean[:, :, None] * sums[:, None, :]
@@ -390,7 +417,7 @@ def _add_up(tables: list[StackTable]) -> StackTable:
 
 def model_scores(found: Moments, basis: Basis, models: int) -> list[float]:
     """Return the share of the labels' variance that each model explains."""
-    k, d = found.features.shape[1:]
+    (k, d), members = found.reach.shape, found.members
     whole = found.gram.sum(axis=0)
     p, n = len(whole) - d - 1, whole[-1, -1]
     sums, squares = whole[-1, p : p + d], np.diag(whole)[p : p + d]
@@ -398,8 +425,8 @@ def model_scores(found: Moments, basis: Basis, models: int) -> list[float]:
     apart = basis.labels - basis.centre.reshape(k, d)
     scores = []
     for model in range(models):
-        said, shift = found.features.sum(axis=0)[model], apart[model]
-        own = found.squares.sum(axis=0)[:, model, model]
-        missed = squares - 2 * found.products.sum(axis=0)[:, model] + own + 2 * shift * (sums - said) + n * shift**2
+        said, shift = members.features.sum(axis=0)[model], apart[model]
+        own = members.squares.sum(axis=0)[:, model, model]
+        missed = squares - 2 * members.products.sum(axis=0)[:, model] + own + 2 * shift * (sums - said) + n * shift**2
         scores.append(mean_explained(np.maximum(missed, 0.0), spread))
     return scores

@@ -6,7 +6,7 @@ user's subgroups. The tables of folds add up: what the other folds teach is the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -16,7 +16,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.cell_sums import Cells as CellNumbers
-from optensemble._core.cell_sums import add_limbs, count_overlaps
+from optensemble._core.cell_sums import Flags, add_limbs, count_overlaps
 from optensemble._core.sums import Sums
 from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
@@ -164,12 +164,20 @@ class FoldTables(Sums):
         add_limbs(cells, chunk.fold, residual, top, total, self.counts, self.high, self.low)
         self.squares[:] += [float(np.square(residual[fold]).sum()) for fold in chunk.folds]
 
-    def count_overlaps(self, waiting: list[tuple[CellNumbers, Indices]]) -> None:
-        """Count the overlaps of the cells and folds of some chunks, in place; these are then done."""
+    def count_overlaps(self, waiting: list[tuple[CellNumbers, Indices]], moving: Flags) -> None:
+        """Count the overlaps of ``moving`` cells in the rows of some chunks, in place; these are then done."""
         if waiting:
             cells, fold = (np.concatenate(each) for each in zip(*waiting, strict=True))
-            count_overlaps(cells, fold, self.shared)
+            count_overlaps(cells, fold, moving, self.shared)
             waiting.clear()
+
+    def with_fixed(self, earlier: FoldTables, moving: Flags) -> FoldTables:
+        """Return the tables with the overlaps of cells that do not move, as an earlier pass has counted them."""
+        shared = earlier.shared.copy()
+        for fold, here in zip(shared, self.shared, strict=True):
+            fold[moving] = here[moving]
+            fold[:, moving] = here[:, moving]
+        return replace(self, shared=shared)
 
     def table(self, fold: int, kept: Indices, numbers: Indices) -> CellTable:
         """Return the table of a fold on some of the cells, which have these ``numbers``."""

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from optensemble._core.arrays import Floats
 from optensemble._core.progress import Progress, as_progress, silent
 from optensemble._core.validation import as_flag, require_choice, require_number
 from optensemble.ensembles._paper_answers import FittedPaper, said_by
@@ -18,8 +17,6 @@ from optensemble.ensembles._paper_fit import (
     cross_fitted_record,
     fit_baselines,
     fit_corrections,
-    history_entries,
-    measure_consistency,
     outcome_of,
     validated_record,
     validation_frame,
@@ -112,23 +109,22 @@ class PaperEnsemble(FittedPaper):
             fitted.validation_ = validation_frame(fit.validation)
             fitted.record_ = validated_record(fit.validation, fitted.terms_.sign, fitted.time_ordered_)
             fitted._forecaster = fit_baselines(rows)
-        fitted._conclude(fit, rows.labels, algorithm)
+        fitted._conclude(fit, algorithm)
         self._become(fitted)
         return fit.run
 
-    def _conclude(self, fit: DebiasedFit, labels: Floats, algorithm: Algorithm) -> None:
+    def _conclude(self, fit: DebiasedFit, algorithm: Algorithm) -> None:
         """Learn how the fit went, and the tables of guarantees."""
-        terms, situation, found = self.terms_, fit.situation, measure_consistency(fit, labels)
+        terms, ending, found = self.terms_, fit.ending, fit.ending.consistency
         self.schedule_, self.shrinkage_, self.min_cell_ = fit.how.schedule, fit.how.shrinkage, fit.how.min_cell
         self.worst_violation_, self.n_thin_ = found.worst, found.below
-        self.converged_, self.stopped_ = bool(found.worst <= terms.alpha), why_stopped(fit, found)
-        self.history_ = history_frame(
-            history_entries(fit, labels, found.worst), self.names_, self.names_[situation.given :]
-        )
-        self.M_ = float(np.abs(labels).max()) if terms.M is None else float(terms.M)
-        self.n_rows_, self.n_rounds_ = len(labels), len(fit.run.log.rounds)
-        self.n_patches_, self.n_solves_ = fit.run.patches, situation.solves
-        outcome = outcome_of(fit, labels, found, algorithm)
+        self.converged_, self.stopped_ = bool(found.worst <= terms.alpha), why_stopped(fit)
+        models = self.names_[len(self.names_) - len(fit.run.patches) :]
+        self.history_ = history_frame([*fit.run.history, ending.entry], self.names_, models)
+        self.M_ = ending.largest_label if terms.M is None else float(terms.M)
+        self.n_rows_, self.n_rounds_ = ending.sums.rows, len(fit.run.log.rounds)
+        self.n_patches_, self.n_solves_ = fit.run.patches, ending.solves
+        outcome = outcome_of(fit, algorithm)
         self._tabulate(outcome, outcome.setting(terms.feasible, terms.alpha, terms.bucket_width, self.M_))
 
     def _announce(self, run: Run) -> None:

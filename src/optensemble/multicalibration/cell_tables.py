@@ -67,17 +67,22 @@ class CellTable:
         shared = None if self.shared is None or other.shared is None else self.shared - other.shared
         return CellTable(self.kept, self.counts - other.counts, self.high - other.high, self.low - other.low, shared)
 
+    def thick(self, least: int) -> CellTable:
+        """Return the table of the cells that have at least ``least`` rows, without overlaps."""
+        at = np.flatnonzero(self.counts >= least)
+        return CellTable(self.kept[at], self.counts[at], self.high[at], self.low[at])
+
     def ridge(self, penalty: float) -> Floats:
         """Solve ``(G + penalty·I) δ = H`` for the correction of each cell; the penalty must be positive."""
         from scipy.linalg import cho_factor, cho_solve
 
-        normal = self._overlaps.copy()
+        normal = self.overlaps.copy()
         normal[np.diag_indices(len(normal))] += penalty
         return np.asarray(cho_solve(cho_factor(normal, overwrite_a=True), self.sums))
 
     def product(self, delta: Floats) -> Floats:
         """Return ``G δ``."""
-        return np.asarray(self._overlaps @ delta)
+        return np.asarray(self.overlaps @ delta)
 
     def smallest(self, shrinkage: float) -> tuple[Floats, Floats]:
         """Solve ``(G + shrinkage·I) δ = H``, without shrinkage for the smallest ``δ``; return ``δ`` and ``G δ``.
@@ -88,17 +93,18 @@ class CellTable:
         from scipy.linalg import eigh
 
         with one_blas_thread():
-            if shrinkage > _DEFINITE * float(self._overlaps.sum(axis=1).max()):
+            if shrinkage > _DEFINITE * float(self.overlaps.sum(axis=1).max()):
                 delta = self.ridge(shrinkage)
             else:
-                values, vectors = eigh(self._overlaps, driver="evd")
+                values, vectors = eigh(self.overlaps, driver="evd")
                 null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
                 inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
                 delta = vectors @ (inverse[:, None] * (vectors.T @ self.sums))
-            return delta, self._overlaps @ delta
+            return delta, self.overlaps @ delta
 
     @property
-    def _overlaps(self) -> Floats:
+    def overlaps(self) -> Floats:
+        """The overlaps ``G``; an error if they were not counted."""
         if self.shared is None:
             raise ValueError("the overlaps of this table were not counted")
         return self.shared
@@ -114,9 +120,13 @@ class Correction(NamedTuple):
 
 def tabulate(cells: Cells, residual: Floats, min_cell: int = 1) -> CellTable:
     """Return the table of all cells that have at least ``min_cell`` rows, without overlaps."""
-    counts, high, low = _sum_cells(cells, residual, float(np.abs(residual).max(initial=0.0)), len(residual))
-    kept = np.flatnonzero(counts >= min_cell)
-    return CellTable(kept, counts[kept], high[kept], low[kept])
+    return tabulate_all(cells, residual, float(np.abs(residual).max(initial=0.0)), len(residual)).thick(min_cell)
+
+
+def tabulate_all(cells: Cells, residual: Floats, top: float, total: int) -> CellTable:
+    """Return the table of all cells, empty ones too, of some of ``total`` rows, none larger than ``top``."""
+    counts, high, low = _sum_cells(cells, residual, top, total)
+    return CellTable(np.arange(len(counts)), counts, high, low)
 
 
 def unit_tables(cells: Cells, residual: Floats, kept: Indices, units: Sequence[Indices]) -> list[CellTable]:

@@ -18,6 +18,7 @@ from optensemble.evaluation.fitting_sums import FittingSums
 from optensemble.evaluation.lemmas_in_sample import PaperOutcome
 from optensemble.evaluation.payoff_record import Record
 from optensemble.members.blocks import ArrayBlocks, Block
+from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import Layout, PartNames
 from optensemble.multicalibration.history import VIOLATION, Recorder
@@ -134,6 +135,11 @@ def fit_corrections(
             raise KeyboardInterrupt  # the record is one of all rounds
         situation = replay_all(rows.again().situation(), (*earlier, run.log))  # the last round may be half done
     return DebiasedFit(how, run, _ending(situation, rows.labels, how), validation)
+
+
+def said_by(outputs: MemberOutputs) -> list[Floats]:
+    """Return each member's own output in the user's units, by which rows are known again."""
+    return [*(outputs.sign * outputs.predictions), *outputs.actions[outputs.models :]]
 
 
 def replay_all(situation: Situation, logs: tuple[PatchLog, ...]) -> Situation:

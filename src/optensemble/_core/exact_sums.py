@@ -61,6 +61,12 @@ def grids(top: float, total: int) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
+def same_grids(top: float, other: float, total: int) -> bool:
+    """Return whether ``total`` rows are summed on the same grids, none larger than ``top`` or than ``other``."""
+    return bool(grids(top, total) == grids(other, total))
+
+
+@njit(cache=True, nogil=True)
 def add_overlaps(columns: Indices, first: int, shared: Floats) -> None:
     """Count in how many rows each two cells come together, of which one is in the ``first`` columns, in place.
 

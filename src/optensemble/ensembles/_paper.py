@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from optensemble._core.arrays import Floats
-from optensemble._core.progress import Progress, as_progress, silent
+from optensemble._core.progress import Progress, Stage, as_progress, silent
 from optensemble._core.validation import as_flag, require_choice, require_number
-from optensemble.ensembles._paper_answers import FittedPaper, said_by
+from optensemble.ensembles._decision_rows import as_engine, needed_columns
+from optensemble.ensembles._paper_answers import FittedPaper
 from optensemble.ensembles._paper_fit import (
     Algorithm,
     DebiasedFit,
@@ -18,18 +20,29 @@ from optensemble.ensembles._paper_fit import (
     cross_fitted_record,
     fit_baselines,
     fit_corrections,
-    history_entries,
-    measure_consistency,
     outcome_of,
+    said_by,
     validated_record,
     validation_frame,
     warn_not_converged,
     warn_of_alpha,
     why_stopped,
 )
+from optensemble.ensembles._paper_streams import (
+    Beginning,
+    BlockStates,
+    FirstLook,
+    SourceLabels,
+    Stream,
+    require_passes,
+    survey_labels,
+)
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.exceptions import InputError
 from optensemble.members.fingerprints import marks
+from optensemble.members.query import Members
+from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks
+from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_labels, require_rows, row_count
 from optensemble.multicalibration.history import history_frame
 from optensemble.multicalibration.loop import Callback, Run
@@ -65,7 +78,10 @@ class PaperEnsemble(FittedPaper):
             rows = None if missing else fitted._fitting_rows()
             if rows is None or not np.array_equal(marks(*said_by(rows.start.outputs), rows.labels), self.fingerprints_):
                 missing = missing or "the rows it was fitted on have changed since"
-                raise InputError(f"no record can be made: {missing}. Fit again, on at least {MINIMUM_ROWS} rows.")
+                raise InputError(
+                    f"no record can be made: {missing}. Fit again, on at least {MINIMUM_ROWS} rows"
+                    f"{' as arrays or a frame' if self._streamed else ''}."
+                )
             from_mean = fitted._algorithm().from_mean
             fitted.record_ = cross_fitted_record(rows, fitted._stages, from_mean, fitted.terms_.sign, told)
             fitted._forecaster = fit_baselines(rows)
@@ -74,19 +90,25 @@ class PaperEnsemble(FittedPaper):
 
     def _prepare(self, X: Any, Y: Any, time_ordered: bool, random_state: int | None) -> Self:
         """Validate what can be validated beforehand, and return a copy to fit, so that a failure loses nothing."""
-        self._check_parameters()
-        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
-        if random_state is not None:
-            require_number(random_state, "random_state", at_least=0, whole=True)
+        fitted = self._ready(time_ordered, random_state)
         n = row_count(X)
         require_rows(n)
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
-        fitted = self.__sklearn_clone__()
-        fitted.terms_ = Hyperparameters.of(self)
         fitted.terms_.require_enough(n)
-        fitted.grouping_, fitted.time_ordered_ = fitted._learn_grouping(X), time_ordered
+        fitted.grouping_ = fitted._learn_grouping(X)
+        fitted._rows = [(X, labels.copy())]
+        return fitted
+
+    def _ready(self, time_ordered: bool, random_state: int | None) -> Self:
+        """Return a copy that has the parameters, which are checked, and no rows yet."""
+        self._check_parameters(stacklevel=5)
+        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
+        if random_state is not None:
+            require_number(random_state, "random_state", at_least=0, whole=True)
+        fitted = self.__sklearn_clone__()
+        fitted.terms_, fitted.time_ordered_ = Hyperparameters.of(self), time_ordered
         fitted.log_, fitted._stages, fitted._seed = (), [], random_state
-        fitted._rows, fitted._forecaster = [(X, labels.copy())], None
+        fitted._rows, fitted._streamed, fitted._forecaster = [], False, None
         return fitted
 
     def _check_parameters(self, stacklevel: int = 4) -> None:
@@ -112,23 +134,75 @@ class PaperEnsemble(FittedPaper):
             fitted.validation_ = validation_frame(fit.validation)
             fitted.record_ = validated_record(fit.validation, fitted.terms_.sign, fitted.time_ordered_)
             fitted._forecaster = fit_baselines(rows)
-        fitted._conclude(fit, rows.labels, algorithm)
+        fitted._conclude(fit, algorithm)
         self._become(fitted)
         return fit.run
 
-    def _conclude(self, fit: DebiasedFit, labels: Floats, algorithm: Algorithm) -> None:
+    def _learn_source(
+        self,
+        source: RowSource,
+        terms: tuple[bool, int | None],
+        engine: Any,
+        callback: Callback | None,
+        told: Progress,
+    ) -> Run:
+        """Debias on rows that are read pass by pass, and become what was fitted; ``terms`` are as of :meth:`_ready`."""
+        from optensemble.tables.scratch import FolderScratch, scratch_folder
+
+        fitted, engine = self._ready(*terms), as_engine(engine, None)
+        require_passes(fitted.terms_)
+        fitted._take_members()
+        require_rows(source.row_count)
+        columns = needed_columns([*fitted.members_, *fitted._asked_first()], None, fitted.terms_.subgroups)
+        source = source if columns is None else source.only(columns)
+        with scratch_folder() as folder:
+            with Stage(told, "asking members", 3 * RawBlocks(source).count) as step:
+                labels = survey_labels(source, engine, fitted.terms_, step)
+                values = labels.survey.values
+                known = None if values is None else Subgroups.of_values(fitted.terms_.subgroups, values)
+                fitted.grouping_ = None if known is None else known.grouping
+                query = replace(fitted._query(), models=[*fitted._asked_first(), *fitted._query().models])
+                blocks = SourceBlocks(source, query, scratch=FolderScratch(folder, "members"))
+                states = BlockStates(fitted._beginning(labels), FolderScratch(folder, "rounds"))
+                stream, algorithm = Stream(blocks, engine, states, labels), fitted._algorithm()
+                first = stream.first(algorithm, step)
+            fitted._look_at_members(first)
+            fit = stream.fit(first, fitted.terms_.debiasing(algorithm.layout), callback)
+        fitted._streamed, fitted._stages, fitted.log_ = True, [fit.stage], (fit.run.log,)
+        fitted.fingerprints_ = first.marks.hashes if first.marks.telling else first.marks.hashes[:0]
+        fitted._conclude(fit, algorithm)
+        self._become(fitted)
+        return fit.run
+
+    # What the two algorithms differ in when rows are read pass by pass
+
+    @abstractmethod
+    def _take_members(self) -> None:
+        """Take the members as they were given."""
+
+    def _asked_first(self) -> Members:
+        """Return the model that a black box begins with, if it is one."""
+        return []
+
+    def _beginning(self, labels: SourceLabels) -> Beginning:
+        """Return how the state of a block begins."""
+        return Beginning()
+
+    def _look_at_members(self, first: FirstLook) -> None:
+        """Warn of members that seem to have been trained on these rows."""
+
+    def _conclude(self, fit: DebiasedFit, algorithm: Algorithm) -> None:
         """Learn how the fit went, and the tables of guarantees."""
-        terms, situation, found = self.terms_, fit.situation, measure_consistency(fit, labels)
+        terms, ending, found = self.terms_, fit.ending, fit.ending.consistency
         self.schedule_, self.shrinkage_, self.min_cell_ = fit.how.schedule, fit.how.shrinkage, fit.how.min_cell
         self.worst_violation_, self.n_thin_ = found.worst, found.below
-        self.converged_, self.stopped_ = bool(found.worst <= terms.alpha), why_stopped(fit, found)
-        self.history_ = history_frame(
-            history_entries(fit, labels, found.worst), self.names_, self.names_[situation.given :]
-        )
-        self.M_ = float(np.abs(labels).max()) if terms.M is None else float(terms.M)
-        self.n_rows_, self.n_rounds_ = len(labels), len(fit.run.log.rounds)
-        self.n_patches_, self.n_solves_ = fit.run.patches, situation.solves
-        outcome = outcome_of(fit, labels, found, algorithm)
+        self.converged_, self.stopped_ = bool(found.worst <= terms.alpha), why_stopped(fit)
+        models = self.names_[len(self.names_) - len(fit.run.patches) :]
+        self.history_ = history_frame([*fit.run.history, ending.entry], self.names_, models)
+        self.M_ = ending.largest_label if terms.M is None else float(terms.M)
+        self.n_rows_, self.n_rounds_ = ending.sums.rows, len(fit.run.log.rounds)
+        self.n_patches_, self.n_solves_ = fit.run.patches, ending.solves
+        outcome = outcome_of(fit, algorithm)
         self._tabulate(outcome, outcome.setting(terms.feasible, terms.alpha, terms.bucket_width, self.M_))
 
     def _announce(self, run: Run) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
@@ -17,6 +16,7 @@ from optensemble.ensembles._paper_fit import (
     Algorithm,
     FittingRows,
     replay_all,
+    said_by,
 )
 from optensemble.ensembles.base import Answer, Policy
 from optensemble.ensembles.cross_validation import FittedStage
@@ -76,6 +76,7 @@ class FittedPaper(Policy):
     _stages: list[FittedStage]
     _seed: int | None
     _forecaster: Forecaster | None
+    _streamed: bool = False  # whether the rows fitted on were read from a source, and not kept
 
     # Answers
 
@@ -278,6 +279,8 @@ class FittedPaper(Policy):
 
     def _why_no_record(self) -> str:
         """Return why no out-of-fold record can be made; nothing if it can."""
+        if self._streamed:
+            return "it was fitted on rows that were read from a source, and a record needs them all in memory"
         if not self._knows_its_rows:
             return "the rows it was fitted on are not in its file"
         if self.n_rows_ < MINIMUM_ROWS:
@@ -287,8 +290,3 @@ class FittedPaper(Policy):
     @property
     def _knows_its_rows(self) -> bool:
         return len(self._stages) == len(self.log_)
-
-
-def said_by(outputs: MemberOutputs) -> list[npt.NDArray[np.float64]]:
-    """Return each member's own output in the user's units, by which rows are known again."""
-    return [*(outputs.sign * outputs.predictions), *outputs.actions[outputs.models :]]

@@ -14,12 +14,14 @@ from optensemble._core.progress import Progress, silent
 from optensemble.ensembles.cross_validation import CrossValidation, FittedStage, Study, cross_validate
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
+from optensemble.evaluation.fitting_sums import FittingSums
 from optensemble.evaluation.lemmas_in_sample import PaperOutcome
 from optensemble.evaluation.payoff_record import Record
 from optensemble.members.blocks import ArrayBlocks, Block
+from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import Layout, PartNames
-from optensemble.multicalibration.history import Recorder
+from optensemble.multicalibration.history import VIOLATION, Recorder
 from optensemble.multicalibration.loop import Callback, Run, count_below, debias, worst_violation
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.resolution import require_resolution
@@ -58,18 +60,56 @@ class FittingRows:
 
 
 @dataclass(frozen=True)
+class Consistency:
+    """The violations left: the worst among cells that count, the worst of all, and the numbers of cells.
+
+    ``below`` cells have rows, but fewer than ``min_cell``; ``occupied`` have any.
+    """
+
+    worst: float
+    worst_of_all: float
+    below: int
+    occupied: int
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The state in the end, on all fitting rows.
+
+    Attributes
+    ----------
+    consistency
+        The violations left.
+    entry
+        The last line of the history.
+    solves
+        The number of rows handed to the solver.
+    largest_label
+        In absolute value.
+    sums
+        What the lemmas ask.
+    """
+
+    consistency: Consistency
+    entry: Floats
+    solves: int
+    largest_label: float
+    sums: FittingSums
+
+
+@dataclass(frozen=True)
 class DebiasedFit:
     """The outcome of a fit: the debiasing done, the state in the end, and what cross-validation chose."""
 
     how: Debiasing
     run: Run
-    situation: Situation
-    validation: CrossValidation | None
+    ending: Ending
+    validation: CrossValidation | None = None
 
     @property
     def stage(self) -> FittedStage:
         """The debiasing as it can be done again: with as many rounds as were made."""
-        return FittedStage(self.how._replace(max_rounds=len(self.run.log.rounds)), len(self.situation.winner))
+        return FittedStage(self.how._replace(max_rounds=len(self.run.log.rounds)), self.ending.sums.rows)
 
 
 def fit_corrections(
@@ -94,7 +134,12 @@ def fit_corrections(
         if terms.validated:
             raise KeyboardInterrupt  # the record is one of all rounds
         situation = replay_all(rows.again().situation(), (*earlier, run.log))  # the last round may be half done
-    return DebiasedFit(how, run, situation, validation)
+    return DebiasedFit(how, run, _ending(situation, rows.labels, how), validation)
+
+
+def said_by(outputs: MemberOutputs) -> list[Floats]:
+    """Return each member's own output in the user's units, by which rows are known again."""
+    return [*(outputs.sign * outputs.predictions), *outputs.actions[outputs.models :]]
 
 
 def replay_all(situation: Situation, logs: tuple[PatchLog, ...]) -> Situation:
@@ -104,55 +149,41 @@ def replay_all(situation: Situation, logs: tuple[PatchLog, ...]) -> Situation:
     return situation
 
 
-@dataclass(frozen=True)
-class Consistency:
-    """The violations left: the worst among cells that count, the worst of all, and the numbers of cells.
-
-    ``below`` cells have rows, but fewer than ``min_cell``; ``occupied`` have any.
-    """
-
-    worst: float
-    worst_of_all: float
-    below: int
-    occupied: int
-
-
-def measure_consistency(fit: DebiasedFit, labels: Floats) -> Consistency:
-    """Measure the consistency on all cells afresh."""
-    layout, least = fit.how.layout, fit.how.min_cell
-    worst = worst_violation(fit.situation, labels, layout, least)
-    below, occupied = count_below(fit.situation, layout, least)
+def _ending(situation: Situation, labels: Floats, how: Debiasing) -> Ending:
+    """Measure the state in the end afresh."""
+    layout, least = how.layout, how.min_cell
+    worst = worst_violation(situation, labels, layout, least)
+    below, occupied = count_below(situation, layout, least)
     # the lemmas speak of all cells, those that were left out too
-    worst_of_all = worst_violation(fit.situation, labels, layout) if below else worst
-    return Consistency(worst, worst_of_all, below, occupied)
+    worst_of_all = worst_violation(situation, labels, layout) if below else worst
+    return Ending(
+        consistency=Consistency(worst, worst_of_all, below, occupied),
+        entry=Recorder(situation, labels).entry(worst),
+        solves=situation.solves,
+        largest_label=float(np.abs(labels).max()),
+        sums=FittingSums.of(situation, labels, layout.partitions),
+    )
 
 
-def history_entries(fit: DebiasedFit, labels: Floats, worst: float) -> list[Floats]:
-    """Return what every round found, and last the state in the end."""
-    return [*fit.run.history, Recorder(fit.situation, labels).entry(worst)]
-
-
-def outcome_of(fit: DebiasedFit, labels: Floats, found: Consistency, algorithm: Algorithm) -> PaperOutcome:
+def outcome_of(fit: DebiasedFit, algorithm: Algorithm) -> PaperOutcome:
     """Return the fit as the lemmas see it."""
-    recorder, history = Recorder(fit.situation, labels), fit.run.history
-    members = len(fit.situation.predictions)
-    violations = np.array([entry[2] for entry in history])
-    before = history[0][-members:] if history else recorder.squared_error
+    history, members = [*fit.run.history, fit.ending.entry], len(fit.run.patches)
+    violations = np.array([entry[VIOLATION] for entry in history[:-1]])
     return PaperOutcome(
-        situation=fit.situation,
-        labels=labels,
+        sums=fit.ending.sums,
         run=fit.run,
-        before=before.tolist(),
-        after=recorder.squared_error.tolist(),
+        before=history[0][-members:].tolist(),
+        after=history[-1][-members:].tolist(),
         rounds=int((violations > fit.how.alpha).sum()),
-        worst=found.worst_of_all,
+        worst=fit.ending.consistency.worst_of_all,
         names=algorithm.names,
         parts=(algorithm.layout.partitions, algorithm.parts),
     )
 
 
-def why_stopped(fit: DebiasedFit, found: Consistency) -> str:
+def why_stopped(fit: DebiasedFit) -> str:
     """Return why a fit ended where it did, in words."""
+    found = fit.ending.consistency
     run, rounds, least, alpha = fit.run, len(fit.run.log.rounds), fit.how.min_cell, fit.how.alpha
     tried = 0 if fit.validation is None else len(fit.validation.candidates)
     left = f"the worst violation left is {found.worst:.3g}, above alpha={alpha:g}"

@@ -13,8 +13,10 @@ from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import exact_mean
 from optensemble._core.progress import Progress, as_progress
 from optensemble._core.validation import require_choice
+from optensemble.ensembles._decision_rows import as_batch
 from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm
+from optensemble.ensembles._paper_streams import Beginning, SourceLabels, require_in_memory
 from optensemble.ensembles.base import BLACK_BOX
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.evaluation.audit_inputs import AuditedPartition
@@ -27,7 +29,8 @@ from optensemble.evaluation.lemmas_in_sample import (
 )
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.members.query import MemberQuery
+from optensemble.members.query import MemberQuery, Members
+from optensemble.members.sources import RowSource
 from optensemble.members.validation import as_labels, as_members, as_predictions, ask_member, require_rows, row_count
 from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import subgroup_parts
@@ -71,7 +74,6 @@ class BlackBoxEnsemble(PaperEnsemble):
         A frame: on every level set and group the comparison with the best policy there, beside Lemma 10's bound.
     converged_, stopped_, worst_violation_, n_rounds_, n_patches_, n_solves_, n_thin_, history_, guarantees_, log_
         As of :class:`WhiteBoxEnsemble`; a policy's promise in ``history_`` is what the model expects it to earn.
-
     schedule_, shrinkage_, min_cell_, validation_, record_, fingerprints_
         As of :class:`WhiteBoxEnsemble`.
 
@@ -134,18 +136,23 @@ class BlackBoxEnsemble(PaperEnsemble):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        Y: Any = None,
         *,
         time_ordered: bool = False,
         random_state: int | None = None,
         callback: Callback | None = None,
         progress: Progress | None = None,
+        engine: Any = None,
     ) -> Self:
-        """Correct the model on rows of known labels; parameters as of :meth:`WhiteBoxEnsemble.fit`."""
+        """Correct the model on rows of known labels, in memory or in files; as :meth:`WhiteBoxEnsemble.fit`."""
         told = as_progress(progress)
         with self._changing():
+            batch = as_batch(X, Y, None)
+            if isinstance(batch.X, RowSource):
+                self._announce(self._learn_source(batch.X, (time_ordered, random_state), engine, callback, told))
+                return self
             fitted = self._prepare(X, Y, time_ordered, random_state)
-            fitted._take_policies(as_members(self.policies, "policies"))
+            fitted._take_members()
             fitted._take_init()
             self._announce(self._learn(fitted, fitted._fitting_rows(), callback, told))
         return self
@@ -179,6 +186,7 @@ class BlackBoxEnsemble(PaperEnsemble):
                 raise InputError("extend got nothing to go on with. Give policies=, or X= and Y=, or all three.")
             if (X is None) != (Y is None):
                 raise InputError("extend needs X and Y together; got only one of them.")
+            require_in_memory(X, streamed=self._streamed)
             if X is None and not self._rows:
                 raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
             fitted = self._extended(policies, X, Y)
@@ -198,7 +206,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         fitted.terms_ = Hyperparameters.of(self)
         self._require_same_terms()
         if policies is not None:
-            fitted._take_policies(as_members([*self.members_, *as_members(policies, "policies")], "policies"))
+            fitted._take_policies([*self.members_, *as_members(policies, "policies")])
             fitted.policies = fitted.members_
         if X is not None:
             fitted._add_rows(X, Y)
@@ -254,6 +262,13 @@ class BlackBoxEnsemble(PaperEnsemble):
         labels = np.concatenate([labels for _, labels in self._rows])
         self.init_ = exact_mean(labels) if isinstance(self.init, str) else self.init
 
+    def _asked_first(self) -> Members:
+        return [] if isinstance(self.init, str) else [("init", self.init)]
+
+    def _beginning(self, labels: SourceLabels) -> Beginning:
+        self.init_ = labels.mean if isinstance(self.init, str) else self.init
+        return Beginning(labels.mean) if isinstance(self.init, str) else Beginning(by_model=True)
+
     def _initial(self, batches: Sequence[Any]) -> Floats | None:
         return np.concatenate([self._initial_predictions(X) for X in batches])
 
@@ -263,9 +278,12 @@ class BlackBoxEnsemble(PaperEnsemble):
             return np.broadcast_to(self.init_, (n, d))
         return as_predictions(ask_member(self.init_, "init", "predict", X), "init", n, d)
 
-    def _take_policies(self, members: list[tuple[str, Any]]) -> None:
-        self.members_ = members
-        self.names_ = [*(name for name, _ in members), OWN]
+    def _take_members(self) -> None:
+        self._take_policies(self.policies)
+
+    def _take_policies(self, members: Any) -> None:
+        self.members_ = as_members(members, "policies")
+        self.names_ = [*(name for name, _ in self.members_), OWN]
         if self.names_.count(OWN) > 1:
             raise InputError(f"a policy cannot be named {OWN!r}: that is the ensemble's own. Give it another name.")
 

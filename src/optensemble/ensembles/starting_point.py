@@ -43,3 +43,13 @@ class StartingPoint:
             return Situation(own, *terms, sign=outputs.sign, solved=outputs.actions, groups=outputs.subgroups)
         initial = self.initial[None].copy()
         return Situation(initial, *terms, sign=outputs.sign, given=outputs.actions, groups=outputs.subgroups)
+
+    def resumed(self, predictions: Floats, actions: Floats, solves: int) -> Situation:
+        """Return the situation once corrections have led to these predictions, and to the models' own actions."""
+        outputs, given = self.outputs, None if self.initial is None else self.outputs.actions
+        terms = (outputs.omega, outputs.buckets)
+        situation = Situation(
+            predictions, *terms, sign=outputs.sign, given=given, solved=actions, groups=outputs.subgroups
+        )
+        situation.solves = solves
+        return situation

@@ -7,8 +7,10 @@ from typing import Any, Self
 
 from optensemble._core.arrays import Floats
 from optensemble._core.progress import Progress, as_progress
+from optensemble.ensembles._decision_rows import as_batch
 from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm, replay_all
+from optensemble.ensembles._paper_streams import FirstLook
 from optensemble.ensembles.base import WHITE_BOX
 from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.evaluation.lemmas_in_sample import (
@@ -19,7 +21,8 @@ from optensemble.evaluation.lemmas_in_sample import (
 )
 from optensemble.feasible import FeasibleSet
 from optensemble.members.query import MemberQuery
-from optensemble.members.validation import as_members, explained_variance, warn_if_trained_on
+from optensemble.members.sources import RowSource
+from optensemble.members.validation import as_members, explained_variance, mean_explained, warn_if_trained_on
 from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import Leader, subgroup_parts
 from optensemble.multicalibration.loop import Callback
@@ -160,21 +163,25 @@ class WhiteBoxEnsemble(PaperEnsemble):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        Y: Any = None,
         *,
         time_ordered: bool = False,
         random_state: int | None = None,
         callback: Callback | None = None,
         progress: Progress | None = None,
+        engine: Any = None,
     ) -> Self:
         """Correct the models on rows they were not trained on.
 
         Parameters
         ----------
         X
-            What the models predict from: an array, or a pandas or polars frame.
+            What the models predict from: an array, or a pandas or polars frame. With ``validation=None`` and the
+            schedules frozen and joint also :class:`Rows` of files, or a Dask frame: they are read once in every round,
+            and the result is the same. What models said, and how far rows have come, waits in a temporary folder
+            meanwhile (TMPDIR says where): some 32 bytes for each row, coordinate and model.
         Y
-            The labels, of shape (n, d).
+            The labels, of shape (n, d); of a Dask frame the names of their columns; of :class:`Rows` nothing.
         time_ordered
             Whether the rows are in time order. Debiasing does not depend on it, but folds do, which are then
             contiguous, and so do promises, whose interval then allows for a level that wanders.
@@ -185,7 +192,12 @@ class WhiteBoxEnsemble(PaperEnsemble):
             that cross-validation makes.
         progress
             Called as ``progress("cross-validating", share)`` as cross-validation goes on; with ``validation=None``
-            there is none. An error it raises is passed on, and the ensemble is then as it was before.
+            there is none. Where rows are read from files it is called as ``progress("asking members", share)``. An
+            error it raises is passed on, and the ensemble is then as it was before.
+        engine
+            Where rows are read from files: a ``dask.distributed.Client``, whose workers then share the work, or
+            anything that runs a pass, see :class:`optensemble._core.engine.Engine`. By default this process. The
+            result does not depend on it.
 
         Returns
         -------
@@ -194,15 +206,26 @@ class WhiteBoxEnsemble(PaperEnsemble):
         """
         told = as_progress(progress)
         with self._changing():
+            batch = as_batch(X, Y, None)
+            if isinstance(batch.X, RowSource):
+                self._announce(self._learn_source(batch.X, (time_ordered, random_state), engine, callback, told))
+                return self
             fitted = self._prepare(X, Y, time_ordered, random_state)
-            fitted.members_ = as_members(self.models, "models")
-            fitted.names_ = [name for name, _ in fitted.members_]
+            fitted._take_members()
             rows = fitted._fitting_rows()
             outputs = rows.start.outputs
             for (name, model), predictions in zip(fitted.members_, outputs.sign * outputs.predictions, strict=True):
                 warn_if_trained_on(model, name, explained_variance(predictions, rows.labels))
             self._announce(self._learn(fitted, rows, callback, told))
         return self
+
+    def _take_members(self) -> None:
+        self.members_ = as_members(self.models, "models")
+        self.names_ = [name for name, _ in self.members_]
+
+    def _look_at_members(self, first: FirstLook) -> None:
+        for (name, model), missed in zip(self.members_, first.missed, strict=True):
+            warn_if_trained_on(model, name, mean_explained(missed, first.spread), stacklevel=5)
 
     def predict_members(self, X: Any) -> Floats:
         """Return every model's corrected predictions, of shape (k, n, d)."""

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from optensemble import guarantees
-from optensemble._core.arrays import Floats
-from optensemble._core.exact_sums import cell_sums, row_dots
 from optensemble.evaluation.audit_inputs import AuditedPartition
+from optensemble.evaluation.fitting_sums import FittingSums, compared_partitions
 from optensemble.feasible import FeasibleSet
 from optensemble.multicalibration.cell_names import CellName
 from optensemble.multicalibration.events import Partitions, PartNames
@@ -58,10 +57,8 @@ class PaperOutcome:
 
     Attributes
     ----------
-    situation
-        The state in the end, on the fitting rows.
-    labels
-        Of shape (n, d), in the user's units.
+    sums
+        The state in the end, summed up over the fitting rows.
     run
         The outcome of the loop.
     before, after
@@ -76,8 +73,7 @@ class PaperOutcome:
         The partitions and the names of their parts.
     """
 
-    situation: Situation
-    labels: Floats
+    sums: FittingSums
     run: Run
     before: list[float]
     after: list[float]
@@ -86,18 +82,13 @@ class PaperOutcome:
     names: list[str]
     parts: tuple[Partitions, PartNames]
 
-    @property
-    def sign(self) -> float:
-        """1 to maximise, -1 to minimise."""
-        return float(self.situation.state.sign)
-
     def setting(self, omega: FeasibleSet, alpha: float, width: float, M: float) -> Setting:
         """Return what the bounds are functions of."""
         return Setting(
             alpha=alpha,
             width=width,
             M=M,
-            M_h=float(np.abs(self.situation.predictions).max()),
+            M_h=self.sums.largest,
             span=omega.span,
             reach=omega.reach,
             before=self.before,
@@ -116,21 +107,17 @@ def white_box_table(outcome: PaperOutcome, setting: Setting) -> pd.DataFrame:
 
 
 def _white_box_lemmas(outcome: PaperOutcome, setting: Setting) -> Iterator[LemmaLine]:
-    situation, labels, sign = outcome.situation, outcome.labels, outcome.sign
-    k = len(situation.predictions)
-    realised = sign * np.stack([row_dots(actions, labels) for actions in situation.actions])
-    promised = sign * float(situation.taken(situation.assessed).mean())
-    earned = float(situation.taken(realised).mean())
-    pointwise = float((sign * situation.assessed).max(axis=0).mean())
+    sums, n, k = outcome.sums, outcome.sums.rows, len(outcome.names)
+    promised, earned, pointwise = sums.promised / n, sums.earned / n, sums.pointwise / n
     # the best φ follows, wherever i was followed, the model that earned the most there
-    swapped = np.stack([np.bincount(situation.winner, row, minlength=k) for row in realised]).max(axis=0)
+    swapped = sums.swapped.max(axis=0)
     most = guarantees.lemma_6(setting.alpha, setting.before)
     gap, short = setting.bound(guarantees.lemma_7, k), setting.bound(guarantees.lemma_8, k)
     regret = setting.bound(guarantees.lemma_9, k)
     yield "Lemma 6", "rounds that removed a violation", most, setting.rounds
     yield "Lemma 7", "|promised − realised|", gap, abs(promised - earned)
     yield "Lemma 8", "pointwise best self-assessment − realised", short, pointwise - earned
-    yield "Lemma 9", "best swap of models − realised", regret, swapped.sum() / len(labels) - earned
+    yield "Lemma 9", "best swap of models − realised", regret, swapped.sum() / n - earned
 
 
 def black_box_table(outcome: PaperOutcome, setting: Setting, cells: pd.DataFrame) -> pd.DataFrame:
@@ -145,9 +132,8 @@ def black_box_table(outcome: PaperOutcome, setting: Setting, cells: pd.DataFrame
 
 
 def _black_box_lemmas(outcome: PaperOutcome, setting: Setting) -> Iterator[LemmaLine]:
-    situation, labels, sign, names = outcome.situation, outcome.labels, outcome.sign, outcome.names
-    promised = (sign * situation.assessed).mean(axis=1)
-    earned = np.array([sign * row_dots(actions, labels).mean() for actions in situation.actions])
+    sums, names = outcome.sums, outcome.names
+    promised, earned = sums.assessed / sums.rows, sums.realised / sums.rows
     gap, self_gap = setting.bound(guarantees.lemma_3), setting.bound(guarantees.corollary_1)
     regret = setting.bound(guarantees.lemma_4)
     *policies, own = range(len(names))
@@ -163,16 +149,13 @@ def conditional_utility(outcome: PaperOutcome, setting: Setting, *, conditional:
 
     This is guaranteed where ``conditional`` cells were among those within α.
     """
-    situation, names = outcome.situation, outcome.names
-    realised = outcome.sign * np.stack([row_dots(actions, outcome.labels) for actions in situation.actions])
-    gain = np.ascontiguousarray((realised[:-1] - realised[-1]).T)
-    found = []
-    for cells, part in black_box_partitions(situation, *outcome.parts):
-        counts, sums = cell_sums(part, gain, len(cells))
-        for cell in np.flatnonzero(counts):
-            best, probability = int(sums[cell].argmax()), counts[cell] / len(gain)
+    names, (partitions, part_names), found = outcome.names, outcome.parts, []
+    for number, part in zip(compared_partitions(partitions), outcome.sums.parts, strict=True):
+        counts, sums = part.counts, part.gains
+        for cell in np.flatnonzero(counts).tolist():
+            best, probability = int(sums[cell].argmax()), counts[cell] / outcome.sums.rows
             bound, observed = setting.bound(guarantees.lemma_10, probability), sums[cell, best] / counts[cell]
-            found.append((str(cells[cell]), int(counts[cell]), names[best], bound, observed))
+            found.append((str(CellName((part_names[number][cell],))), int(counts[cell]), names[best], bound, observed))
     table = pd.DataFrame(found, columns=["cell", "rows", "policy", "bound", "observed"])
     return table.assign(
         holds=table["observed"] <= table["bound"] + _rounding(setting), guaranteed=conditional and setting.consistent
@@ -182,7 +165,7 @@ def conditional_utility(outcome: PaperOutcome, setting: Setting, *, conditional:
 def black_box_partitions(situation: Situation, partitions: Partitions, names: PartNames) -> Iterator[AuditedPartition]:
     """Return the level sets of the own policy, the subgroups, and the level sets of every given policy."""
     parts = situation.parts(0)
-    for number in (*partitions.own, *partitions.subgroups, *partitions.given):
+    for number in compared_partitions(partitions):
         yield [CellName((part,)) for part in names[number]], parts[number].astype(np.int64)
 
 

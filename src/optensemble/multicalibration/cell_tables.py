@@ -67,11 +67,16 @@ class CellTable:
         shared = None if self.shared is None or other.shared is None else self.shared - other.shared
         return CellTable(self.kept, self.counts - other.counts, self.high - other.high, self.low - other.low, shared)
 
+    def thick(self, least: int) -> CellTable:
+        """Return the table of the cells that have at least ``least`` rows, without overlaps."""
+        at = np.flatnonzero(self.counts >= least)
+        return CellTable(self.kept[at], self.counts[at], self.high[at], self.low[at])
+
     def ridge(self, penalty: float) -> Floats:
         """Solve ``(G + penalty·I) δ = H`` for the correction of each cell; the penalty must be positive."""
         from scipy.linalg import cho_factor, cho_solve
 
-        normal = self._overlaps.T.copy(order="F")  # G is symmetric, and LAPACK goes by columns
+        normal = self.overlaps.T.copy(order="F")  # G is symmetric, and LAPACK goes by columns
         normal[np.diag_indices(len(normal))] += penalty
         return np.asarray(
             cho_solve(cho_factor(normal, overwrite_a=True, check_finite=False), self.sums, check_finite=False)
@@ -81,7 +86,7 @@ class CellTable:
         """Return the same without some of the rows; ``room``, in the order of columns, is overwritten."""
         from scipy.linalg import cho_factor, cho_solve
 
-        np.subtract(self._overlaps, other._overlaps, out=room.T)  # G is symmetric
+        np.subtract(self.overlaps, other.overlaps, out=room.T)  # G is symmetric
         room[np.diag_indices(len(room))] += penalty
         sums = (self.high - other.high) + (self.low - other.low)
         factor = cho_factor(room, overwrite_a=True, check_finite=False)
@@ -89,7 +94,7 @@ class CellTable:
 
     def product(self, delta: Floats) -> Floats:
         """Return ``G δ``."""
-        return np.asarray(self._overlaps @ delta)
+        return np.asarray(self.overlaps @ delta)
 
     def smallest(self, shrinkage: float) -> tuple[Floats, Floats]:
         """Solve ``(G + shrinkage·I) δ = H``, without shrinkage for the smallest ``δ``; return ``δ`` and ``G δ``.
@@ -100,17 +105,18 @@ class CellTable:
         from scipy.linalg import eigh
 
         with one_blas_thread():
-            if shrinkage > _DEFINITE * float(self._overlaps.sum(axis=1).max()):
+            if shrinkage > _DEFINITE * float(self.overlaps.sum(axis=1).max()):
                 delta = self.ridge(shrinkage)
             else:
-                values, vectors = eigh(self._overlaps, driver="evd")
+                values, vectors = eigh(self.overlaps, driver="evd")
                 null = values <= len(values) * np.finfo(np.float64).eps * values[-1]
                 inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, values + shrinkage))
                 delta = vectors @ (inverse[:, None] * (vectors.T @ self.sums))
-            return delta, self._overlaps @ delta
+            return delta, self.overlaps @ delta
 
     @property
-    def _overlaps(self) -> Floats:
+    def overlaps(self) -> Floats:
+        """The overlaps ``G``; an error if they were not counted."""
         if self.shared is None:
             raise ValueError("the overlaps of this table were not counted")
         return self.shared
@@ -126,9 +132,13 @@ class Correction(NamedTuple):
 
 def tabulate(cells: Cells, residual: Floats, min_cell: int = 1) -> CellTable:
     """Return the table of all cells that have at least ``min_cell`` rows, without overlaps."""
-    counts, high, low = _sum_cells(cells, residual)
-    kept = np.flatnonzero(counts >= min_cell)
-    return CellTable(kept, counts[kept], high[kept], low[kept])
+    return tabulate_all(cells, residual, float(np.abs(residual).max(initial=0.0)), len(residual)).thick(min_cell)
+
+
+def tabulate_all(cells: Cells, residual: Floats, top: float, total: int) -> CellTable:
+    """Return the table of all cells, empty ones too, of some of ``total`` rows, none larger than ``top``."""
+    counts, high, low = _sum_cells(cells, residual, top, total)
+    return CellTable(np.arange(len(counts)), counts, high, low)
 
 
 def cell_counts(cells: Cells) -> Indices:
@@ -139,12 +149,12 @@ def cell_counts(cells: Cells) -> Indices:
     return counts
 
 
-def _sum_cells(cells: Cells, values: Floats) -> tuple[Indices, Floats, Floats]:
-    """Sum the ``values`` of rows over every cell."""
-    shape, (n, top) = (cells.layout.count, values.shape[1]), (len(values), float(np.abs(values).max(initial=0.0)))
+def _sum_cells(cells: Cells, values: Floats, top: float, total: int) -> tuple[Indices, Floats, Floats]:
+    """Sum the ``values`` of some of ``total`` rows, none larger than ``top``, over every cell."""
+    shape = (cells.layout.count, values.shape[1])
     counts, high, low = np.zeros(shape[0], dtype=np.int64), np.zeros(shape), np.zeros(shape)
-    for here in _shards(n):
-        add_rows(cells.columns(here), values[here], top, n, counts, high, low)
+    for here in _shards(len(values)):
+        add_rows(cells.columns(here), values[here], top, total, counts, high, low)
     return counts, high, low
 
 
@@ -204,5 +214,5 @@ def overlaps_times(cells: Cells, table: CellTable, delta: Floats) -> Floats:
     whole = np.zeros((cells.layout.count, delta.shape[1]))
     whole[table.kept] = delta
     on_rows = cells.spread(whole)
-    _, high, low = _sum_cells(cells, on_rows)
+    _, high, low = _sum_cells(cells, on_rows, float(np.abs(on_rows).max(initial=0.0)), len(on_rows))
     return (high + low)[table.kept]

@@ -17,6 +17,9 @@ from optensemble.multicalibration.state import Situation, State, assess
 VIOLATION = 2
 """Where in an entry the violation stands that the round saw."""
 
+SOLVES = 3
+"""Where in an entry the number of rows stands that the solver was handed."""
+
 
 class Tally(NamedTuple):
     """Running summaries of a situation, for compiled code: payoffs per contender and row, and means."""

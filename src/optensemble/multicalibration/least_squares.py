@@ -14,11 +14,18 @@ def least_squares(cells: Cells, residual: Floats, table: CellTable, shrinkage: f
     """Solve ``(G + shrinkage·I) δ = H`` at once: the limit of Algorithm 1; without shrinkage the smallest ``δ``."""
     if len(table.kept) > cell_tables.TABLE_LIMIT:
         delta = _conjugate_gradients(cells, table, shrinkage)
-        product = overlaps_times(cells, table, delta)
-    else:
-        delta, product = with_overlaps(cells, table).smallest(shrinkage)
+        return _corrected(table, len(residual), delta, overlaps_times(cells, table, delta))
+    return least_squares_table(with_overlaps(cells, table), len(residual), shrinkage)
+
+
+def least_squares_table(table: CellTable, n: int, shrinkage: float = 0.0) -> Correction:
+    """Solve the same equations from the table of ``n`` rows, overlaps included."""
+    return _corrected(table, n, *table.smallest(shrinkage))
+
+
+def _corrected(table: CellTable, n: int, delta: Floats, product: Floats) -> Correction:
     drop = float((delta * (2.0 * table.sums - product)).sum())
-    return Correction(delta, 1, drop / len(residual))
+    return Correction(delta, 1, drop / n)
 
 
 def _conjugate_gradients(cells: Cells, table: CellTable, shrinkage: float) -> Floats:

@@ -16,10 +16,10 @@ from optensemble.multicalibration.compiled_rounds import RoundsDone, Runner, new
 from optensemble.multicalibration.corrections import correct
 from optensemble.multicalibration.events import Cells, Layout
 from optensemble.multicalibration.history import Recorder
-from optensemble.multicalibration.least_squares import least_squares
+from optensemble.multicalibration.least_squares import least_squares, least_squares_table
 from optensemble.multicalibration.patches import Patch
 from optensemble.multicalibration.state import Situation
-from optensemble.multicalibration.update import update
+from optensemble.multicalibration.update import update, update_table
 
 
 class Debiasing(NamedTuple):
@@ -76,6 +76,13 @@ SOLVES: dict[str, Callable[[Debiasing], Solve]] = {
     "joint": lambda how: partial(least_squares, shrinkage=how.shrinkage),
 }
 """The schedules that correct every member in every round: by Algorithm 1, or to where it would end if alpha were 0."""
+
+
+TABLE_SOLVES: dict[str, Callable[[Debiasing], Callable[[CellTable, int], Correction]]] = {
+    "frozen": lambda how: partial(update_table, alpha=how.alpha),
+    "joint": lambda how: partial(least_squares_table, shrinkage=how.shrinkage),
+}
+"""The same from a table with its overlaps and the number of rows alone; by the same arithmetic."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import cell_sums
 from optensemble._core.tolerances import SAME_VIOLATION
 from optensemble.multicalibration import cell_tables
-from optensemble.multicalibration.cell_tables import CellTable, Correction, count_overlaps
+from optensemble.multicalibration.cell_tables import CellTable, Correction, with_overlaps
 from optensemble.multicalibration.events import Cells
 
 _PATCHES_AT_ONCE = 10_000  # an interrupt waits for them
@@ -25,11 +25,15 @@ def update(cells: Cells, residual: Floats, table: CellTable, alpha: float) -> Co
     Where ``G`` would be too large, every violating cell of a column is patched at once, column after column: the
     cells of a column are disjoint, so these are patches of Algorithm 1 too, in another order.
     """
-    n, threshold = len(residual), alpha * len(residual)
     if len(table.kept) > cell_tables.TABLE_LIMIT:
-        return _sweep(cells, residual.copy(), table, threshold)
-    sums, counts = table.sums, table.counts.astype(np.float64)
-    shared, delta = count_overlaps(cells, table.kept), np.zeros_like(sums)
+        return _sweep(cells, residual.copy(), table, alpha * len(residual))
+    return update_table(with_overlaps(cells, table), len(residual), alpha)
+
+
+def update_table(table: CellTable, n: int, alpha: float) -> Correction:
+    """Algorithm 1 on the table of ``n`` rows, overlaps included."""
+    sums, counts, shared = table.sums, table.counts.astype(np.float64), table.overlaps
+    threshold, delta = alpha * n, np.zeros_like(sums)
     patches, drop, made, worst, before = 0, 0.0, _PATCHES_AT_ONCE, np.abs(sums).max(), np.inf
     # if many patches bring no progress, rounding has worn the tables out: the next round makes new ones
     while made == _PATCHES_AT_ONCE and worst < before:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from optensemble._core.engine import Engine, Local
@@ -11,7 +12,7 @@ from optensemble.exceptions import InputError
 from optensemble.members.columns import Columns
 from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_groups
 from optensemble.members.query import Members
-from optensemble.members.sources import RawBlocks, RowSource, Survey, SurveyPass, survey_rows
+from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
 from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
 
 
@@ -47,6 +48,18 @@ def as_engine(engine: Any, n_jobs: int | None) -> Engine:
         )
     found: Engine = engine
     return found
+
+
+@contextmanager
+def member_room(members: Members) -> Iterator[Scratch | None]:
+    """Make room on disk for what members say, who are then asked only once; columns of a table need none."""
+    if all(isinstance(member, Columns) for _, member in members):
+        yield None
+        return
+    from optensemble.tables.scratch import FolderScratch, scratch_folder
+
+    with scratch_folder() as folder:
+        yield FolderScratch(folder, "members")
 
 
 def is_streamed(rows: list[LabelledBatch]) -> bool:

@@ -18,6 +18,7 @@ from optensemble.ensembles._decision_rows import (
     common_groups,
     is_streamed,
     known_clusters,
+    member_room,
     needed_columns,
     survey_source,
 )
@@ -33,7 +34,7 @@ from optensemble.members.fit_inputs import (
     group_hashes,
     require_enough,
 )
-from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks, as_source
+from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, as_source
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_members, row_labels, warn_if_trained_on
 from optensemble.stacking.leaderboard import leaderboard_frame
@@ -257,8 +258,14 @@ class DecisionEnsemble(FittedDecision):
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
         fitted = self._with_terms(time_ordered, seed)
-        data = fitted._streamed(rows, engine, progress) if is_streamed(rows) else fitted._in_memory(rows, progress)
-        fit = learn_decision([name for name, _ in fitted.members_], data, engine, progress)
+        names = [name for name, _ in fitted.members_]
+        if is_streamed(rows):
+            with member_room(fitted.members_) as scratch:
+                data = fitted._streamed(rows, engine, progress, scratch)
+                fit = learn_decision(names, data, engine, progress)
+        else:
+            data = fitted._in_memory(rows, progress)
+            fit = learn_decision(names, data, engine, progress)
         for (name, model), score in zip(fitted.members_, fit.scores, strict=False):
             warn_if_trained_on(model, name, score, stacklevel=4)
         fitted.decider_, fitted.names_, fitted.winner_ = fit.policy, fit.names, fit.winner
@@ -293,7 +300,9 @@ class DecisionEnsemble(FittedDecision):
         table = None if groups is None else ClusterTable.of(groups, 0)
         return self._designed(blocks, table)
 
-    def _streamed(self, rows: list[LabelledBatch], engine: Engine, progress: Progress) -> DecisionData:
+    def _streamed(
+        self, rows: list[LabelledBatch], engine: Engine, progress: Progress, scratch: Scratch | None
+    ) -> DecisionData:
         """Ask members when rows are read; look first for groups and subgroups, if there are any."""
         groups, self._rows = common_groups(rows), rows
         source = as_source(rows)
@@ -303,7 +312,7 @@ class DecisionEnsemble(FittedDecision):
         with Stage(progress, "asking members", RawBlocks(source).count) as step:
             found = survey_source(source, engine, groups, self.subgroups, step)
         self._subgroups = None if found.values is None else Subgroups.of_values(self.subgroups, found.values)
-        return self._designed(SourceBlocks(source, self._query(), groups), found.clusters)
+        return self._designed(SourceBlocks(source, self._query(), groups, scratch), found.clusters)
 
     def _designed(self, blocks: ArrayBlocks | SourceBlocks, clusters: ClusterTable | None) -> DecisionData:
         design = RowDesign(blocks.row_count, self.time_ordered_, self._seed or 0)

@@ -265,6 +265,7 @@ class SourceRun:
 
     def _outputs(self, raw: RawBlock) -> MemberOutputs:
         query, scratch, number = self.how.query, self.how.scratch, raw.start // BLOCK_ROWS
+        scratch = scratch if len(raw.pieces) == 1 else None  # pieces of different kinds are asked one by one
         kept = None if scratch is None else scratch.load(number)
         if kept is not None:
             return query.outputs(raw.pieces[0].X, **kept)

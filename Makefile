@@ -76,6 +76,8 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/feasible.py
 	$(BIN)/python benchmarks/decide.py
+	$(BIN)/python benchmarks/cross_validation.py
+	$(BIN)/python benchmarks/scale.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "optensemble needs Python 3.11 or newer"'

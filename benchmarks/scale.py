@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,11 @@ def polytope() -> Any:
 
 
 def make_rows(rng: np.random.Generator, omega: Any, n: int, k: int, d: int) -> tuple[list[Floats], Floats]:
-    """Return predictions of each model, and labels that are lower where the second one's policy takes the first item."""
+    """Return predictions of each model, and labels that are lower where the second one's policy takes the item."""
     signal = rng.normal(5.0, 2.0, size=(n, d))
     said = [signal + rng.normal(0.0, 1 + m / 3, size=(n, d)) for m in range(k)]
     labels = signal + rng.normal(size=(n, d))
-    labels[:, 0] -= 1.5 * (omega.argmax(said[1])[:, 0] >= 0.5)
+    labels -= 1.5 * (omega.argmax(said[1]) >= 0.5)
     return said, labels
 
 
@@ -60,7 +61,7 @@ def write_parquet(path: Path, n: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = [*sum(columns(MODELS, LABELS), []), *(f"y_{j}" for j in range(LABELS))]
+    names = [*chain.from_iterable(columns(MODELS, LABELS)), *(f"y_{j}" for j in range(LABELS))]
     schema = pa.schema([(name, pa.float64()) for name in names])
     rng, omega = np.random.default_rng(0), polytope()
     with pq.ParquetWriter(path, schema, use_dictionary=False, compression="NONE") as writer:
@@ -179,14 +180,16 @@ def measure_dask(path: str, workers: str) -> dict[str, float]:
 
     import optensemble as oe
 
-    with LocalCluster(n_workers=int(workers), threads_per_worker=1, dashboard_address=None) as cluster:
-        with Client(cluster) as client:
-            small = oe.Rows(path, labels="y_*")
-            ensemble(MODELS, LABELS, polytope()).fit(small, engine=client)
-            before, start = _cpu_of_all(client), time.perf_counter()
-            ensemble(MODELS, LABELS, polytope()).fit(small, engine=client)
-            wall = time.perf_counter() - start
-            return {"wall": wall, "cpu": _cpu_of_all(client) - before}
+    rows = oe.Rows(path, labels="y_*")
+    with (
+        LocalCluster(n_workers=int(workers), threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        ensemble(MODELS, LABELS, polytope()).fit(rows, engine=client)
+        before, start = _cpu_of_all(client), time.perf_counter()
+        ensemble(MODELS, LABELS, polytope()).fit(rows, engine=client)
+        wall = time.perf_counter() - start
+        return {"wall": wall, "cpu": _cpu_of_all(client) - before}
 
 
 def _cpu_of_all(client: Any) -> float:
@@ -246,7 +249,7 @@ def streamed(report: Report, folder: Path, sizes: list[int]) -> None:
         )
         if n < sizes[-1] and n != 10**6:
             path.unlink()
-    for small, large in zip(sizes, sizes[1:], strict=False):
+    for small, large in pairwise(sizes):
         ratio = found[large]["cpu"] / found[small]["cpu"]
         report.add(
             f"CPU time, {large:,} rows / {small:,}", f"<= {1.1 * large / small:g}", ratio, ratio <= 1.1 * large / small

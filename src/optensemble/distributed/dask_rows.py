@@ -97,3 +97,6 @@ class PartitionRows(RowSource):
                 rows = take_rows(frame, low, high)
                 yield Piece(rows[self.columns].reset_index(drop=True), rows[self.labels].to_numpy())
             here += len(frame)
+
+    def __str__(self) -> str:
+        return "the Dask frame"

@@ -8,6 +8,8 @@ from typing import Any
 
 from optensemble.exceptions import InputError
 
+_PATIENCE = "10s"  # for a scheduler to answer
+
 
 @contextmanager
 def open_client(scheduler: str | None = None, workers: int | None = None) -> Iterator[Any]:
@@ -23,7 +25,7 @@ def open_client(scheduler: str | None = None, workers: int | None = None) -> Ite
         raise InputError("Dask is not installed. Install it: pip install 'optensemble[dask]'.") from error
     if scheduler is not None:
         try:
-            client = Client(scheduler, timeout="10s")
+            client = Client(scheduler, timeout=_PATIENCE)
         except (OSError, ValueError) as error:
             raise InputError(f"no Dask scheduler answers at {scheduler}. Check the address.") from error
         with client:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from distributed import Client, LocalCluster
 import optensemble as oe
 from optensemble import feasible
 from optensemble._core.engine import BLOCK_ROWS
+from optensemble.distributed.cluster import local_cluster
 from optensemble.distributed.dask_engine import DaskEngine, map_in_order
 from optensemble.exceptions import InputError
 from tests.distributed.killing import Deadly, Refusing, Slow
@@ -35,9 +35,7 @@ COLUMNS = tuple(f"a_{j}" for j in range(D))
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
-    ) as cluster:
+    with local_cluster(2) as cluster:
         yield cluster
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from optensemble._core.arrays import Floats
 from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble.exceptions import InputError, OptEnsembleError
@@ -310,10 +311,12 @@ class SourceRun:
     def __iter__(self) -> Iterator[Block]:
         query = self.how.query
         for raw in self.raw:
-            d = query.omega.dimension
-            labels = raw.each(lambda piece, d=d: as_labels(piece.labels, row_count(piece.X), d, None))
+            labels = raw.each(self._labels)
             outputs = self._outputs(raw)
             yield Block(raw.start, outputs, query.sign * np.concatenate(labels), raw.groups(self.how.groups))
+
+    def _labels(self, piece: Piece) -> Floats:
+        return as_labels(piece.labels, row_count(piece.X), self.how.query.omega.dimension, None)
 
     def _outputs(self, raw: RawBlock) -> MemberOutputs:
         query, scratch, number = self.how.query, self.how.scratch, raw.start // BLOCK_ROWS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import socket
 import sys
@@ -92,7 +93,7 @@ def test_functions_without_a_name_travel() -> None:
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_engine.ctypes, "CDLL", lambda name: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     with dask_engine._reused_memory():
         pass
 
@@ -177,3 +178,27 @@ def test_a_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> No
             pass
     with pytest.raises(InputError, match="no Dask scheduler answers at nonsense"), cluster.open_client("nonsense://x"):
         pass
+
+
+# Workers that die again and again
+
+
+@pytest.mark.parametrize("deaths", [0, 2, 3])
+def test_a_pass_is_repeated_when_workers_die(deaths: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import KilledWorker
+
+    tried: list[int] = []
+
+    def dies(self: DaskEngine, *_: Any) -> str:
+        tried.append(1)
+        if len(tried) <= deaths:
+            raise KilledWorker("task", None, 3)
+        return "the table"
+
+    monkeypatch.setattr(DaskEngine, "_run", dies)
+    if deaths < 3:
+        assert DaskEngine(None).run(survey_rows, RawBlocks(DaskRows(halves(), "y_*")), None) == "the table"
+    else:
+        with pytest.raises(KilledWorker):
+            DaskEngine(None).run(survey_rows, RawBlocks(DaskRows(halves(), "y_*")), None)
+    assert len(tried) == min(deaths + 1, 3)

@@ -154,7 +154,7 @@ def test_tables_are_plain_numbers(tmp_path: Path) -> None:
     for path in (tmp_path / "passes").iterdir():
         with zipfile.ZipFile(path) as archive:
             assert json.loads(archive.read("ensemble.json"))["fit"] == "a fit"
-    values = (np.int32([1, 2]), frozenset({"b", "a"}), (1.5, None, True, np.float64(0.1)))
+    values = (np.array([1, 2], dtype=np.int32), frozenset({"b", "a"}), (1.5, None, True, np.float64(0.1)))
     arrays: dict[str, Any] = {}
     found = checkpoint._unpack(json.loads(json.dumps(checkpoint._pack(values, arrays, "table"))), arrays)
     assert found[0].dtype == np.int32

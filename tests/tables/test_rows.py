@@ -19,7 +19,8 @@ import optensemble as oe
 from optensemble import feasible
 from optensemble.exceptions import FileError, InputError, OptEnsembleError
 from optensemble.members import sources
-from optensemble.members.sources import BatchRows, JoinedRows, LabelledBatch, RawBlocks, RowSource
+from optensemble.members.fit_inputs import LabelledBatch
+from optensemble.members.sources import BatchRows, JoinedRows, RawBlocks, RowSource
 from optensemble.tables import rows as rows_module
 
 MODEL = ("a", oe.Columns(["a_0", "a_1"]))

@@ -196,9 +196,11 @@ def test_a_pass_is_repeated_when_workers_die(deaths: int, monkeypatch: pytest.Mo
         return "the table"
 
     monkeypatch.setattr(DaskEngine, "_run", dies)
+    engine, blocks, state = DaskEngine(None), RawBlocks(DaskRows(halves(), "y_*")), SurveyPass("group", None)
     if deaths < 3:
-        assert DaskEngine(None).run(survey_rows, RawBlocks(DaskRows(halves(), "y_*")), None) == "the table"
+        found: Any = engine.run(survey_rows, blocks, state)
+        assert found == "the table"
     else:
         with pytest.raises(KilledWorker):
-            DaskEngine(None).run(survey_rows, RawBlocks(DaskRows(halves(), "y_*")), None)
+            engine.run(survey_rows, blocks, state)
     assert len(tried) == min(deaths + 1, 3)

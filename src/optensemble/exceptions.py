@@ -46,6 +46,9 @@ __all__ = [
 class OptEnsembleError(Exception):
     """The root: catch this to catch everything the package raises on purpose."""
 
+    rows: tuple[str, int, int] | None = None
+    """The rows that the message speaks of, if any: as it names them, the first, and how many."""
+
 
 class InputError(OptEnsembleError, ValueError):
     """An argument or array that cannot be used."""

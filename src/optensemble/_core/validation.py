@@ -60,10 +60,12 @@ def require_finite(array: Floats, name: str) -> None:
         raise InputError(
             f"{name} must be finite; got {array[rows[0]]} as entry {rows[0]} of {len(array)}. Give a number there."
         )
-    raise InputError(
-        f"{name} must be finite; got NaN or infinity in {describe_rows(rows)} of {len(array)}. "
-        "Remove these rows or fill in the missing values."
+    named = f"{describe_rows(rows)} of {len(array)}"
+    error = InputError(
+        f"{name} must be finite; got NaN or infinity in {named}. Remove these rows or fill in the missing values."
     )
+    error.rows = named, int(rows[0]), len(rows)
+    raise error
 
 
 def describe_rows(rows: npt.NDArray[np.intp], most: int = 5) -> str:

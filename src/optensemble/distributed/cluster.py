@@ -8,6 +8,8 @@ from typing import Any
 
 from optensemble.exceptions import InputError
 
+_PATIENCE = "10s"  # for a scheduler to answer
+
 
 @contextmanager
 def open_client(scheduler: str | None = None, workers: int | None = None) -> Iterator[Any]:
@@ -18,19 +20,31 @@ def open_client(scheduler: str | None = None, workers: int | None = None) -> Ite
     if scheduler is not None and workers is not None:
         raise InputError("--scheduler names a cluster that is there, --workers starts one. Give one of them.")
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError as error:
         raise InputError("Dask is not installed. Install it: pip install 'optensemble[dask]'.") from error
     if scheduler is not None:
         try:
-            client = Client(scheduler, timeout="10s")
+            client = Client(scheduler, timeout=_PATIENCE)
         except (OSError, ValueError) as error:
             raise InputError(f"no Dask scheduler answers at {scheduler}. Check the address.") from error
         with client:
             yield client
         return
-    with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
-        Client(cluster) as client,
-    ):
+    with local_cluster(workers or 1) as cluster, Client(cluster) as client:
         yield client
+
+
+@contextmanager
+def local_cluster(workers: int) -> Iterator[Any]:
+    """Start processes of this machine as workers, and end them; one that has died does not matter then."""
+    from distributed import LocalCluster, Status
+
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+    try:
+        yield cluster
+    finally:
+        try:
+            cluster.close()
+        except KeyError:  # Dask looks for the worker that died, when all others are closed
+            cluster.status = Status.closed

@@ -61,14 +61,15 @@ class DaskEngine:
         while len(level) > 1:
             pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
             level = [delayed(add, pure=False)(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        with _no_advice():
+        with no_advice():
             *done, total = self.client.compute([*tables, level[0]])
-        self._watch(done, runs, step)
         try:
+            self._watch(done, runs, step)
             found: T = pickle.loads(pickle.dumps(total.result()))
-        except BaseException:
-            self.client.cancel([*done, total])  # what has not begun is no longer needed
-            raise
+        finally:
+            # what has not begun is no longer needed; to cancel tasks that others build on would break the connection
+            for future in (*done, total):
+                future.release()
         return found
 
     def _watch(self, done: list[Any], runs: list[tuple[int, int]], step: Callable[[int], None]) -> None:
@@ -76,12 +77,8 @@ class DaskEngine:
         from distributed import as_completed
 
         sizes = {future.key: stop - start for future, (start, stop) in zip(done, runs, strict=True)}
-        try:
-            for future in as_completed(done):
-                step(sizes[future.key])
-        except BaseException:
-            self.client.cancel(done)
-            raise
+        for future in as_completed(done):
+            step(sizes[future.key])
 
 
 def map_in_order(client: Any, function: Callable[[Any], T], parts: Iterable[Any]) -> Iterator[T]:
@@ -92,7 +89,7 @@ def map_in_order(client: Any, function: Callable[[Any], T], parts: Iterable[Any]
         for part in parts:
             if len(waiting) == most:
                 yield waiting.popleft().result()
-            with _no_advice():
+            with no_advice():
                 waiting.append(client.submit(_call, packed, _packed(part), pure=False))
         while waiting:
             yield waiting.popleft().result()
@@ -105,7 +102,7 @@ def _call(function: bytes, part: bytes) -> Any:
 
 
 @contextmanager
-def _no_advice() -> Iterator[None]:
+def no_advice() -> Iterator[None]:
     """Keep Dask from advising against rows that are sent along with their task: here that is what is meant."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")

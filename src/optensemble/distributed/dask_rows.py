@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
+from optensemble.distributed.dask_engine import no_advice
 from optensemble.exceptions import InputError
 from optensemble.members.sources import Piece, RowSource
 from optensemble.members.validation import take_rows
@@ -39,7 +40,8 @@ class DaskRows(RowSource):
         self.labels = expand_names(labels, names, "labels")
         self._columns = [name for name in names if name not in self.labels]
         self._partitions = frame[[*self._columns, *self.labels]].to_delayed()
-        sizes = frame[self.labels[:1]].map_partitions(len).compute()
+        with no_advice():
+            sizes = frame[self.labels[:1]].map_partitions(len).compute()
         self._ends = [0, *accumulate(int(size) for size in sizes)]
 
     @property
@@ -97,3 +99,6 @@ class PartitionRows(RowSource):
                 rows = take_rows(frame, low, high)
                 yield Piece(rows[self.columns].reset_index(drop=True), rows[self.labels].to_numpy())
             here += len(frame)
+
+    def __str__(self) -> str:
+        return "the Dask frame"

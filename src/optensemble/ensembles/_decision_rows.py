@@ -85,7 +85,8 @@ def needed_columns(members: Members, groups: Any, subgroups: Any) -> list[str] |
 def common_groups(rows: list[LabelledBatch]) -> Any:
     """Return how groups are found in all rows."""
     rules = [batch.groups for batch in rows]
-    if any(rule is not rules[0] and rule != rules[0] for rule in rules) or not (rules[0] is None or is_rule(rules[0])):
+    found = [rule is None or is_rule(rule) for rule in rules]
+    if not all(found) or any(rule is not rules[0] and rule != rules[0] for rule in rules):
         raise InputError(
             "rows that are read from files, and those added to them, must find groups alike. Name one column for all."
         )

@@ -7,15 +7,17 @@ depend on how they are stored.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from optensemble._core.arrays import Floats
 from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.hashing import Hashes, hash_labels
-from optensemble.exceptions import InputError
+from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.members.blocks import Block
 from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.outputs import MemberOutputs
@@ -23,6 +25,8 @@ from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import Values, subgroup_values
 from optensemble.members.validation import as_labels, join_rows, row_count, row_labels, take_rows
 from optensemble.stats.row_design import ClusterTable
+
+T = TypeVar("T")
 
 
 class Piece(NamedTuple):
@@ -55,6 +59,10 @@ class RowSource(ABC):
     def given(self, frames: list[Any]) -> RowSource:
         """Return the same source with what it needs elsewhere; most need nothing."""
         return self
+
+    def place(self, row: int) -> str:
+        """Return where a row is, in words."""
+        return f"row {row} of {self} (counted from 0)"
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -90,6 +98,9 @@ class BatchRows(RowSource):
         batch = self.batch._replace(X=take_rows(self.batch.X, start, stop), labels=self.batch.labels[start:stop])
         return ShiftedRows(BatchRows(batch), start)
 
+    def __str__(self) -> str:
+        return "X"
+
 
 @dataclass(frozen=True)
 class ShiftedRows(RowSource):
@@ -106,6 +117,9 @@ class ShiftedRows(RowSource):
     def read(self, start: int, stop: int) -> Iterator[Piece]:
         """Read rows by their shifted numbers."""
         yield from self.rows.read(start - self.first, stop - self.first)
+
+    def __str__(self) -> str:
+        return str(self.rows)
 
 
 @dataclass(frozen=True)
@@ -132,6 +146,17 @@ class JoinedRows(RowSource):
         """Return the same rows with no more than these columns."""
         return JoinedRows(tuple(source.only(columns) for source in self.sources))
 
+    def place(self, row: int) -> str:
+        """Return where a row is in its source."""
+        for source in self.sources:
+            if row < source.row_count:
+                return source.place(row)
+            row -= source.row_count
+        return super().place(row)
+
+    def __str__(self) -> str:
+        return f"{self.sources[0]} and {len(self.sources) - 1} more"
+
 
 @dataclass(frozen=True)
 class RawBlock:
@@ -139,12 +164,39 @@ class RawBlock:
 
     start: int
     pieces: list[Piece]
+    source: RowSource
+
+    def each(self, function: Callable[[Piece], T]) -> list[T]:
+        """Apply a function to every piece; what it raises names the rows as their source does."""
+        found, start = list[T](), self.start
+        for piece in self.pieces:
+            with _naming_rows(self.source, start, row_count(piece.X)):
+                found.append(function(piece))
+            start += row_count(piece.X)
+        return found
 
     def groups(self, rule: Any) -> Hashes | None:
         """Return the hash of every row's group; None without a rule."""
         if rule is None:
             return None
-        return np.concatenate([hash_labels(row_labels(rule, piece.X, row_count(piece.X))) for piece in self.pieces])
+        return np.concatenate(self.each(lambda piece: hash_labels(row_labels(rule, piece.X, row_count(piece.X)))))
+
+
+@contextmanager
+def _naming_rows(source: RowSource, start: int, count: int) -> Iterator[None]:
+    """Let errors name rows by where they are in their source, not by their number in a piece of it."""
+    try:
+        yield
+    except OptEnsembleError as error:
+        if error.rows is None:
+            error.add_note(f"This came of {count:,} rows, the first of which is {source.place(start)}.")
+            raise
+        named, first, found = error.rows
+        others = f" and {found - 1} more rows soon after" if found > 1 else ""
+        raise type(error)(str(error).replace(named, f"{source.place(start + first)}{others}")) from error
+    except Exception as error:
+        error.add_note(f"This came of {count:,} rows, the first of which is {source.place(start)}.")
+        raise
 
 
 @dataclass(frozen=True)
@@ -193,7 +245,7 @@ class RawRun:
                 pieces.append(Piece(X, piece.labels if whole else take_rows(piece.labels, taken, taken + more)))
                 taken, filled = taken + more, filled + more
                 if more == room:
-                    yield RawBlock(start, joined_pieces(pieces))
+                    yield RawBlock(start, joined_pieces(pieces), self.source)
                     pieces, start, filled = [], start + filled, 0
         if start < self.last:
             raise InputError(
@@ -259,9 +311,12 @@ class SourceRun:
     def __iter__(self) -> Iterator[Block]:
         query = self.how.query
         for raw in self.raw:
-            labels = [as_labels(piece.labels, row_count(piece.X), query.omega.dimension, None) for piece in raw.pieces]
+            labels = raw.each(self._labels)
             outputs = self._outputs(raw)
             yield Block(raw.start, outputs, query.sign * np.concatenate(labels), raw.groups(self.how.groups))
+
+    def _labels(self, piece: Piece) -> Floats:
+        return as_labels(piece.labels, row_count(piece.X), self.how.query.omega.dimension, None)
 
     def _outputs(self, raw: RawBlock) -> MemberOutputs:
         query, scratch, number = self.how.query, self.how.scratch, raw.start // BLOCK_ROWS
@@ -269,7 +324,7 @@ class SourceRun:
         kept = None if scratch is None else scratch.load(number)
         if kept is not None:
             return query.outputs(raw.pieces[0].X, **kept)
-        outputs = MemberOutputs.joined([query(piece.X) for piece in raw.pieces])
+        outputs = MemberOutputs.joined(raw.each(lambda piece: query(piece.X)))
         if scratch is not None:
             scratch.keep(number, outputs.arrays)
         return outputs
@@ -319,7 +374,7 @@ def survey_rows(block: RawBlock, state: SurveyPass) -> Survey:
     """Pass 0, where there are groups or subgroups: find the clusters of rows and the values of subgroups."""
     ids, values = block.groups(state.groups), None
     if state.subgroups is not None:
-        found = [subgroup_values(state.subgroups, piece.X) for piece in block.pieces]
+        found = block.each(lambda piece: subgroup_values(state.subgroups, piece.X))
         values = tuple(frozenset().union(*column) for column in zip(*found, strict=True))
     return Survey(None if ids is None else ClusterTable.of(ids, block.start), values)
 

@@ -48,11 +48,14 @@ def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
     outside = feasible.violation(actions)
     rows = np.flatnonzero(~(outside <= _POLICY_SLACK * feasible.extent))
     if rows.size:
-        raise InfeasibleActionError(
-            f"policy {name!r} returned actions outside the feasible set in {describe_rows(rows)} of {n}, by up to "
-            f"{outside.max():.3g}. Check that it decides for the set {feasible!r}, or project its actions onto it; if "
-            "it is a model, give its policy: lambda X: omega.argmax(model.predict(X)), with a minus for costs."
+        named = f"{describe_rows(rows)} of {n}"
+        error = InfeasibleActionError(
+            f"policy {name!r} returned actions outside the feasible set in {named}, by up to {outside.max():.3g}. "
+            f"Check that it decides for the set {feasible!r}, or project its actions onto it; if it is a model, give "
+            "its policy: lambda X: omega.argmax(model.predict(X)), with a minus for costs."
         )
+        error.rows = named, int(rows[0]), len(rows)
+        raise error
     return actions
 
 
@@ -155,10 +158,13 @@ def _group_values(column: npt.NDArray[Any]) -> list[Any]:
     """Return group labels as text or numbers, which can be saved and compared."""
     missing = np.flatnonzero(pd.isna(column))
     if missing.size:
-        raise InputError(
-            f"group labels must not be missing; they are in {describe_rows(missing)} of {len(column)}. "
-            "Give these rows a label of their own, or remove them."
+        named = f"{describe_rows(missing)} of {len(column)}"
+        error = InputError(
+            f"group labels must not be missing; they are in {named}. Give these rows a label of their own, or remove "
+            "them."
         )
+        error.rows = named, int(missing[0]), len(missing)
+        raise error
     dates = column.dtype.kind == "M"  # whose text must not depend on the unit they are stored in
     values = (column.astype("datetime64[us]") if dates else column).tolist()
     return [value if isinstance(value, (str, int, float)) else str(value) for value in values]

@@ -82,16 +82,29 @@ class CheckpointedEngine:
         return table
 
     def _read(self, path: Path, name: str) -> Any:
-        document, arrays = read_archive(path, _LARGEST_TABLE)
-        if document.get("fit") != self.fit or document.get("pass") != name:
+        try:
+            document, arrays = read_archive(path, _LARGEST_TABLE)
+            made, table = (document["fit"], document["pass"]), document["table"]
+        except (FileError, KeyError, TypeError) as error:
+            raise _damaged(path) from error
+        if made != (self.fit, name):
             raise InputError(
                 f"the checkpoint {self.folder} is of another fit: the job, its files or this program have changed. "
                 "Leave --resume out to begin anew."
             )
         try:
-            return _unpack(document["table"], arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileError(f"{path} is not a checkpoint. Leave --resume out to begin anew.") from error
+            found = _unpack(table, arrays)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise _damaged(path) from error
+        if not is_dataclass(found):
+            raise _damaged(path)
+        return found
+
+
+def _damaged(path: Path) -> FileError:
+    return FileError(
+        f"{path} is not a whole table of a checkpoint: damaged, or something else. Leave --resume out to begin anew."
+    )
 
 
 def _pack(value: Any, arrays: Arrays, name: str) -> Any:

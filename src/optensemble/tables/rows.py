@@ -68,7 +68,9 @@ class Rows(RowSource):
         labels: str | Sequence[str],
         columns: Sequence[str] | None = None,
     ) -> None:
-        given = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+        given = [paths] if isinstance(paths, (str, PathLike)) else paths
+        if not isinstance(given, (list, tuple)) or not all(isinstance(path, (str, PathLike)) for path in given):
+            raise InputError(f"Rows needs the path of a file, a pattern, or a list of these; got {paths!r}.")
         self.paths = find_tables([fspath(path) for path in given]).paths
         for path in self.paths:
             if format_of(path) != PARQUET:
@@ -92,12 +94,32 @@ class Rows(RowSource):
         for path in self.paths:
             with naming_file(path):
                 metadata = pq.read_metadata(path)
-            require_columns([*self.labels, *self.columns], metadata.schema.to_arrow_schema().names, str(path))
-            sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-            ends = tuple(accumulate(sizes, initial=start))[1:]
+            stored = metadata.schema.to_arrow_schema().names
+            require_columns([*self.labels, *self.columns], stored, str(path))
+            twice = [name for name in [*self.labels, *self.columns] if stored.count(name) > 1]
+            if twice:
+                raise InputError(f"{path} has the column {twice[0]!r} more than once. Rename all but one.")
+            ends = _group_ends(metadata, start)
             found.append(_File(path, ends))
             start = ends[-1] if ends else start
         return found
+
+    def _as_first(self, batch: Any, path: Path) -> Any:
+        """Return a batch with the types of the first file: numbers as its numbers, text as its text."""
+        for number, name in enumerate(batch.schema.names):
+            here, first = batch.schema.types[number], self._schema.field(name).type
+            if here == first:
+                continue
+            try:
+                if not any(is_kind(here) and is_kind(first) for is_kind in (_is_numeric, _is_text)):
+                    raise pa.ArrowInvalid("of another kind")
+                batch = batch.set_column(number, name, batch.column(number).cast(first))
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"the column {name!r} holds {here} in {path}, but {first} in {self.paths[0]}. Write all files with "
+                    "the same types."
+                ) from error
+        return batch
 
     @property
     def row_count(self) -> int:
@@ -142,14 +164,26 @@ class Rows(RowSource):
                 here = file.ends[first_group - 1] if first_group else begin
                 groups = list(range(first_group, last_group + 1))
                 with naming_file(file.path), pq.ParquetFile(file.path, pre_buffer=False) as opened:
+                    if _group_ends(opened.metadata, begin) != file.ends:
+                        raise InputError(f"{file.path} was changed during the fit. Fit again, and leave it as it is.")
                     for batch in opened.iter_batches(BLOCK_ROWS, row_groups=groups, columns=names, use_threads=False):
                         skip = max(start - here, 0)
                         if skip < batch.num_rows:
-                            yield batch.slice(skip, min(stop - here, batch.num_rows) - skip)
+                            taken = batch.slice(skip, min(stop - here, batch.num_rows) - skip)
+                            yield self._as_first(taken, file.path)
                         here += batch.num_rows
                         if here >= stop:
                             break
             begin = last
+
+    def place(self, row: int) -> str:
+        """Return where a row is: in which file, and which row of it."""
+        begin = 0
+        for file in self._files:
+            if file.ends and row < file.ends[-1]:
+                return f"row {row - begin} of {file.path} (counted from 0)"
+            begin = file.ends[-1] if file.ends else begin
+        return super().place(row)
 
     def __str__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
@@ -157,6 +191,20 @@ class Rows(RowSource):
 
     def __repr__(self) -> str:
         return f"Rows({self!s}, {self.row_count:,} rows, labels={self.labels!r})"
+
+
+def _is_numeric(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _group_ends(metadata: Any, start: int) -> tuple[int, ...]:
+    """Return the numbers of the row groups' last rows, and one, where the file begins with row ``start``."""
+    sizes = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+    return tuple(accumulate(sizes, initial=start))[1:]
 
 
 def expand_names(given: str | Sequence[str], names: Sequence[str], what: str) -> list[str]:
@@ -168,6 +216,8 @@ def expand_names(given: str | Sequence[str], names: Sequence[str], what: str) ->
             hint = did_you_mean(each, names) or f" The columns are {listed(names)}."
             raise InputError(f"{what} names {each!r}, which no column matches.{hint}")
         found += matches
+    if not found and what == "labels":
+        raise InputError(f"labels names no column. Name the columns of the labels; there are {listed(names)}.")
     if len(set(found)) < len(found):
         twice = next(name for name in found if found.count(name) > 1)
         raise InputError(f"{what} names the column {twice!r} twice. Name it once.")

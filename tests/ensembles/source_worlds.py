@@ -1,0 +1,65 @@
+"""One table as arrays and in files: members, groups, and what must be the same of all of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import optensemble as oe
+from optensemble import feasible
+from tests.ensembles.decision import Ensemble
+from tests.ensembles.test_decision_many_rows import same_bits
+from tests.problems import Floats
+
+__all__ = ["LABELS", "ROWS", "D", "Ensemble", "labels", "make", "same_bits", "same_file", "world", "write"]
+
+ROWS, D = 70_000, 3
+LABELS = [f"y_{j}" for j in range(D)]
+
+
+@cache
+def world(n: int = ROWS, seed: int = 0) -> pd.DataFrame:
+    """Two models, a planner, groups and regions; the first payoff is lower where the first model expects much."""
+    rng = np.random.default_rng(seed)
+    signal = rng.normal(size=(n, D))
+    said = signal + np.array([0.5, 0.8])[:, None, None] * rng.normal(size=(2, n, D))
+    payoffs = signal + 0.7 * rng.normal(size=(n, D))
+    payoffs[:, 0] -= 0.7 * (said[0, :, 0] > said[0, :, 1])
+    planned = np.eye(D)[(signal + rng.normal(size=(n, D))).argmax(axis=1)]
+    columns = {"a": said[0], "b": said[1], "plan": planned, "y": payoffs}
+    frame = pd.DataFrame({f"{name}_{j}": values[:, j] for name, values in columns.items() for j in range(D)})
+    return frame.assign(group=[f"g{i // 9}" for i in range(n)], region=np.where(signal[:, 0] > 0, "east", "west"))
+
+
+def labels(frame: pd.DataFrame) -> Floats:
+    return frame[LABELS].to_numpy()
+
+
+def make(access: str = "models", **parameters: Any) -> Ensemble:
+    a, b, plan = ((name, oe.Columns([f"{name}_{j}" for j in range(D)])) for name in ("a", "b", "plan"))
+    members = {"models": ([a, b], None), "policies": (None, [plan]), "both": ([a, b], [plan])}[access]
+    return Ensemble(*members, feasible=feasible.Simplex(D), **parameters)
+
+
+def write(frame: pd.DataFrame, folder: Path, cuts: list[int], group: int) -> str:
+    """Write a frame as files that are cut at these rows, with row groups of this size; return their pattern."""
+    folder.mkdir(exist_ok=True)
+    ends = [0, *cuts, len(frame)]
+    for number in range(len(ends) - 1):
+        part = pa.Table.from_pandas(frame[ends[number] : ends[number + 1]], preserve_index=False)
+        pq.write_table(part, folder / f"part-{number}.parquet", row_group_size=group)
+    return str(folder / "part-*.parquet")
+
+
+def same_file(left: Ensemble, right: Ensemble, folder: Path) -> None:
+    """All that was learned is the same, and the files are too."""
+    same_bits(left, right)
+    left.save(folder / "left.oe")
+    right.save(folder / "right.oe")
+    assert (folder / "left.oe").read_bytes() == (folder / "right.oe").read_bytes()

@@ -169,7 +169,7 @@ def test_what_progress_raises_leaves_the_ensemble_as_it_was(files: list[str]) ->
     same_bits(ensemble, before)
 
 
-@pytest.mark.parametrize("engine", [3, "tcp://127.0.0.1:8786", object()], ids=str)
+@pytest.mark.parametrize("engine", [3, "tcp://127.0.0.1:8786", object()], ids=["number", "address", "object"])
 def test_an_engine_that_is_none_is_refused(engine: Any) -> None:
     frame = world(500)
     with pytest.raises(InputError, match=r"engine must be a dask.distributed.Client, or have run\(.*; got \w+. Leave"):

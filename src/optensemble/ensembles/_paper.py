@@ -55,9 +55,9 @@ class PaperEnsemble(FittedPaper):
     def cross_fit(self, *, progress: Progress | None = None) -> Self:
         """Make the out-of-fold record and the baselines that ``validation=None`` leaves out.
 
-        The fit is done anew without each of the folds in turn: this takes as long as five to ten fits, and the rows fitted
-        on must be as they were. Afterwards :meth:`promise` has limits, and :meth:`audit` compares with average, stack,
-        ridge and the mean label. With ``validation="cv"`` the fit has left both, and nothing is done.
+        The fit is done anew without each of the folds in turn: this takes as long as five to ten fits, and the rows
+        fitted on must be as they were. Afterwards :meth:`promise` has limits, and :meth:`audit` compares with average,
+        stack, ridge and the mean label. With ``validation="cv"`` the fit has left both, and nothing is done.
 
         Parameters
         ----------

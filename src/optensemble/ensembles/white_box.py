@@ -73,8 +73,8 @@ class WhiteBoxEnsemble(PaperEnsemble):
         A bound on the absolute value of the labels; estimated from the labels if not given.
     validation
         ``"cv"``: choose shrinkage and number of rounds by realised payoff in cross-validation, which needs at least
-        100 rows and the work of some ten to fifteen fits. No correction is made unless the best choice beats making none by
-        more than one paired standard error. ``None``: the paper to the letter, honest on the fitting rows.
+        100 rows and the work of some ten to fifteen fits. No correction is made unless the best choice beats making
+        none by more than one paired standard error. ``None``: the paper to the letter, honest on the fitting rows.
     groups
         The old name of ``subgroups``; it works with a ``FutureWarning``.
 

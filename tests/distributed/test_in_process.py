@@ -7,7 +7,7 @@ import pickle
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import cloudpickle
 import dask.dataframe as dd
@@ -187,12 +187,12 @@ def test_a_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_pass_is_repeated_when_workers_die(deaths: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import KilledWorker
 
-    tried: list[int] = []
+    tried, nobody = list[int](), cast(Any, None)
 
     def dies(self: DaskEngine, *_: Any) -> str:
         tried.append(1)
         if len(tried) <= deaths:
-            raise KilledWorker("task", None, 3)
+            raise KilledWorker("task", nobody, 3)
         return "the table"
 
     monkeypatch.setattr(DaskEngine, "_run", dies)

@@ -180,12 +180,12 @@ def test_a_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_pass_is_repeated_when_workers_die(deaths: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import KilledWorker
 
-    tried: list[int] = []
+    tried, nobody = list[int](), cast(Any, None)
 
     def dies(self: DaskEngine, *_: Any) -> str:
         tried.append(1)
         if len(tried) <= deaths:
-            raise KilledWorker("task", cast("Any", None), 3)
+            raise KilledWorker("task", nobody, 3)
         return "the table"
 
     monkeypatch.setattr(DaskEngine, "_run", dies)

@@ -25,7 +25,7 @@ def open_client(scheduler: str | None = None, workers: int | None = None) -> Ite
         raise InputError("Dask is not installed. Install it: pip install 'optensemble[dask]'.") from error
     if scheduler is not None:
         try:
-            client = Client(scheduler, timeout=_PATIENCE)
+            client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)  # one that failed would stay it
         except (OSError, ValueError) as error:
             raise InputError(f"no Dask scheduler answers at {scheduler}. Check the address.") from error
         with client:

@@ -114,7 +114,7 @@ def _pack(value: Any, arrays: Arrays, name: str) -> Any:
         return {"array": name, "kind": str(value.dtype)}
     if is_dataclass(value):
         parts = {each.name: _pack(getattr(value, each.name), arrays, f"{name}/{each.name}") for each in fields(value)}
-        return {"type": type(value).__name__, "fields": parts}
+        return {"type": _name_of(type(value)), "fields": parts}
     if isinstance(value, (tuple, frozenset)):
         entries = sorted(value, key=repr) if isinstance(value, frozenset) else value
         packed = [_pack(each, arrays, f"{name}/{number}") for number, each in enumerate(entries)]
@@ -134,6 +134,11 @@ def _unpack(packed: Any, arrays: Arrays) -> Any:
     return tuple(_unpack(each, arrays) for each in packed["entries"])
 
 
+def _name_of(table: type) -> str:
+    """Return the name of a kind of tables, which may be that of another one in another module."""
+    return f"{table.__module__.removeprefix('optensemble.')}.{table.__qualname__}"
+
+
 @cache
 def _tables() -> dict[str, type]:
     """Return the tables that passes make, by name."""
@@ -145,4 +150,4 @@ def _tables() -> dict[str, type]:
     from optensemble.stats.row_design import ClusterTable
 
     known = [PairSample, Marks, Survey, ClusterTable, *Sums.__subclasses__()]
-    return {each.__name__: each for each in known}
+    return {_name_of(each): each for each in known}

@@ -64,7 +64,7 @@ def write_parquet(path: Path, n: int) -> None:
     names = [*chain.from_iterable(columns(MODELS, LABELS)), *(f"y_{j}" for j in range(LABELS))]
     schema = pa.schema([(name, pa.float64()) for name in names])
     rng, omega = np.random.default_rng(0), polytope()
-    with pq.ParquetWriter(path, schema, use_dictionary=False, compression="NONE") as writer:
+    with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, n, WRITTEN):
             said, labels = make_rows(rng, omega, min(WRITTEN, n - start), MODELS, LABELS)
             arrays = [pa.array(column) for block in (*said, labels) for column in block.T.copy()]
@@ -182,7 +182,7 @@ def measure_dask(path: str, workers: str) -> dict[str, float]:
 
     rows = oe.Rows(path, labels="y_*")
     with (
-        LocalCluster(n_workers=int(workers), threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=int(workers), threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         ensemble(MODELS, LABELS, polytope()).fit(rows, engine=client)
@@ -213,6 +213,11 @@ def measure(what: str, *arguments: object, source: str | None = None) -> dict[st
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def best(what: str, *arguments: object, source: str | None = None) -> dict[str, float]:
+    """Make a measurement twice, and return the quicker: other work on the machine only adds."""
+    return min((measure(what, *arguments, source=source) for _ in range(2)), key=lambda found: found["cpu"])
 
 
 class Report:
@@ -269,12 +274,12 @@ def streamed(report: Report, folder: Path, sizes: list[int]) -> None:
 def in_memory(report: Report, before: str | None) -> None:
     """Measure fits of arrays, beside those of an earlier version."""
     for what, rows, faster, copies in (("memory", 10**6, 3.0, 4.0), ("knapsack", KNAPSACK_ROWS, 3.5, 6.0)):
-        now = measure(what, rows)
+        now = best(what, rows)
         report.note(f"in memory, {what}, {rows:,} rows", f"{now['cpu']:.1f} CPU s, {now['extra']:.0f} MB more")
         ratio = now["extra"] / now["predictions"]
         report.add(f"{what}: memory / predictions", f"<= {copies:g}", ratio, ratio <= copies)
         if before is not None:
-            then = measure(what, rows, source=before)
+            then = best(what, rows, source=before)
             speed = then["cpu"] / now["cpu"]
             report.note(f"{what}, before", f"{then['cpu']:.1f} CPU s, {then['extra']:.0f} MB more")
             report.add(f"{what}: CPU time before / now", f">= {faster:g}", speed, speed >= faster)
@@ -283,7 +288,7 @@ def in_memory(report: Report, before: str | None) -> None:
 def on_dask(report: Report, folder: Path) -> None:
     """Measure a fit of a million rows on two workers beside that of one process."""
     path = folder / "rows-1000000.parquet"
-    alone, both = measure("stream", path), measure("dask", path, 2)
+    alone, both = best("stream", path), best("dask", path, 2)
     speed, work = alone["wall"] / both["wall"], both["cpu"] / alone["cpu"]
     report.add("two workers: time of one process / of both", ">= 1.6", speed, speed >= 1.6)
     report.add("two workers: CPU time / that of one process", "<= 1.3", work, work <= 1.3)

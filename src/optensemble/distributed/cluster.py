@@ -40,7 +40,7 @@ def local_cluster(workers: int) -> Iterator[Any]:
     """Start processes of this machine as workers, and end them; one that has died does not matter then."""
     from distributed import LocalCluster, Status
 
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
     try:
         yield cluster
     finally:

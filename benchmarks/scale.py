@@ -11,6 +11,7 @@ Every measurement is a process of its own, on one thread of linear algebra; rati
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import subprocess
@@ -75,6 +76,7 @@ class Meter:
     """The CPU time and the largest anonymous memory of this process while something is done."""
 
     def __enter__(self) -> Meter:
+        ctypes.CDLL(None).malloc_trim(0)  # what was freed before would be used again, and not be seen
         self._done, self.before = threading.Event(), _anonymous()
         self.most = self.before
         self._thread = threading.Thread(target=self._watch, daemon=True)

@@ -156,7 +156,7 @@ class DecisionEnsemble(FittedDecision):
             verifying; the share of a stage ends with 1. What it raises ends the fit, and the ensemble is as it was.
         engine
             A ``dask.distributed.Client``, whose workers then share the work, or anything that runs a pass, see
-            :class:`optensemble._core.engine.Engine`. By default this process. The result does not depend on it.
+            ``optensemble._core.engine.Engine``. By default this process. The result does not depend on it.
         """
         with self._changing():
             options: FitOptions = {"random_state": random_state, "n_jobs": n_jobs, "progress": progress}

@@ -196,7 +196,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
             error it raises is passed on, and the ensemble is then as it was before.
         engine
             Where rows are read from files: a ``dask.distributed.Client``, whose workers then share the work, or
-            anything that runs a pass, see :class:`optensemble._core.engine.Engine`. By default this process. The
+            anything that runs a pass, see ``optensemble._core.engine.Engine``. By default this process. The
             result does not depend on it.
 
         Returns

@@ -81,7 +81,7 @@ def portfolio() -> Case:
     first = np.arange(4) < 2
     models = [("left", lambda X: np.where(first, X @ slopes, 0)), ("right", lambda X: np.where(first, 0, X @ slopes))]
     steady = [("steady", lambda X: omega.argmax(np.tile(mean, (len(X), 1))))]
-    ensemble = oe.DecisionEnsemble(models=models, policies=steady, feasible=omega).fit(X[:n], Y[:n])
+    ensemble = oe.DecisionEnsemble(models=models, policies=steady, feasible=omega).fit(X[:n], Y[:n], random_state=1)
     return judge(ensemble, X[n:], Y[n:], ["north", "south", "east", "west"])
 
 

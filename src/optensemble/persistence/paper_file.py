@@ -80,7 +80,7 @@ def restore_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -
         for number, log in enumerate(document["logs"])
     )
     ensemble.n_patches_, ensemble.fingerprints_ = arrays["n_patches_"], arrays["fingerprints_"]
-    ensemble._rows, ensemble._stages, ensemble._seed = [], [], None
+    ensemble._rows, ensemble._stages, ensemble._seed, ensemble._streamed = [], [], None, False
     simple = document["simple"]
     ensemble._forecaster = None if simple is None else unpack_forecaster(simple, arrays)
     for name in PAPER_LEARNED:

@@ -62,7 +62,7 @@ def test_labels_of_a_dask_frame_are_names_of_columns() -> None:
         make().fit(halves(), labels(world(1000)))
     with pytest.raises(InputError, match=r"labels of a Dask frame are columns of it: .*; got NoneType"):
         make().fit(halves())
-    with pytest.raises(InputError, match="labels names 'z_"):
+    with pytest.raises(InputError, match="labels: no column matches 'z_"):
         make().fit(halves(), "z_*")
     with pytest.raises(InputError, match=r"a Dask frame is needed; got Array. Use dask.dataframe"):
         make().fit(halves()[["a_0"]].to_dask_array(lengths=True), "y_*")

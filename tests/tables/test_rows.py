@@ -134,6 +134,11 @@ def test_labels_are_names_or_patterns_in_the_order_given(tmp_path: Path) -> None
     assert backwards.X.columns.tolist() == ["a_0", "a_1", "group", "number"]
 
 
+def test_numbers_in_place_of_a_star_are_sorted_as_in_job_files(tmp_path: Path) -> None:
+    frame = pd.DataFrame({name: [1.0, 2.0] for name in ("y_10", "y_2", "a", "y_0")})
+    assert oe.Rows(write(frame, tmp_path / "t.parquet"), labels="y_*").labels == ["y_0", "y_2", "y_10"]
+
+
 def test_a_column_whose_name_is_a_pattern_is_meant_itself(tmp_path: Path) -> None:
     path = write(table(5).rename(columns={"y_0": "y_*"}), tmp_path / "t.parquet")
     assert oe.Rows(path, labels="y_*").labels == ["y_*"]
@@ -197,9 +202,9 @@ def fit(paths: Any, labels: Any = "y_*", **options: Any) -> oe.DecisionEnsemble:
         (
             GOOD,
             "z_*",
-            "labels names 'z_*', which no column matches. The columns are 'a_0', 'a_1', 'y_0'",
+            "labels: no column matches 'z_*'. There are 'a_0', 'a_1', 'y_0'",
         ),
-        (GOOD, ["y_0", "y1"], "labels names 'y1', which no column matches. Did you mean 'y_1'?"),
+        (GOOD, ["y_0", "y1"], "labels: the table has no column 'y1'. Did you mean 'y_1'?"),
         (GOOD, ["y_0", "y_*"], "labels names the column 'y_0' twice. Name it once."),
         (GOOD, [], "labels names no column. Name the columns of the labels; there are 'a_0', 'a_1', 'y_0'"),
     ],
@@ -216,7 +221,7 @@ def test_other_formats_are_for_the_command_line(folder: Path) -> None:
 
 
 def test_a_column_that_is_not_there(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"columns names 'a_7', which no column matches. Did you mean 'a_1'"):
+    with pytest.raises(InputError, match=r"columns: the table has no column 'a_7'. Did you mean 'a_1'"):
         oe.Rows(GOOD, labels="y_*", columns=["a_7"])
     write(table(50).drop(columns="a_1"), folder / "less.parquet")
     with pytest.raises(InputError, match=r"less.parquet has no column 'a_1'"):

@@ -67,30 +67,6 @@ def same_grids(top: float, other: float, total: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def add_overlaps(columns: Indices, first: int, shared: Floats) -> None:
-    """Count in how many rows each two cells come together, of which one is in the ``first`` columns, in place.
-
-    Each pair is counted on one side of the diagonal; :func:`mirror` adds up both.
-    """
-    n, events = columns.shape
-    # column by column: the few lines of the table that belong to one stay in the cache
-    for p in range(first):
-        for i in range(n):
-            line = shared[columns[i, p]]
-            for q in range(p, events):
-                line[columns[i, q]] += 1.0
-
-
-@njit(cache=True, nogil=True)
-def mirror(shared: Floats) -> None:
-    """Add to every number beside the diagonal the one across it, in place."""
-    for a in range(len(shared)):
-        for b in range(a):
-            shared[a, b] += shared[b, a]
-            shared[b, a] = shared[a, b]
-
-
-@njit(cache=True, nogil=True)
 def gather_sums(columns: Indices, values: Floats) -> Floats:
     """Return ``Σ_e values[columns[i, e]]`` for every row, summed in the order of the columns."""
     n, events = columns.shape

@@ -14,9 +14,9 @@ import typer
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.exceptions import InputError
 from optensemble.jobs.init import Guess, JobDraft, guess, relative_to
-from optensemble.jobs.patterns import left_to
 from optensemble.jobs.roles import find_labels
 from optensemble.jobs.sets import SET_KINDS
+from optensemble.tables.patterns import left_to
 from optensemble.tables.reading import find_tables, require_columns
 from optensemble.tables.writing import require_output_path
 

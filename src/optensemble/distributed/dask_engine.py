@@ -6,7 +6,7 @@ import pickle
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import add
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from optensemble._core.progress import silent
 T = TypeVar("T")
 State = TypeVar("State")
 
-_ATTEMPTS = 3
+_REPEATS = 2  # of a pass whose workers died, beyond what Dask repeats by itself
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,10 @@ class DaskEngine:
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
+        for _ in range(_REPEATS):
+            with suppress(KilledWorker, FutureCancelledError):
                 return self._run(function, blocks, state, step)
-            except (KilledWorker, FutureCancelledError):
-                if attempt == _ATTEMPTS:
-                    raise
-        raise AssertionError("unreachable")
+        return self._run(function, blocks, state, step)
 
     def _run(self, function: Callable[[Any, State], T], blocks: Blocks, state: State, step: Callable[[int], None]) -> T:
         from dask.delayed import delayed

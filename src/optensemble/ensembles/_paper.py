@@ -29,9 +29,9 @@ from optensemble.ensembles._paper_fit import (
     why_stopped,
 )
 from optensemble.ensembles._paper_streams import (
+    AskedLook,
     Beginning,
     BlockStates,
-    FirstLook,
     SourceLabels,
     Stream,
     require_passes,
@@ -188,7 +188,7 @@ class PaperEnsemble(FittedPaper):
         """Return how the state of a block begins."""
         return Beginning()
 
-    def _look_at_members(self, first: FirstLook) -> None:
+    def _look_at_members(self, first: AskedLook) -> None:
         """Warn of members that seem to have been trained on these rows."""
 
     def _conclude(self, fit: DebiasedFit, algorithm: Algorithm) -> None:

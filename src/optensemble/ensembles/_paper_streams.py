@@ -180,7 +180,7 @@ class PaperPass:
 
 
 @dataclass(frozen=True)
-class FirstLook(Sums):
+class AskedLook(Sums):
     """What is known once members were asked: marks of the rows, the largest prediction, the largest residuals.
 
     ``missed`` are the squared errors of every model by coordinate, ``spread`` the labels' around their mean.
@@ -194,7 +194,7 @@ class FirstLook(Sums):
 
 
 @dataclass(frozen=True)
-class FirstPass:
+class AskingPass:
     """The pass that asks members."""
 
     states: BlockStates
@@ -203,12 +203,12 @@ class FirstPass:
     mean: Floats
 
 
-def look_first(block: Block, state: FirstPass) -> FirstLook:
+def ask_block(block: Block, state: AskingPass) -> AskedLook:
     """Ask members about a block, and make its state."""
     situation, labels = state.states.situation(block, PatchLog(state.layout)), block.outputs.sign * block.labels
     said = said_by(state.states.begin(block.outputs).outputs)
     residuals = labels - situation.predictions
-    return FirstLook(
+    return AskedLook(
         marks=Marks.of(fingerprints(*said, labels), state.rows, *said, labels),
         largest=float(np.abs(situation.predictions).max(initial=0.0)),
         tops=np.abs(residuals).max(axis=(1, 2)),
@@ -254,12 +254,12 @@ class Stream:
     states: BlockStates
     labels: SourceLabels
 
-    def first(self, algorithm: Algorithm, step: Step) -> FirstLook:
+    def first(self, algorithm: Algorithm, step: Step) -> AskedLook:
         """Ask members about all rows."""
-        asked = FirstPass(self.states, algorithm.layout, self.blocks.row_count, self.labels.mean)
-        return self.engine.run(look_first, self.blocks, asked, step)
+        asked = AskingPass(self.states, algorithm.layout, self.blocks.row_count, self.labels.mean)
+        return self.engine.run(ask_block, self.blocks, asked, step)
 
-    def fit(self, first: FirstLook, how: Debiasing, callback: Callback | None) -> DebiasedFit:
+    def fit(self, first: AskedLook, how: Debiasing, callback: Callback | None) -> DebiasedFit:
         """Debias on all rows."""
         require_resolution(how.alpha, np.array([self.labels.largest]), np.array([first.largest]))
         guess = Guess.first(how.layout, self.blocks.row_count, tuple(first.tops.tolist()))

@@ -10,7 +10,7 @@ from optensemble._core.progress import Progress, as_progress
 from optensemble.ensembles._decision_rows import as_batch
 from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm, replay_all
-from optensemble.ensembles._paper_streams import FirstLook
+from optensemble.ensembles._paper_streams import AskedLook
 from optensemble.ensembles.base import WHITE_BOX
 from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.evaluation.lemmas_in_sample import (
@@ -223,7 +223,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         self.members_ = as_members(self.models, "models")
         self.names_ = [name for name, _ in self.members_]
 
-    def _look_at_members(self, first: FirstLook) -> None:
+    def _look_at_members(self, first: AskedLook) -> None:
         for (name, model), missed in zip(self.members_, first.missed, strict=True):
             warn_if_trained_on(model, name, mean_explained(missed, first.spread), stacklevel=5)
 

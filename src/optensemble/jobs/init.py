@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from optensemble._core.atomic_files import replace
-from optensemble.jobs.patterns import natural
 from optensemble.jobs.sets import SET_KINDS
+from optensemble.tables.patterns import natural
 
 _COSTS = ("cost", "costs", "minutes", "hours", "delay", "loss", "distance", "runtime")
 _LABELS = (

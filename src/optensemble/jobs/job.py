@@ -11,7 +11,7 @@ from typing import Any
 from optensemble._core.suggestions import did_you_mean
 from optensemble.ensembles.base import BLACK_BOX, DECISION, WHITE_BOX
 from optensemble.exceptions import FileError, InputError
-from optensemble.jobs.patterns import is_pattern
+from optensemble.tables.patterns import is_pattern
 
 ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from optensemble.exceptions import InputError
 from optensemble.jobs.job import Job, Names
-from optensemble.jobs.patterns import align, coordinates, is_pattern, left_to, split, stars
 from optensemble.members.columns import Columns
+from optensemble.tables.patterns import align, coordinates, is_pattern, left_to, split, stars
 from optensemble.tables.reading import require_columns
 
 FOLLOWED, PROMISED, LOW, HIGH = WRITTEN = ("followed", "promised", "low", "high")

@@ -116,7 +116,8 @@ def stream_rows(
 def _require_ascending(times: pd.Series[Any], last: Any, table: str, start: int) -> Any:
     """Refuse rows that are not in time order: a table that does not fit in memory is not sorted here."""
     whole = times if last is None else pd.concat([pd.Series([last]), times], ignore_index=True)
-    back = np.flatnonzero(np.diff(whole.to_numpy()) < np.zeros(1, dtype=np.diff(whole.to_numpy()).dtype)[0])
+    values = whole.to_numpy()
+    back = np.flatnonzero(values[1:] < values[:-1])
     if back.size:
         row = start + int(back[0]) + (1 if last is None else 0)
         raise InputError(

@@ -11,12 +11,12 @@ import pandas as pd
 
 from optensemble.ensembles.base import BLACK_BOX, Policy
 from optensemble.exceptions import InputError
-from optensemble.jobs.patterns import align, coordinates, is_pattern
 from optensemble.jobs.roles import Roles, require_own_name
 from optensemble.jobs.rows import with_text_groups
 from optensemble.members.columns import Columns
 from optensemble.persistence.files import load
 from optensemble.tables.labels import value_text
+from optensemble.tables.patterns import align, coordinates, is_pattern
 from optensemble.tables.reading import Tables, require_columns
 
 

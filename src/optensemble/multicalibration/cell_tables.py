@@ -6,14 +6,15 @@ order of the rows, so tables of disjoint rows add up, and a fold can be subtract
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from optensemble._core import cell_sums
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import add_overlaps, add_rows, mirror
+from optensemble._core.cell_sums import Cells as CellNumbers
+from optensemble._core.cell_sums import Flags, add_limbs
 from optensemble._core.threads import one_blas_thread
 from optensemble.multicalibration.events import Cells
 
@@ -22,7 +23,6 @@ TABLE_LIMIT = 2048
 
 _SHARD = 1 << 12  # rows: overlaps are counted in pieces that fit into the cache
 _DEFINITE = 1e-9  # of the largest eigenvalue, of which the largest sum of a line is a bound
-_PRODUCT_SPEED = 60  # steps of a matrix product in the time of one step by itself
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class CellTable:
     counts
         The number of rows of each cell.
     high, low
-        The limbs of the residual sums, of shape (cells, d); see :func:`~optensemble._core.exact_sums.add_rows`.
+        The limbs of the residual sums, of shape (cells, d); see :func:`~optensemble._core.cell_sums.add_limbs`.
     shared
         The number of rows that each two cells share; None if they were not counted.
     """
@@ -151,11 +151,12 @@ def cell_counts(cells: Cells) -> Indices:
 
 def _sum_cells(cells: Cells, values: Floats, top: float, total: int) -> tuple[Indices, Floats, Floats]:
     """Sum the ``values`` of some of ``total`` rows, none larger than ``top``, over every cell."""
-    shape = (cells.layout.count, values.shape[1])
-    counts, high, low = np.zeros(shape[0], dtype=np.int64), np.zeros(shape), np.zeros(shape)
+    shape = (1, cells.layout.count, values.shape[1])
+    counts, high, low = np.zeros(shape[:2], dtype=np.int64), np.zeros(shape), np.zeros(shape)
     for here in _shards(len(values)):
-        add_rows(cells.columns(here), values[here], top, total, counts, high, low)
-    return counts, high, low
+        columns = cells.columns(here).astype(np.int32)
+        add_limbs(columns, np.zeros(len(columns), dtype=np.int64), values[here], top, total, counts, high, low)
+    return counts[0], high[0], low[0]
 
 
 def _shards(count: int) -> list[slice]:
@@ -169,44 +170,34 @@ def with_overlaps(cells: Cells, table: CellTable) -> CellTable:
 
 def count_overlaps(cells: Cells, kept: Indices) -> Floats:
     """Return ``G`` on the cells kept: the number of rows that each two share."""
-    layout, events = cells.layout, len(cells.layout.events)
-    fixed = layout.fixed if cells.counted is not None else []
-    # a row takes a step for each two events, or cells² steps of a matrix product, which are that much quicker
-    if len(kept) ** 2 < _PRODUCT_SPEED * (events**2 - len(fixed) ** 2):
-        return _count(cells, kept, range(events), 0)
-    if cells.counted is None or not fixed:
-        return _count(cells, kept, range(events), events)
-    still = np.flatnonzero(layout.in_fixed[kept])
-    name = layout, kept[still].tobytes()
-    if name not in cells.counted:
-        cells.counted[name] = _count(cells, kept[still], fixed, len(fixed))
-    moving = [event for event in range(events) if event not in fixed]
-    shared = _count(cells, kept, [*moving, *fixed], len(moving))
+    everything, still = np.ones(len(kept), dtype=np.bool_), cells.layout.in_fixed[kept]
+    if cells.counted is None or not still.any():
+        return _count(cells, kept, everything)
+    name = cells.layout, kept[still].tobytes()
+    if name not in cells.counted:  # what given policies and subgroups share is the same in every round
+        cells.counted[name] = _count(cells, kept[still], everything[still])
+    shared = _count(cells, kept, ~still)
     shared[np.ix_(still, still)] = cells.counted[name]
     return shared
 
 
-def _count(cells: Cells, kept: Indices, events: Sequence[int], first: int) -> Floats:
-    """Count the rows that each two cells share of which one is in the ``first`` events; with 0, all by a product."""
-    number = np.full(cells.layout.count, len(kept), dtype=np.int64)  # all others share one more row and column, cut off
+def _count(cells: Cells, kept: Indices, moving: Flags) -> Floats:
+    """Count the rows that each two cells share of which one at least is moving."""
+    number = np.full(cells.layout.count, -1, dtype=np.int32)
     number[kept] = np.arange(len(kept))
-    shared = np.zeros((len(kept) + 1, len(kept) + 1))
+    halves = np.zeros((1, len(kept), len(kept)), dtype=np.int32)
     for here in _shards(len(cells.parts[0])):
-        columns = number[cells.columns(here, events)]
-        if first:
-            add_overlaps(columns, first, shared)
-        else:
-            shared += _by_product(columns, len(shared))
-    if first:
-        mirror(shared)
-    return np.ascontiguousarray(shared[:-1, :-1])
+        columns = number[cells.columns(here)]
+        cell_sums.count_overlaps(columns, np.zeros(len(columns), dtype=np.int64), moving, halves)
+    return both_places(halves[0])
 
 
-def _by_product(columns: Indices, count: int) -> Floats:
-    """Count by ``ZᵀZ``: whole numbers, exact in single precision up to 2²⁴ rows."""
-    onto = np.zeros((len(columns), count), dtype=np.float32)
-    onto[np.arange(len(columns))[:, None], columns] = 1.0
-    return np.asarray(onto.T @ onto, dtype=np.float64)
+def both_places(halves: CellNumbers) -> Floats:
+    """Return counts (cells, cells) of two cells of which each is in one of its two places, as a symmetric table."""
+    shared = halves.astype(np.float64)
+    shared += halves.T
+    shared[np.diag_indices(len(shared))] = np.diag(halves)
+    return shared
 
 
 def overlaps_times(cells: Cells, table: CellTable, delta: Floats) -> Floats:

@@ -223,10 +223,9 @@ class Cells:
         cell += self.layout.offsets[event]
         return cell
 
-    def columns(self, rows: Rows = slice(None), events: Sequence[int] | None = None) -> Indices:
-        """Return the cells of each row, of shape (rows, events): in all events, or in some."""
-        among = range(len(self.layout.events)) if events is None else events
-        return np.stack([self.column(event, rows) for event in among], axis=1)
+    def columns(self, rows: Rows = slice(None)) -> Indices:
+        """Return the cells of each row, of shape (rows, events)."""
+        return np.stack([self.column(event, rows) for event in range(len(self.layout.events))], axis=1)
 
     def spread(self, delta: Floats, rows: Rows = slice(None)) -> Floats:
         """Return ``Z δ``: for each row the sum of ``delta`` over its cells, in the order of the events."""

@@ -20,7 +20,7 @@ from optensemble._core.cell_sums import Flags, add_limbs, count_overlaps
 from optensemble._core.sums import Sums
 from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
-from optensemble.multicalibration.cell_tables import CellTable
+from optensemble.multicalibration.cell_tables import CellTable, both_places
 from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.multicalibration.state import Situation
@@ -181,9 +181,7 @@ class FoldTables(Sums):
 
     def table(self, fold: int, kept: Indices, numbers: Indices) -> CellTable:
         """Return the table of a fold on some of the cells, which have these ``numbers``."""
-        half = self.shared[fold].take(kept, axis=0).take(kept, axis=1).astype(np.float64)
-        shared = half + half.T
-        shared[np.diag_indices(len(kept))] = self.counts[fold, kept]
+        shared = both_places(self.shared[fold].take(kept, axis=0).take(kept, axis=1))
         return CellTable(numbers, self.counts[fold, kept], self.high[fold, kept], self.low[fold, kept], shared)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import accumulate
 from os import PathLike, fspath
@@ -16,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from optensemble._core.engine import BLOCK_ROWS
-from optensemble._core.suggestions import did_you_mean, listed
+from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
 from optensemble.members.sources import Piece, RowSource
 from optensemble.tables.formats import PARQUET, format_of, naming_file
+from optensemble.tables.patterns import is_pattern, split, stars
 from optensemble.tables.reading import find_tables, require_columns
 
 __all__ = ["Rows"]
@@ -42,7 +42,7 @@ class Rows(RowSource):
         A file or a pattern (``"part-*.parquet"``), or a list of these. Files form one table, in this order.
     labels
         The columns of the labels, in the order of the feasible set's coordinates: names, or patterns such as ``"y_*"``,
-        whose matches are in the order of the columns in the file.
+        whose matches are in the order of their numbers, or else in that of the file.
     columns
         The columns that members see; by default all but the labels. Members see them as a pandas frame.
 
@@ -208,14 +208,15 @@ def _group_ends(metadata: Any, start: int) -> tuple[int, ...]:
 
 
 def expand_names(given: str | Sequence[str], names: Sequence[str], what: str) -> list[str]:
-    """Return the columns that names and patterns stand for."""
+    """Return the columns that names and patterns stand for; numbers in place of a star are sorted, as in job files."""
     found = list[str]()
     for each in [given] if isinstance(given, str) else given:
-        matches = [each] if each in names else [name for name in names if fnmatchcase(name, each)]
-        if not matches:
-            hint = did_you_mean(each, names) or f" The columns are {listed(names)}."
-            raise InputError(f"{what} names {each!r}, which no column matches.{hint}")
-        found += matches
+        if each in names or not is_pattern(each):
+            require_columns([each], names, f"{what}: the table")
+            found.append(each)
+        else:
+            before, after = split(each, what)
+            found += [before + star + after for star in stars(each, names, what)]
     if not found and what == "labels":
         raise InputError(f"labels names no column. Name the columns of the labels; there are {listed(names)}.")
     if len(set(found)) < len(found):

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from optensemble.exceptions import InputError
-from optensemble.jobs.patterns import align, coordinates, natural, split, stars
+from optensemble.tables.patterns import align, coordinates, natural, split, stars
 
 WORDS = st.text("abNS_.é", min_size=1, max_size=4)
 NUMBERS = st.integers(0, 10**6).map(str)

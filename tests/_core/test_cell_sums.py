@@ -64,7 +64,7 @@ def both_places(shared: Cells) -> Cells:
 @given(**SHAPES, chunk=st.integers(1, 200))
 def test_overlaps_are_those_of_indicators(n: int, events: int, width: int, parts: int, seed: int, chunk: int) -> None:
     data = sample(n, events, width, parts, seed)
-    shared, moving = np.zeros((parts, data.count, data.count), dtype=np.int32), np.ones(data.count, dtype=np.bool_)
+    shared, moving = np.zeros((parts, data.count, data.count), dtype=np.int32), np.arange(data.count)
     for start in range(0, n, chunk):
         count_overlaps(data.cells[start : start + chunk], data.part[start : start + chunk], moving, shared)
     inside = indicators(data)
@@ -75,10 +75,13 @@ def test_overlaps_are_those_of_indicators(n: int, events: int, width: int, parts
 def test_bits_and_pairs_count_the_same(n: int, events: int, width: int, seed: int) -> None:
     data = sample(n, events, width, 1, seed)
     rows = np.random.default_rng(seed).permutation(n)[: n - n // 4]  # some rows, in any order
-    by_bits, by_pairs = (np.zeros((1, data.count, data.count), dtype=np.int32) for _ in range(2))
     moving = np.random.default_rng(seed).uniform(size=data.count) < 0.5
-    overlaps_by_bits(data.cells, rows, rows_of_cells(data.cells, rows, data.count), moving, by_bits[0])
-    overlaps_by_pairs(data.cells, rows, moving, by_pairs[0])
+    line = np.where(moving, np.cumsum(moving) - 1, -1)
+    by_bits, by_pairs = (np.zeros((1, data.count, data.count), dtype=np.int32) for _ in range(2))
+    lines = [np.zeros((int(moving.sum()), data.count), dtype=np.int32) for _ in range(2)]
+    overlaps_by_bits(data.cells, rows, rows_of_cells(data.cells, rows, data.count), line, lines[0])
+    overlaps_by_pairs(data.cells, rows, line, lines[1])
+    by_bits[0, moving], by_pairs[0, moving] = lines
     np.testing.assert_array_equal(both_places(by_bits), both_places(by_pairs))
     inside = indicators(data)[0][rows].astype(np.int64)
     expected = np.where(moving[:, None] | moving, inside.T @ inside, 0)
@@ -92,7 +95,7 @@ def test_overlaps_of_many_cells(events: int, width: int, n: int) -> None:
     cells = (np.arange(events) * width + rng.integers(width, size=(n, events))).astype(np.int32)
     data = Sample(cells, rng.integers(2, size=n), events * width, 2)
     shared = np.zeros((2, data.count, data.count), dtype=np.int32)
-    count_overlaps(data.cells, data.part, np.ones(data.count, dtype=np.bool_), shared)
+    count_overlaps(data.cells, data.part, np.arange(data.count), shared)
     inside = indicators(data)
     np.testing.assert_array_equal(both_places(shared), inside.transpose(0, 2, 1) @ inside)
 

@@ -176,7 +176,6 @@ class Learned:
     def tables(self, tabulated: Any) -> CorrectionSums:
         """Tables of the residuals of the stack, or of the forecast given in its place, on some cells."""
         out_of_fold = replace(self.corrections.out_of_fold, refined=False, patches=())
-        everything = np.ones(len(tabulated), dtype=np.bool_)
-        state = CorrectionPass(self.rows.design, out_of_fold, np.asarray(tabulated), everything)
+        state = CorrectionPass(self.rows.design, out_of_fold, np.asarray(tabulated), np.arange(len(tabulated)))
         found: CorrectionSums = self.rows.run(sum_corrections, state)
         return found

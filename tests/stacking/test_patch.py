@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
-from operator import add
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.events import Cells
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.stacking.cells import RowCells, make_layout
-from optensemble.stacking.patch import MOST_CELLS, PATCH_PENALTIES, apply_patch, situate
+from optensemble.stacking.patch import MOST_CELLS, PATCH_PENALTIES, PatchRidges, apply_patch, situate
 from optensemble.stats.folds import Fold, folds
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats, bucket, level_set_masks, violation
@@ -99,6 +98,11 @@ def textbook_ridge(masks: list[Mask], residual: Floats, penalty: float) -> Float
     return np.asarray(np.linalg.lstsq(rows, target, rcond=None)[0])
 
 
+def in_both_places(once: Any) -> Any:
+    """Return the counts of two cells, each in one of its two places, as a symmetric table."""
+    return once + once.T - np.diag(np.diag(once))
+
+
 # Cells
 
 
@@ -124,12 +128,10 @@ def test_cells_that_are_not_kept_have_no_line_in_a_table() -> None:
     tables = world.learn().tables(kept).tables
     residual = world.labels - world.forecast
     for fold, (_, rows) in enumerate(folds(300, random_state=0)):
-        table = tables.table(fold, np.arange(3), kept)
         Z = np.stack([masks[c][rows] for c in kept], axis=1).astype(float)
-        np.testing.assert_array_equal(table.kept, kept)
-        np.testing.assert_array_equal(table.counts, Z.sum(axis=0))
-        np.testing.assert_allclose(table.sums, Z.T @ residual[rows], atol=1e-12)
-        np.testing.assert_array_equal(table.shared, Z.T @ Z)
+        np.testing.assert_array_equal(tables.counts[fold], Z.sum(axis=0))
+        np.testing.assert_allclose(tables.high[fold] + tables.low[fold], Z.T @ residual[rows], atol=1e-12)
+        np.testing.assert_array_equal(in_both_places(tables.shared[fold]), Z.T @ Z)
         assert tables.squares[fold] == pytest.approx(np.square(residual[rows]).sum(), rel=1e-12)
 
 
@@ -188,11 +190,25 @@ def test_corrections_are_a_ridge_on_the_rows_of_the_cells(penalty: float, left_o
     kept = enough(masks)
     residual = world.labels - world.forecast
     found = world.learn().tables(kept).tables
-    tables = [found.table(fold, np.arange(len(kept)), np.array(kept)) for fold in range(len(parts))]
-    whole = reduce(add, tables)
-    table, rows = (whole, np.arange(400)) if left_out is None else (whole - tables[left_out], parts[left_out].train)
+    rows = np.arange(400) if left_out is None else parts[left_out].train
     expected = textbook_ridge([masks[c][rows] for c in kept], residual[rows], penalty)
-    np.testing.assert_allclose(table.ridge(penalty), expected, atol=1e-9)
+    np.testing.assert_allclose(PatchRidges(found, np.arange(len(kept))).solve(penalty, left_out), expected, atol=1e-9)
+    some = [kept[place] for place in (0, 2, 3)]
+    expected = textbook_ridge([masks[c][rows] for c in some], residual[rows], penalty)
+    np.testing.assert_allclose(PatchRidges(found, np.array([0, 2, 3])).solve(penalty, left_out), expected, atol=1e-9)
+
+
+def test_the_tables_tell_what_corrections_do_for_a_fold() -> None:
+    world, parts = make_world(2, 400, bias=1.0), folds(400, random_state=0)
+    masks = paper_cells(world, world.forecast)
+    kept = enough(masks)
+    ridges = PatchRidges(world.learn().tables(kept).tables, np.arange(len(kept)))
+    delta = np.random.default_rng(0).normal(size=(len(kept), 3))
+    for fold, (_, rows) in enumerate(parts):
+        residual = (world.labels - world.forecast)[rows]
+        corrected = residual - np.stack([masks[c][rows] for c in kept], axis=1) @ delta
+        expected = np.square(residual).sum() - np.square(corrected).sum()
+        assert ridges.drop(fold, delta) == pytest.approx(expected, rel=1e-9)
 
 
 def test_overlaps_count_shared_rows_over_any_number_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,8 +218,7 @@ def test_overlaps_count_shared_rows_over_any_number_of_chunks(monkeypatch: pytes
     for rows in (1 << 13, 999):
         monkeypatch.setattr(blocks, "CHUNK_ROWS", rows)
         found = learned.tables(everything).tables
-        shared = sum(found.table(fold, everything, everything).product(np.eye(len(masks))) for fold in range(5))
-        np.testing.assert_array_equal(shared, masks @ masks.T)
+        np.testing.assert_array_equal(in_both_places(found.shared.sum(axis=0)), masks @ masks.T)
 
 
 @pytest.mark.parametrize("kind", ["independent", "in time order", "clustered"])

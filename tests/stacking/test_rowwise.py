@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from optensemble import feasible
@@ -195,6 +196,21 @@ def test_the_record_is_the_same(case: Case) -> None:
         assert (record.clusters is None) == (rows.clusters is None)
         if rows.clusters is not None:
             np.testing.assert_array_equal(record.clusters, rows.clusters)
+
+
+@EVERY
+def test_rows_that_are_put_in_the_order_of_their_chunks_teach_the_same_to_the_bit(case: Case) -> None:
+    (rows, _), (_, fit, _) = make_rows(case), fits(case)
+    before = rows.outputs.actions.copy()
+    owned = replace(rows.blocks, owned=True)
+    again = learn_decision(MEMBERS, DecisionData(owned, rows.design, owned.first, case.seed), Local(), silent)
+    assert case.time_ordered or (rows.outputs.actions != before).any()
+    assert fit.winner == again.winner
+    for name in ("assessed", "realised", "folds"):
+        np.testing.assert_array_equal(getattr(again.record, name), getattr(fit.record, name))
+        np.testing.assert_array_equal(getattr(again.advantage, name), getattr(fit.advantage, name))
+    assert again.standings == fit.standings
+    pd.testing.assert_frame_equal(again.guarantees, fit.guarantees, check_exact=True)
 
 
 @pytest.mark.parametrize("case", [CASES[4], CASES[5], CASES[9]], ids=str)

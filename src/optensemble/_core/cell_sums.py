@@ -18,27 +18,52 @@ from optensemble._core.exact_sums import grids
 from optensemble._core.kernel import inner, maker
 
 Cells = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 
 intrinsic: Any = extending.intrinsic  # numba's type hints keep the first argument, which callers do not give
 
 
 @njit(cache=True, nogil=True)
-def count_overlaps(cells: Cells, part: Indices, moving: Flags, shared: Cells) -> None:
-    """Add to ``shared`` (parts, count, count), in place, how many rows of each part each two cells share.
+def renumbered(cells: Cells, number: Cells) -> Cells:
+    """Return the ``number`` of every cell."""
+    found = np.empty(cells.shape, np.int32)
+    for i in range(cells.shape[0]):
+        for e in range(cells.shape[1]):
+            found[i, e] = number[cells[i, e]]
+    return found
 
-    Only those of which one at least is ``moving`` (count,): what the others share may be known already. Two cells are
-    counted in one of their two places only, which may change from chunk to chunk: they share the sum of both.
+
+@njit(cache=True, nogil=True)
+def picked(shared: Cells, places: Indices) -> Cells:
+    """Return ``shared[places][:, places]``."""
+    count = len(places)
+    found = np.empty((count, count), np.int32)
+    for a in range(count):
+        line = shared[places[a]]
+        for b in range(count):
+            found[a, b] = line[places[b]]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def count_overlaps(cells: Cells, part: Indices, moving: Indices, shared: Cells) -> None:
+    """Add to ``shared`` (parts, moving, count), in place, how many rows of each part each two cells share.
+
+    Only those of which one at least is among ``moving``: what the others share may be known already. ``shared[p, m]``
+    is the line of cell ``moving[m]``. Two moving cells are counted in one of their two places only, which may change
+    from chunk to chunk: they share the sum of both.
     """
-    parts, count, _ = shared.shape
+    parts, _, count = shared.shape
     starts, order = _rows_by_part(part, parts)
+    line = np.full(count, -1, np.int64)
+    for m in range(len(moving)):
+        line[moving[m]] = m
     for p in range(parts):
         rows = order[starts[p] : starts[p + 1]]
         tally = rows_of_cells(cells, rows, count)
         if _bits_are_quicker(len(rows), cells.shape[1], np.count_nonzero(tally)):
-            overlaps_by_bits(cells, rows, tally, moving, shared[p])
+            overlaps_by_bits(cells, rows, tally, line, shared[p])
         else:
-            overlaps_by_pairs(cells, rows, moving, shared[p])
+            overlaps_by_pairs(cells, rows, line, shared[p])
 
 
 @inner
@@ -63,8 +88,8 @@ def rows_of_cells(cells: Cells, rows: Indices, count: int) -> Indices:
 
 
 @njit(cache=True, nogil=True)
-def overlaps_by_pairs(cells: Cells, rows: Indices, moving: Flags, shared: Cells) -> None:
-    """Add the overlaps of some rows to ``shared`` (count, count): one for every two cells of every row."""
+def overlaps_by_pairs(cells: Cells, rows: Indices, line: Indices, shared: Cells) -> None:
+    """Add the overlaps of some rows to ``shared``, one for every two cells of a row; ``line`` is -1 for fixed cells."""
     events = cells.shape[1]
     kept = np.empty(events, np.int64)
     for i in rows:
@@ -74,20 +99,22 @@ def overlaps_by_pairs(cells: Cells, rows: Indices, moving: Flags, shared: Cells)
             m += kept[m] >= 0
         for p in range(m):
             for q in range(p, m):
-                if moving[kept[p]] or moving[kept[q]]:
-                    shared[kept[p], kept[q]] += 1
+                if line[kept[p]] >= 0:
+                    shared[line[kept[p]], kept[q]] += 1
+                elif line[kept[q]] >= 0:
+                    shared[line[kept[q]], kept[p]] += 1
 
 
 @njit(cache=True, nogil=True)
-def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, moving: Flags, shared: Cells) -> None:
-    """Add the overlaps of some rows to ``shared`` (count, count), 64 rows at a time.
+def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, line: Indices, shared: Cells) -> None:
+    """Add the overlaps of some rows to ``shared``, 64 rows at a time; ``line`` is -1 for fixed cells.
 
     A cell is a set of rows, with a bit for each of them. Most cells hold few rows: of two cells, only those words of
     64 rows are compared in which the rarer one has any. Hence cells are in the order of their numbers of rows, moving
     ones first, and the same word of all cells lies side by side, so that several are compared with one at once.
     """
-    n, events, count = len(rows), cells.shape[1], len(shared)
-    names = np.argsort(np.where(moving, tally, tally + n + 1), kind="mergesort")
+    n, events, count = len(rows), cells.shape[1], len(line)
+    names = np.argsort(np.where(line >= 0, tally, tally + n + 1), kind="mergesort")
     names = names[tally[names] > 0]
     found = len(names)
     place = np.empty(count, np.int64)
@@ -103,7 +130,7 @@ def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, moving: Flags,
                 bits[r // 64, place[cells[rows[r], e]]] |= bit
 
     used, sums = np.empty(words + 1, np.int64), np.empty(found, np.int64)
-    for a in range(np.count_nonzero(moving[names])):
+    for a in range(np.count_nonzero(line[names] >= 0)):
         m = 0
         for w in range(words):
             used[m] = w
@@ -116,9 +143,23 @@ def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, moving: Flags,
             one, two = first[0], second[0]
             for b in range(found - a):
                 totals[b] += _ones(first[b] & one) + _ones(second[b] & two)
-        target = shared[names[a]]
+        target = shared[line[names[a]]]
         for b in range(a, found):
             target[names[b]] += np.int32(sums[b])
+
+
+@njit(cache=True, nogil=True)
+def fill_lower(halves: Cells, penalty: float, normal: Floats) -> None:
+    """Write ``G + penalty·I`` into the lower triangle of ``normal``; ``halves`` has each count in one of two places."""
+    count = len(halves)
+    for first in range(0, count, _TILE):  # one of the two places is across the lines of memory: tile by tile
+        for second in range(0, first + 1, _TILE):
+            for b in range(second, min(second + _TILE, count)):
+                for a in range(max(first, b), min(first + _TILE, count)):
+                    normal[a, b] = halves[a, b] + halves[b, a] if a != b else halves[a, a] + penalty
+
+
+_TILE = 64
 
 
 @njit(cache=True, nogil=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import njit
 
@@ -84,8 +86,23 @@ def gather_sums(columns: Indices, values: Floats) -> Floats:
 @njit(cache=True, nogil=True)
 def row_dots(left: Floats, right: Floats) -> Floats:
     """Return ``left[i]·right[i]`` for every row, summed in the order of the coordinates."""
+    dots = np.empty(len(left))
+    _dot_rows(left, right, dots)
+    return dots
+
+
+def dots_of_each(left: Sequence[Floats] | Floats, right: Sequence[Floats]) -> Floats:
+    """Return the same of each of ``left`` with each of ``right``, of shape (left, right, rows)."""
+    dots = np.empty((len(left), len(right), len(left[0])))
+    for here, one in zip(dots, left, strict=True):
+        for out, other in zip(here, right, strict=True):
+            _dot_rows(one, other, out)
+    return dots
+
+
+@njit(cache=True, nogil=True)
+def _dot_rows(left: Floats, right: Floats, dots: Floats) -> None:
     n, d = left.shape
-    dots = np.empty(n)
     # four rows at a time: a sum waits for its last addition, but not for those of other rows
     for i in range(0, n - n % 4, 4):
         first = second = third = fourth = 0.0
@@ -100,7 +117,6 @@ def row_dots(left: Floats, right: Floats) -> Floats:
         for j in range(d):
             total += left[i, j] * right[i, j]
         dots[i] = total
-    return dots
 
 
 @njit(cache=True, nogil=True)

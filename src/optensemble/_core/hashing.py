@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import extending, njit
 
 from optensemble._core.arrays import Indices
 
@@ -15,12 +16,25 @@ Hashes = npt.NDArray[np.uint64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
+_MINUS_ZERO = np.uint64(1 << 63)
 
+
+@extending.register_jitable
 def mixed(state: Hashes) -> Hashes:
     """Let every bit depend on every other (the finaliser of SplitMix64)."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def mix_in(state: Hashes, numbers: Hashes) -> None:
+    """Mix every row of ``numbers`` (n, columns), the bits of floats, into the hash of the row, in place."""
+    n, columns = numbers.shape
+    for i in range(n):
+        for j in range(columns):
+            bits = np.uint64(0) if numbers[i, j] == _MINUS_ZERO else numbers[i, j]  # -0.0 is the 0.0 that it equals
+            state[i] = mixed((state[i] ^ bits) + GOLDEN)
 
 
 def hash_rows(start: int, count: int, seed: int = 0) -> Hashes:

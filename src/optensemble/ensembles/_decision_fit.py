@@ -11,7 +11,7 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.cell_sums import Cells as CellNumbers
-from optensemble._core.engine import Blocks, Engine
+from optensemble._core.engine import Engine
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.hashing import Hashes
 from optensemble._core.number_format import format_by_error
@@ -23,8 +23,9 @@ from optensemble.evaluation.lemmas_out_of_fold import CellPass, CellSums, LemmaS
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_totals import TIME_BINS, PairSample, PairTotals
 from optensemble.evaluation.promise import Promise
-from optensemble.members.blocks import Block, Chunk
+from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.fit_inputs import require_size
+from optensemble.members.sources import SourceBlocks
 from optensemble.stacking.cells import RowCells, make_layout
 from optensemble.stacking.final_policy import (
     ArmSums,
@@ -137,19 +138,24 @@ class DecisionData(NamedTuple):
     ``first`` says what members there are and what they are about; ``seed`` is for the resampling of units.
     """
 
-    blocks: Blocks
+    blocks: ArrayBlocks | SourceBlocks
     design: RowDesign
     first: Block
     seed: int | None
 
+    def settled(self, design: RowDesign) -> DecisionData:
+        """Return the same with a design that will not change any more."""
+        return self._replace(design=design, blocks=self.blocks.arranged(design))
+
 
 def learn_decision(members: list[str], data: DecisionData, engine: Engine, progress: Progress) -> DecisionFit:
     """Learn to decide from rows that members were not trained on, in a few passes over them."""
-    titles, outputs, design = title_all(members), data.first.outputs, data.design
+    titles, outputs = title_all(members), data.first.outputs
     with one_blas_thread():
         with Stage(progress, "cross-fitting", 2 * data.blocks.count) as step:
             design, first, basis = _look_first(data, engine, step)
             linear = learn_linear(first.moments, basis, outputs)
+            data = data.settled(design)
         cells = PatchCells.of(outputs, first.counts)
         with Stage(progress, "patching", (2 + MOST_ROUNDS) * data.blocks.count) as step:
             run: Run = lambda function, state: engine.run(function, data.blocks, state, step)  # noqa: E731
@@ -167,7 +173,7 @@ def learn_decision(members: list[str], data: DecisionData, engine: Engine, progr
                 *(members, titles, linear, cells.select(arms.own), cells.subgroups, corrections, choices, arms),
                 scores=model_scores(first.moments, basis, outputs.models),
             )
-            return _conclude(learned, data._replace(design=design), first, engine, step)
+            return _conclude(learned, data, first, engine, step)
 
 
 def _look_first(data: DecisionData, engine: Engine, step: Callable[[int], None]) -> tuple[RowDesign, FirstLook, Basis]:

@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 
 from optensemble import guarantees
-from optensemble._core.arrays import Floats, Indices
+from optensemble._core.arrays import Floats, Indices, gathered
 from optensemble._core.buckets import Buckets
 from optensemble._core.cell_sums import Cells as CellNumbers
-from optensemble._core.cell_sums import add_limbs
+from optensemble._core.cell_sums import add_limbs, renumbered
 from optensemble._core.sums import LARGEST, Sums
 from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.cell_names import CellName, Leader, Subgroup, level_sets
 from optensemble.stacking.final_policy import PolicyPass
-from optensemble.stacking.patch import number_cells
+from optensemble.stacking.patch import SUMMED_TOGETHER, number_cells
 from optensemble.stats.blocks import RowUnits, UnitSums, part_of
 from optensemble.stats.intervals import Family, Means
 from optensemble.stats.row_design import RowDesign
@@ -78,10 +78,10 @@ class CellSums(Sums):
         shape = (state.units, len(state.kept), d)
         counts, high, low = np.zeros(shape[:2], dtype=np.int64), np.zeros(shape), np.zeros(shape)
         number, rows = number_cells(state.kept, state.count), np.zeros(state.units)
-        for columns, residual, unit in chunks:
+        for columns, residual, unit in gathered(chunks, SUMMED_TOGETHER):
             rows += np.bincount(unit, minlength=state.units)
             if len(state.kept):
-                add_limbs(number[columns], unit, residual, top, state.design.rows, counts, high, low)
+                add_limbs(renumbered(columns, number), unit, residual, top, state.design.rows, counts, high, low)
         high += low
         return cls(high, rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from optensemble.stats.blocks import RowUnits
 from optensemble.stats.row_design import RowDesign
 
 CHUNK_ROWS = 1 << 13
-"""Rows that are worked on at once: few enough for the cache, many enough for a call."""
+CHUNK_NUMBERS = 1 << 17
+"""The most rows, and numbers of one member, that are worked on at once: few enough for the cache."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +59,27 @@ class Chunk:
         return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
 
 
+class Cut(NamedTuple):
+    """The rows of a chunk, counted from its block's first, ordered by fold; where folds end; the rows' units."""
+
+    order: Indices
+    ends: Indices
+    units: RowUnits
+
+
 @dataclass(frozen=True)
 class Block:
     """Up to :data:`~optensemble._core.engine.BLOCK_ROWS` rows, from number ``start`` on.
 
-    ``groups`` are the hashes of the groups of rows that belong together, if the user named any.
+    ``groups`` are the hashes of the groups of rows that belong together, if the user named any. ``cuts`` are the chunks
+    it is cut into if that is settled: ``outputs`` are then in their order, but not ``labels``.
     """
 
     start: int
     outputs: MemberOutputs
     labels: Floats
     groups: Hashes | None = None
+    cuts: tuple[Cut, ...] | None = None
 
     @property
     def marks(self) -> Hashes:
@@ -77,18 +88,25 @@ class Block:
 
     def chunks(self, design: RowDesign) -> Iterator[Chunk]:
         """Cut the block into chunks, whose rows are ordered by fold."""
-        n = len(self.labels)
-        ids = self.groups
+        begin = 0
+        for cut in self.cut(design) if self.cuts is None else self.cuts:
+            order, ends, units = cut
+            here = slice(begin, begin := begin + len(order))
+            outputs = self.outputs.take(order if self.cuts is None else here)
+            yield Chunk(outputs, self.labels[order], self.start + order, ends, units)
+
+    def cut(self, design: RowDesign) -> Iterator[Cut]:
+        """Return which rows each chunk has."""
+        n, ids = len(self.labels), self.groups
         if design.clusters is not None and ids is None:  # rows that are there several times belong together
             ids = self.marks
         places = design(self.start, n, ids)
-        for begin in range(0, n, CHUNK_ROWS):
-            fold = places.fold[begin : begin + CHUNK_ROWS]
+        step = min(CHUNK_ROWS, max(CHUNK_NUMBERS // self.labels.shape[1], 1))
+        for begin in range(0, n, step):
+            fold = places.fold[begin : begin + step]
             order = begin + np.argsort(fold.astype(np.int16), kind="stable")  # a radix sort
             ends = np.concatenate([[0], np.cumsum(np.bincount(fold, minlength=design.folds))])
-            yield Chunk(
-                self.outputs.take(order), self.labels[order], self.start + order, ends, places.units.take(order)
-            )
+            yield Cut(order, ends, places.units.take(order))
 
     def between(self, start: int, stop: int) -> Self:
         """Return the rows from number ``start`` to before ``stop``."""
@@ -96,12 +114,26 @@ class Block:
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, start=start, outputs=self.outputs.take(rows), labels=self.labels[rows], groups=groups)
 
+    def arrange(self, design: RowDesign) -> tuple[Cut, ...]:
+        """Return its chunks, in whose order outputs are put, where they are."""
+        cuts, begin = tuple(self.cut(design)), 0
+        for order, _, _ in cuts:
+            here = slice(begin, begin := begin + len(order))
+            self.outputs.reorder(here, order)
+        return cuts
+
 
 @dataclass(frozen=True)
 class ArrayBlocks:
-    """Rows in memory, asked once."""
+    """Rows in memory, asked once.
+
+    Outputs that are ``owned``, for nobody else uses them, may be put in another order; ``cuts`` are then the chunks of
+    every block.
+    """
 
     rows: Block
+    owned: bool = False
+    cuts: tuple[tuple[Cut, ...], ...] | None = None
 
     @classmethod
     def ask(
@@ -124,7 +156,7 @@ class ArrayBlocks:
                     if room.subgroups is not None and asked.subgroups is not None:
                         room.subgroups[:] = asked.subgroups
                 start += size
-        return cls(Block(0, outputs, labels, groups))
+        return cls(Block(0, outputs, labels, groups), owned=True)
 
     @property
     def row_count(self) -> int:
@@ -144,7 +176,16 @@ class ArrayBlocks:
     def part(self, start: int, stop: int) -> BlockRun:
         """Return the blocks from ``start`` to before ``stop``."""
         first, last = start * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.row_count)
-        return BlockRun(self.rows.between(first, last))
+        return BlockRun(self.rows.between(first, last), None if self.cuts is None else self.cuts[start:stop])
+
+    def arranged(self, design: RowDesign) -> Self:
+        """Return the same with every block cut into chunks for good, so that passes need not, if that takes no copy."""
+        if not self.owned:
+            return self
+        cuts = tuple(block.arrange(design) for block in self.part(0, self.count))
+        if self.rows.outputs.models > 1:
+            self.rows.outputs.leaders  # noqa: B018  (once for all passes)
+        return replace(self, cuts=cuts)
 
 
 @dataclass(frozen=True)
@@ -152,8 +193,10 @@ class BlockRun:
     """A run of blocks in memory."""
 
     rows: Block
+    cuts: tuple[tuple[Cut, ...], ...] | None = None
 
     def __iter__(self) -> Iterator[Block]:
         first, last = self.rows.start, self.rows.start + len(self.rows.labels)
-        for start in range(first, last, BLOCK_ROWS):
-            yield self.rows.between(start, min(start + BLOCK_ROWS, last))
+        for number, start in enumerate(range(first, last, BLOCK_ROWS)):
+            block = self.rows.between(start, min(start + BLOCK_ROWS, last))
+            yield block if self.cuts is None else replace(block, cuts=self.cuts[number])

@@ -20,6 +20,8 @@ from optensemble.exceptions import InputError
 
 __all__ = ["Columns"]
 
+_NUMBERS = "biuf"  # kinds of dtypes
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class Columns:
@@ -87,11 +89,10 @@ def read_columns(X: Any, names: tuple[str, ...] | tuple[int, ...]) -> Floats:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
         raise InputError(f"the columns of X must have distinct names; {error}. Rename or drop some.") from error
-    columns = _named if isinstance(frame, nw.DataFrame) else _numbered
-    return np.stack(columns(frame, names), axis=1)
+    return _named(frame, names) if isinstance(frame, nw.DataFrame) else _numbered(frame, names)
 
 
-def _named(frame: Any, names: tuple[Any, ...]) -> list[Floats]:
+def _named(frame: Any, names: tuple[Any, ...]) -> Floats:
     if isinstance(names[0], int):
         raise InputError(
             f"the columns {list(names)} are numbers, but X is a frame with the columns {listed(frame.columns)}. "
@@ -102,10 +103,11 @@ def _named(frame: Any, names: tuple[Any, ...]) -> list[Floats]:
         more = f" (nor {listed(missing[1:])})" if missing[1:] else ""
         hint = did_you_mean(missing[0], frame.columns) or f" Its columns are {listed(frame.columns)}."
         raise InputError(f"X has no column {missing[0]!r}{more}.{hint}")
-    return [_numeric(frame[name].to_numpy(), f"column {name!r} of X", str(frame[name].dtype)) for name in names]
+    found = [_numeric(frame[name].to_numpy(), f"column {name!r} of X", str(frame[name].dtype)) for name in names]
+    return np.stack(found, axis=1)
 
 
-def _numbered(X: Any, names: tuple[Any, ...]) -> list[Floats]:
+def _numbered(X: Any, names: tuple[Any, ...]) -> Floats:
     array = np.asarray(X)
     if array.ndim != 2:
         raise InputError(f"X must be a frame or an array of two dimensions; got {type(X).__name__} {array.shape}.")
@@ -116,7 +118,9 @@ def _numbered(X: Any, names: tuple[Any, ...]) -> list[Floats]:
         )
     if max(names) >= array.shape[1]:
         raise InputError(f"X has no column {max(names)}: it has {array.shape[1]}, numbered from 0. Check the numbers.")
-    return [_numeric(array[:, name], f"column {name} of X", str(array.dtype)) for name in names]
+    if array.dtype.kind in _NUMBERS:
+        return np.asarray(array.take(names, axis=1), dtype=np.float64)
+    return np.stack([_numeric(array[:, name], f"column {name} of X", str(array.dtype)) for name in names], axis=1)
 
 
 def _numeric(values: npt.NDArray[Any], name: str, kind: str) -> Floats:
@@ -125,6 +129,6 @@ def _numeric(values: npt.NDArray[Any], name: str, kind: str) -> Floats:
         given = [np.nan if pd.isna(value) is True else value for value in values]
         if all(isinstance(value, (Real, Decimal)) for value in given):
             return np.array(given, dtype=np.float64)
-    if values.dtype.kind not in "biuf" or kind in ("Categorical", "Enum"):
+    if values.dtype.kind not in _NUMBERS or kind in ("Categorical", "Enum"):
         raise InputError(f"{name} must be numeric; got {kind}. Convert it to numbers, or leave it out of the names.")
     return values.astype(np.float64)

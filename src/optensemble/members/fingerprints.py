@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from optensemble._core.arrays import Floats
-from optensemble._core.hashing import GOLDEN, Hashes, mixed
+from optensemble._core.hashing import GOLDEN, Hashes, mix_in
 from optensemble.exceptions import InputError
 from optensemble.stats.row_design import EXACT_ROWS, ClusterTable, RowDesign
 
@@ -39,9 +39,8 @@ def fingerprints(*arrays: Floats) -> Hashes:
         raise InputError(f"fingerprints need arrays of the same number of rows; got {sorted(n) or 'none'}.")
     state = np.full(n.pop(), GOLDEN, dtype=np.uint64)
     for array in arrays:
-        for column in array.reshape(len(array), prod(array.shape[1:])).T:
-            # adding 0 makes -0.0 the 0.0 that it equals
-            state = mixed((state ^ (column + 0.0).view(np.uint64)) + GOLDEN)
+        numbers = np.require(array, np.float64, ["C", "W"])  # read-only arrays would compile again
+        mix_in(state, numbers.reshape(len(array), prod(array.shape[1:])).view(np.uint64))
     return state
 
 

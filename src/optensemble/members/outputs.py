@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
@@ -15,6 +16,22 @@ from optensemble._core.exact_sums import row_dots, take_rows
 from optensemble._core.tolerances import SAME_ASSESSMENT
 from optensemble.feasible import FeasibleSet
 from optensemble.members.subgroups import PartTitles
+
+
+@njit(cache=True, nogil=True)
+def first_of_best(assessed: Floats) -> npt.NDArray[np.int32]:
+    """Return per row the model of the highest assessment, given all of them (models, n); of ties the first."""
+    models, n = assessed.shape
+    first = np.zeros(n, np.int32)
+    for i in range(n):
+        best = assessed[0, i]
+        for m in range(1, models):
+            best = max(best, assessed[m, i])
+        least = best - SAME_ASSESSMENT * abs(best)
+        for m in range(models - 1, -1, -1):
+            if assessed[m, i] >= least:
+                first[i] = m
+    return first
 
 
 @dataclass(frozen=True)
@@ -65,10 +82,11 @@ class MemberOutputs:
     @cached_property
     def leaders(self) -> npt.NDArray[np.int32]:
         """Per row the model with the highest self-assessment; of ties the first."""
-        pairs = zip(self.actions, self.predictions, strict=False)
-        assessed = np.stack([row_dots(actions, predictions) for actions, predictions in pairs])
-        best = assessed.max(axis=0)
-        return np.asarray((assessed >= best - SAME_ASSESSMENT * np.abs(best)).argmax(axis=0), dtype=np.int32)
+        assessed = np.empty((self.models, self.count))
+        for model, (actions, predictions) in enumerate(zip(self.actions, self.predictions, strict=False)):
+            assessed[model] = row_dots(actions, predictions)
+        leaders: npt.NDArray[np.int32] = first_of_best(assessed)
+        return leaders
 
     @property
     def said(self) -> list[Floats]:
@@ -86,7 +104,18 @@ class MemberOutputs:
         else:  # in memory, each member's rows after the other's
             taken = (take_rows(self.predictions, rows), take_rows(self.actions, rows))
         subgroups = None if self.subgroups is None else self.subgroups[:, rows]
-        return replace(self, predictions=taken[0], actions=taken[1], subgroups=subgroups)
+        found = replace(self, predictions=taken[0], actions=taken[1], subgroups=subgroups)
+        if "leaders" in vars(self):
+            vars(found)["leaders"] = self.leaders[rows]
+        return found
+
+    def reorder(self, rows: slice, order: Indices) -> None:
+        """Put the rows ``order`` in the place of ``rows``, which are the same ones: for who owns the arrays."""
+        for values in (self.predictions, self.actions):
+            values[:, rows] = take_rows(values, order)
+        if self.subgroups is not None:
+            self.subgroups[:, rows] = self.subgroups[:, order]
+        vars(self).pop("leaders", None)
 
     @property
     def arrays(self) -> dict[str, Floats]:

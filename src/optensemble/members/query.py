@@ -39,7 +39,8 @@ class MemberQuery:
         room = self.empty(n) if room is None else room
         predictions, actions = room.predictions, room.actions
         for number, (name, model) in enumerate(self.models):
-            predictions[number] = self.sign * as_predictions(ask_member(model, name, "predict", X), name, n, d)
+            said = as_predictions(ask_member(model, name, "predict", X), name, n, d)
+            np.multiply(said, self.sign, out=predictions[number])
             actions[number] = omega.argmax(predictions[number])
             step()
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):

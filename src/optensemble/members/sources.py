@@ -24,7 +24,7 @@ from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import Values, subgroup_values
 from optensemble.members.validation import as_labels, join_rows, row_count, row_labels, take_rows
-from optensemble.stats.row_design import ClusterTable
+from optensemble.stats.row_design import ClusterTable, RowDesign
 
 T = TypeVar("T")
 
@@ -286,6 +286,10 @@ class SourceBlocks:
     def first(self) -> Block:
         """The first block."""
         return next(iter(self.part(0, 1)))
+
+    def arranged(self, design: RowDesign) -> Self:
+        """Return the same: rows are cut into chunks whenever they are read."""
+        return self
 
     def part(self, start: int, stop: int) -> SourceRun:
         """Return the blocks from ``start`` to before ``stop``."""

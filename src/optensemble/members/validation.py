@@ -61,10 +61,9 @@ def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
 
 def _as_rows(values: Any, name: str, n: int, d: int) -> Floats:
     array = as_floats(values, name)
-    if array.size and np.abs(array).max() > _LARGEST_VALUE:
-        raise InputError(
-            f"{name} must be at most {_LARGEST_VALUE:g} in size; got {np.abs(array).max():g}. Rescale the data."
-        )
+    size = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+    if size > _LARGEST_VALUE:
+        raise InputError(f"{name} must be at most {_LARGEST_VALUE:g} in size; got {size:g}. Rescale the data.")
     if array.ndim == 1 and d == 1:
         array = array.reshape(-1, 1)
     if array.shape != (n, d):

@@ -14,7 +14,7 @@ import numpy as np
 from optensemble._core import cell_sums
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.cell_sums import Cells as CellNumbers
-from optensemble._core.cell_sums import Flags, add_limbs
+from optensemble._core.cell_sums import add_limbs
 from optensemble._core.threads import one_blas_thread
 from optensemble.multicalibration.events import Cells
 
@@ -81,16 +81,6 @@ class CellTable:
         return np.asarray(
             cho_solve(cho_factor(normal, overwrite_a=True, check_finite=False), self.sums, check_finite=False)
         )
-
-    def ridge_without(self, other: CellTable, penalty: float, room: Floats) -> Floats:
-        """Return the same without some of the rows; ``room``, in the order of columns, is overwritten."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        np.subtract(self.overlaps, other.overlaps, out=room.T)  # G is symmetric
-        room[np.diag_indices(len(room))] += penalty
-        sums = (self.high - other.high) + (self.low - other.low)
-        factor = cho_factor(room, overwrite_a=True, check_finite=False)
-        return np.asarray(cho_solve(factor, sums, check_finite=False))
 
     def product(self, delta: Floats) -> Floats:
         """Return ``G δ``."""
@@ -170,33 +160,34 @@ def with_overlaps(cells: Cells, table: CellTable) -> CellTable:
 
 def count_overlaps(cells: Cells, kept: Indices) -> Floats:
     """Return ``G`` on the cells kept: the number of rows that each two share."""
-    everything, still = np.ones(len(kept), dtype=np.bool_), cells.layout.in_fixed[kept]
+    everything, still = np.arange(len(kept)), cells.layout.in_fixed[kept]
     if cells.counted is None or not still.any():
         return _count(cells, kept, everything)
     name = cells.layout, kept[still].tobytes()
     if name not in cells.counted:  # what given policies and subgroups share is the same in every round
-        cells.counted[name] = _count(cells, kept[still], everything[still])
-    shared = _count(cells, kept, ~still)
+        cells.counted[name] = _count(cells, kept[still], np.arange(int(still.sum())))
+    shared = _count(cells, kept, everything[~still])
     shared[np.ix_(still, still)] = cells.counted[name]
     return shared
 
 
-def _count(cells: Cells, kept: Indices, moving: Flags) -> Floats:
+def _count(cells: Cells, kept: Indices, moving: Indices) -> Floats:
     """Count the rows that each two cells share of which one at least is moving."""
     number = np.full(cells.layout.count, -1, dtype=np.int32)
     number[kept] = np.arange(len(kept))
-    halves = np.zeros((1, len(kept), len(kept)), dtype=np.int32)
+    lines = np.zeros((1, len(moving), len(kept)), dtype=np.int32)
     for here in _shards(len(cells.parts[0])):
         columns = number[cells.columns(here)]
-        cell_sums.count_overlaps(columns, np.zeros(len(columns), dtype=np.int64), moving, halves)
-    return both_places(halves[0])
+        cell_sums.count_overlaps(columns, np.zeros(len(columns), dtype=np.int64), moving, lines)
+    return _both_places(lines[0], moving)
 
 
-def both_places(halves: CellNumbers) -> Floats:
-    """Return counts (cells, cells) of two cells of which each is in one of its two places, as a symmetric table."""
-    shared = halves.astype(np.float64)
-    shared += halves.T
-    shared[np.diag_indices(len(shared))] = np.diag(halves)
+def _both_places(lines: CellNumbers, moving: Indices) -> Floats:
+    """Return the counts of two cells, each in one of its two places, as a symmetric table; of fixed cells 0."""
+    once = np.zeros((lines.shape[1], lines.shape[1]))
+    once[moving] = lines
+    shared = once + once.T
+    shared[np.diag_indices(len(shared))] = np.diag(once)
     return shared
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
@@ -245,7 +245,12 @@ def black_box(buckets: Buckets, policies: int, groups: tuple[int, ...] = (), *, 
     With ``conditional``, also the product of each two of these level sets, and of each subgroup with each of them:
     what comparing payoffs *on* a level set or a subgroup needs.
     """
-    parts = Partitions(buckets.sizes, policies + 1, groups, policies)
+    return _black_box(buckets.sizes, policies, groups, conditional)
+
+
+@lru_cache(maxsize=16)
+def _black_box(sizes: tuple[int, ...], policies: int, groups: tuple[int, ...], conditional: bool) -> Layout:
+    parts = Partitions(sizes, policies + 1, groups, policies)
     levels = [*parts.given, *parts.own]
     events = [Event(parts.turn(level), (level,)) for level in levels] + _subgroup_events(parts)
     if conditional:

@@ -10,6 +10,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import bucket
+from optensemble._core.cell_sums import Cells as CellNumbers
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import CellPart, Leader, subgroup_parts
@@ -68,12 +69,24 @@ class RowCells:
 
     def fixed_counts(self) -> Indices:
         """Return how many rows each cell has, but for the forecast's own."""
-        fixed = np.delete(self.columns, np.r_[self.own], axis=1)
-        return np.bincount(fixed.ravel(), minlength=self.layout.count)
+        return self._count(slice(0, self.own.start)) + self._count(slice(self.own.stop, None))
 
     def own_counts(self) -> Indices:
         """Return how many rows each of the forecast's own cells has."""
-        return np.bincount(self.columns[:, self.own].ravel(), minlength=self.layout.count)
+        return self._count(self.own)
+
+    def _count(self, events: slice) -> Indices:
+        return count_rows(self.columns[:, events], self.layout.count)
+
+
+@njit(cache=True, nogil=True)
+def count_rows(columns: CellNumbers, count: int) -> Indices:
+    """Return how many rows each of ``count`` cells has."""
+    counts = np.zeros(count, np.int64)
+    for i in range(columns.shape[0]):
+        for e in range(columns.shape[1]):
+            counts[columns[i, e]] += 1
+    return counts
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import row_dots
+from optensemble._core.exact_sums import dots_of_each, row_dots
 from optensemble._core.sums import EACH, LARGEST, Sums
 from optensemble.members.blocks import Block, Chunk
 from optensemble.members.outputs import MemberOutputs
@@ -74,11 +74,11 @@ class PolicyPass:
     def members_assessed(self) -> Floats:
         """The mean member's payoff, as assessed by the forecast behind the decision."""
         forecast = np.ascontiguousarray(self.decisions.forecast)
-        return np.asarray(np.mean([row_dots(actions, forecast) for actions in self.outputs.actions], axis=0))
+        return np.asarray(dots_of_each(self.outputs.actions, [forecast]).mean(axis=0)[0])
 
     def beyond_members(self, labels: Floats) -> tuple[Floats, Floats]:
         """Return the assessed and the realised advantage over the mean member."""
-        earned = np.mean([row_dots(actions, labels) for actions in self.outputs.actions], axis=0)
+        earned = dots_of_each(self.outputs.actions, [labels]).mean(axis=0)[0]
         assessed = self.decisions.assessed - self.members_assessed
         return assessed, row_dots(self.decisions.actions, labels) - earned
 
@@ -201,7 +201,7 @@ def assess_arms(outputs: MemberOutputs, forecasts: Forecasts, arms: list[Floats]
     evaluators = [forecasts[name] for name in EVALUATORS if name in forecasts]
     if not outputs.models:  # what most policies do, and what is good on average, are evidence too
         evaluators += [outputs.actions.mean(axis=0) * scale, np.ascontiguousarray(forecasts[MEAN])]
-    return np.stack([[row_dots(arm, each) for each in evaluators] for arm in arms])
+    return dots_of_each(arms, evaluators)
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def _arm_sums(chunk: Chunk, batch: ForecastBatch, played: Policies, cells: RowCe
     outputs, labels = chunk.outputs, chunk.labels
     arms = list_arms(outputs, played)
     assessed = assess_arms(outputs, batch.forecasts, arms, scale)
-    realised = np.stack([row_dots(arm, labels) for arm in arms])
+    realised = dots_of_each(arms, [labels])[:, 0]
     fitted = [batch.forecasts[name] for name in EVALUATORS if name in batch.forecasts]
     return ArmSums(
         choice=ChoiceSums.of(assessed, realised, chunk.folds),
@@ -325,7 +325,7 @@ def play_contest(chunk: Chunk, out_of_fold: OutOfFold, choices: FoldChoices, cel
     return Contest(
         PolicyPass(outputs, forecasts, played, taken),
         np.stack([row_dots(actions, forecast) for actions, forecast in zip(decided, by, strict=True)]),
-        np.stack([row_dots(actions, labels) for actions in decided]),
+        dots_of_each(decided, [labels])[:, 0],
     )
 
 

@@ -8,15 +8,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from optensemble._core.arrays import Floats, Indices
-from optensemble._core.cell_sums import Cells as CellNumbers
-from optensemble._core.cell_sums import Flags
+from optensemble._core.arrays import Floats, Indices, gathered
+from optensemble._core.cell_sums import renumbered
 from optensemble._core.engine import Engine, Local
 from optensemble._core.sums import Sums
 from optensemble._core.threads import one_blas_thread
@@ -28,9 +27,11 @@ from optensemble.stacking.cells import RowCells, first_subgroup, make_layout
 from optensemble.stacking.linear import Basis, FirstPass, LinearFit, learn_linear, look_first, wide_outputs
 from optensemble.stacking.patch import (
     MOST_ROUNDS,
+    SUMMED_TOGETHER,
     FoldPatch,
     FoldTables,
     Selection,
+    TabulatedRows,
     apply_patch,
     learn_patch,
     number_cells,
@@ -116,9 +117,7 @@ class OutOfFold:
 
     def wide(self, chunk: Chunk) -> Floats:
         """Return what members say, about the centre."""
-        wide = wide_outputs(chunk.outputs)
-        wide -= self.linear.centre
-        return wide
+        return wide_outputs(chunk.outputs, self.linear.centre)
 
     def corrected(self, chunk: Chunk, wide: Floats, cells: RowCells) -> list[Corrected]:
         """Return the stack, and the forecast after every step; the cells are then those of the last but one."""
@@ -179,8 +178,8 @@ class CorrectionPass:
     design: RowDesign
     out_of_fold: OutOfFold
     tabulated: Indices
-    moving: Flags
-    """The cells whose overlaps are counted: all of them, or only those that move with the forecast."""
+    moving: Indices
+    """Those of them whose overlaps are counted: all, or only the ones that move with the forecast."""
 
 
 @dataclass(frozen=True)
@@ -195,29 +194,24 @@ class CorrectionSums(Sums):
 def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
     """Pass 2 and those for further rounds: what the last correction gained, and tables of the forecast's residuals."""
     design, out_of_fold = state.design, state.out_of_fold
-    d = block.labels.shape[1]
-    tables = FoldTables.empty(design.folds, len(state.tabulated), d)
-    gain, own, waiting = [], np.zeros(0, dtype=np.int64), list[tuple[CellNumbers, Indices]]()
-    for chunk in block.chunks(design):
-        cells = RowCells(chunk.outputs)
-        found = out_of_fold.corrected(chunk, out_of_fold.wide(chunk), cells)
-        last = found[-1].forecast
-        cells.take_up(chunk.outputs.omega.argmax(last))
-        columns = cells.columns.shape[1]
-        number = number_cells(state.tabulated, cells.layout.count)
-        numbered = number[cells.columns]
-        tables.add(chunk, numbered, chunk.labels - last, out_of_fold.reach(columns), design.rows)
-        waiting.append((numbered, chunk.fold))
-        if sum(len(each) for _, each in waiting) >= _COUNTED_TOGETHER:
-            tables.count_overlaps(waiting, state.moving)
-        gain.append(gain_sums(chunk, found))
-        own = cells.own_counts() if not len(own) else own + cells.own_counts()
-    tables.count_overlaps(waiting, state.moving)
-    return CorrectionSums(add_all(gain), tables, own)
+    tables = FoldTables.empty(design.folds, len(state.moving), len(state.tabulated), block.labels.shape[1])
+    gain, own = list[UnitSums](), list[Indices]()
 
+    def rows() -> Iterator[TabulatedRows]:
+        for chunk in block.chunks(design):
+            cells = RowCells(chunk.outputs)
+            found = out_of_fold.corrected(chunk, out_of_fold.wide(chunk), cells)
+            last = found[-1].forecast
+            cells.take_up(chunk.outputs.omega.argmax(last))
+            gain.append(gain_sums(chunk, found))
+            own.append(cells.own_counts())
+            number = number_cells(state.tabulated, cells.layout.count)
+            yield TabulatedRows(renumbered(cells.columns, number), chunk.fold, chunk.labels - last)
 
-_COUNTED_TOGETHER = 1 << 15
-"""Rows whose overlaps are counted at once: bits of more rows are compared in less time."""
+    top = out_of_fold.reach(len(make_layout(block.outputs).events))
+    for together in gathered(rows(), SUMMED_TOGETHER):
+        tables.add(TabulatedRows(*together), top, design.rows, state.moving)
+    return CorrectionSums(add_all(gain), tables, add_all(own))
 
 
 def gain_sums(chunk: Chunk, found: list[Corrected]) -> UnitSums:
@@ -345,12 +339,11 @@ class _Tables:
 
     def __call__(self, out_of_fold: OutOfFold, tabulated: Indices, which: str) -> CorrectionSums:
         """Judge the last step of a forecast and tabulate its residuals."""
-        everything = np.ones(len(tabulated), dtype=np.bool_)
         known = which == PATCHED and self.counted is not None
-        moving = np.isin(tabulated, self.cells.own) if known else everything
+        moving = np.flatnonzero(np.isin(tabulated, self.cells.own)) if known else np.arange(len(tabulated))
         found: CorrectionSums = self.run(sum_corrections, CorrectionPass(self.design, out_of_fold, tabulated, moving))
         if self.counted is not None and known:
-            return replace(found, tables=found.tables.with_fixed(self.counted, moving))
+            return replace(found, tables=found.tables.over(self.counted, moving))
         if which == PATCHED:
             self.counted = found.tables
         return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.sums import LARGEST, Sums
@@ -40,16 +41,17 @@ class Basis:
     @classmethod
     def of(cls, block: Block, rows: int) -> Basis:
         """Choose the columns by the first block of ``rows`` rows."""
-        wide = wide_outputs(block.outputs)
-        centre, labels = wide.mean(axis=0), block.labels.mean(axis=0)
-        n, p = wide.shape
+        said = block.outputs.said
+        centre, labels = np.concatenate([each.mean(axis=0) for each in said]), block.labels.mean(axis=0)
+        n, p = len(block.labels), len(centre)
         if rows > n or n >= p:
             return cls(centre, labels)
         from scipy.linalg import eigh
 
+        wide = wide_outputs(block.outputs, centre)
         spread = wide.std(axis=0)
         scale = np.where(spread > 1e-9 * spread.max(initial=0.0), spread, 1.0)
-        columns = (wide - centre) / scale
+        columns = wide / scale
         values, vectors = eigh(columns @ columns.T, driver="evd")
         kept = values > n * np.finfo(np.float64).eps * values[-1]
         return cls(centre, labels, scale, columns.T @ (vectors[:, kept] / np.sqrt(values[kept])))
@@ -148,29 +150,46 @@ def look_first(block: Block, state: FirstPass) -> FirstLook:
 def _first_sums(chunk: Chunk, state: FirstPass) -> tuple[Moments, Indices]:
     outputs, basis = chunk.outputs, state.basis
     (k, n, d), folds = outputs.actions.shape, chunk.folds
-    wide = wide_outputs(outputs)
-    size = np.abs(wide).max(axis=0, initial=0.0).reshape(k, d)
-    wide -= basis.centre
+    wide = wide_outputs(outputs, basis.centre)
     labels = chunk.labels - basis.labels
     rows = np.concatenate([basis.columns(wide), labels, np.ones((n, 1))], axis=1)
     moments = Moments(
         gram=np.stack([rows[fold].T @ rows[fold] for fold in folds]),
         by_member=None if basis.span is None else MemberMoments.of(wide.reshape(n, k, d), labels, folds),
-        reach=np.abs(wide).max(axis=0, initial=0.0).reshape(k, d),
-        size=size,
+        reach=column_sizes(wide).reshape(k, d),
+        size=np.stack([column_sizes(each) for each in outputs.said]),
         label_size=float(np.abs(chunk.labels).max(initial=0.0)),
     )
     return moments, RowCells(outputs).fixed_counts()
 
 
-def wide_outputs(outputs: MemberOutputs) -> Floats:
-    """Return all that members say of each row side by side, of shape (n, members·d)."""
-    said = outputs.said
-    n, d = said[0].shape
-    wide = np.empty((n, len(said), d))
-    for number, each in enumerate(said):
-        wide[:, number] = each
-    return wide.reshape(n, len(said) * d)
+def wide_outputs(outputs: MemberOutputs, centre: Floats) -> Floats:
+    """Return all that members say of each row side by side about a centre (members·d,), of shape (n, members·d)."""
+    wide, d = np.empty((outputs.count, len(centre))), outputs.actions.shape[2]
+    for number, each in enumerate(outputs.said):
+        own = slice(number * d, (number + 1) * d)
+        centre_rows(each, centre[own], wide[:, own])
+    return wide
+
+
+@njit(cache=True, nogil=True)
+def centre_rows(values: Floats, centre: Floats, centred: Floats) -> None:
+    """Write every row of ``values`` about a centre."""
+    n, d = values.shape
+    for i in range(n):
+        for j in range(d):
+            centred[i, j] = values[i, j] - centre[j]
+
+
+@njit(cache=True, nogil=True)
+def column_sizes(values: Floats) -> Floats:
+    """Return the size of the largest value of each column."""
+    n, d = values.shape
+    sizes = np.zeros(d)
+    for i in range(n):
+        for j in range(d):
+            sizes[j] = max(sizes[j], abs(values[i, j]))
+    return sizes
 
 
 @dataclass(frozen=True)
@@ -184,7 +203,8 @@ class FoldMap:
         """Return the forecast of every row by the map of its fold."""
         forecast = np.empty((len(wide), self.constants.shape[1]))
         for fold, coefficients, constants in zip(chunk.folds, self.coefficients, self.constants, strict=True):
-            forecast[fold] = wide[fold] @ coefficients + constants
+            np.matmul(wide[fold], coefficients, out=forecast[fold])
+            forecast[fold] += constants
         return forecast
 
     def reach(self, distance: Floats) -> float:
@@ -202,18 +222,28 @@ class FoldStack:
 
     def __call__(self, wide: Floats, chunk: Chunk) -> Floats:
         """Return the forecast of every row by the stack of its fold."""
-        forecast = np.empty((len(wide), self.constants.shape[1]))
-        said = wide.reshape(len(wide), self.weights.shape[1], -1)
-        for fold, weights, constants in zip(chunk.folds, self.weights, self.constants, strict=True):
-            forecast[fold] = constants
-            for member, weight in enumerate(weights):
-                forecast[fold] += said[fold, member] * weight
+        forecast: Floats = stack_rows(wide, self.weights, self.constants, chunk.ends)
         return forecast
 
     def reach(self, distance: Floats) -> float:
         """Return a bound on its size, given how far members' outputs are from the centre at most."""
         bound = (np.abs(self.weights) * distance.reshape(self.weights.shape[1:])).sum(axis=1) + np.abs(self.constants)
         return float(bound.max(initial=0.0))
+
+
+@njit(cache=True, nogil=True)
+def stack_rows(wide, weights, constants, ends):  # type: ignore[no-untyped-def]
+    """Return for every row what the stack of its fold says."""
+    folds, members, d = weights.shape
+    forecast = np.empty((len(wide), d))
+    for f in range(folds):
+        for i in range(ends[f], ends[f + 1]):
+            for j in range(d):
+                forecast[i, j] = constants[f, j]
+            for m in range(members):
+                for j in range(d):
+                    forecast[i, j] += wide[i, m * d + j] * weights[f, m, j]
+    return forecast
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.cell_sums import Cells as CellNumbers
-from optensemble._core.cell_sums import Flags, add_limbs, count_overlaps
+from optensemble._core.cell_sums import add_limbs, count_overlaps, fill_lower, picked
+from optensemble._core.exact_sums import row_dots
 from optensemble._core.sums import Sums
-from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
-from optensemble.multicalibration.cell_tables import CellTable, both_places
 from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.multicalibration.state import Situation
@@ -31,6 +30,9 @@ MOST_CELLS = 2048
 """Beyond this number of cells only those with the most rows are kept: the table of overlaps is dense."""
 
 MOST_ROUNDS = 2
+
+SUMMED_TOGETHER = 1 << 15
+"""Rows that are summed over cells at once: of more rows, each cell's sums are touched more rarely."""
 
 PATCH_PENALTIES = (1000.0, 100.0, 10.0)
 """Pseudo-rows of zero residual in every cell, to choose from."""
@@ -108,15 +110,20 @@ class FoldPatch:
 def add_corrections(columns, common, base, beyond, ends, forecast):  # type: ignore[no-untyped-def]
     """Add to each row of ``forecast`` its fold's corrections of its cells: most are those of the common cells."""
     events, d = columns.shape[1], forecast.shape[1]
+    others = np.empty(events, np.int64)
     for f in range(len(ends) - 1):
         for i in range(ends[f], ends[f + 1]):
+            m = 0
+            for e in range(events):  # without a branch, which would be mispredicted in every other event
+                others[m] = columns[i, e]
+                m += columns[i, e] != common[e]
+            row = forecast[i]
             for j in range(d):
-                forecast[i, j] += base[f, j]
-            for e in range(events):
-                cell = columns[i, e]
-                if cell != common[e]:
-                    for j in range(d):
-                        forecast[i, j] += beyond[f, cell, j]
+                row[j] += base[f, j]
+            for k in range(m):
+                more = beyond[f, others[k]]
+                for j in range(d):
+                    row[j] += more[j]
 
 
 def number_cells(kept: Indices, count: int) -> CellNumbers:
@@ -137,7 +144,8 @@ class FoldTables(Sums):
     high, low
         Limbs of the residual sums, (folds, cells, d).
     shared
-        Rows that each two cells share, (folds, cells, cells); counted in one of their two places only.
+        Rows that each two cells share, (folds, moving cells, cells), or all cells in place of the moving ones; see
+        :func:`~optensemble._core.cell_sums.count_overlaps`.
     squares
         Sums of squared residuals, (folds,).
     """
@@ -149,40 +157,36 @@ class FoldTables(Sums):
     squares: Floats
 
     @classmethod
-    def empty(cls, folds: int, cells: int, d: int) -> FoldTables:
+    def empty(cls, folds: int, moving: int, cells: int, d: int) -> FoldTables:
         """Return tables of no rows, to be added to in place."""
         return cls(
             counts=np.zeros((folds, cells), dtype=np.int64),
             high=np.zeros((folds, cells, d)),
             low=np.zeros((folds, cells, d)),
-            shared=np.zeros((folds, cells, cells), dtype=np.int32),
+            shared=np.zeros((folds, moving, cells), dtype=np.int32),
             squares=np.zeros(folds),
         )
 
-    def add(self, chunk: Chunk, cells: CellNumbers, residual: Floats, top: float, total: int) -> None:
-        """Add a chunk's rows, of ``total``, whose residuals are about at most ``top``, in place; but for overlaps."""
-        add_limbs(cells, chunk.fold, residual, top, total, self.counts, self.high, self.low)
-        self.squares[:] += [float(np.square(residual[fold]).sum()) for fold in chunk.folds]
+    def add(self, rows: TabulatedRows, top: float, total: int, moving: Indices) -> None:
+        """Add rows, of ``total``, whose residuals are about at most ``top``, in place; overlaps of ``moving`` cells."""
+        add_limbs(rows.cells, rows.fold, rows.residual, top, total, self.counts, self.high, self.low)
+        count_overlaps(rows.cells, rows.fold, moving, self.shared)
+        squares = row_dots(rows.residual, rows.residual)
+        self.squares[:] += np.bincount(rows.fold, weights=squares, minlength=len(self.squares))
 
-    def count_overlaps(self, waiting: list[tuple[CellNumbers, Indices]], moving: Flags) -> None:
-        """Count the overlaps of ``moving`` cells in the rows of some chunks, in place; these are then done."""
-        if waiting:
-            cells, fold = (np.concatenate(each) for each in zip(*waiting, strict=True))
-            count_overlaps(cells, fold, moving, self.shared)
-            waiting.clear()
+    def over(self, earlier: FoldTables, moving: Indices) -> FoldTables:
+        """Return the tables with the overlaps of fixed cells that an earlier pass has counted, in the room of those."""
+        earlier.shared[:, :, moving] = 0
+        earlier.shared[:, moving] = self.shared
+        return replace(self, shared=earlier.shared)
 
-    def with_fixed(self, earlier: FoldTables, moving: Flags) -> FoldTables:
-        """Return the tables with the overlaps of cells that do not move, as an earlier pass has counted them."""
-        shared = earlier.shared.copy()
-        for fold, here in zip(shared, self.shared, strict=True):
-            fold[moving] = here[moving]
-            fold[:, moving] = here[:, moving]
-        return replace(self, shared=shared)
 
-    def table(self, fold: int, kept: Indices, numbers: Indices) -> CellTable:
-        """Return the table of a fold on some of the cells, which have these ``numbers``."""
-        shared = both_places(self.shared[fold].take(kept, axis=0).take(kept, axis=1))
-        return CellTable(numbers, self.counts[fold, kept], self.high[fold, kept], self.low[fold, kept], shared)
+class TabulatedRows(NamedTuple):
+    """The cells of some rows among those tabulated, the rows' folds, and their residuals."""
+
+    cells: CellNumbers
+    fold: Indices
+    residual: Floats
 
 
 @dataclass(frozen=True)
@@ -202,16 +206,12 @@ def learn_patch(
 
     The strongest comes first. Once the loss no longer falls, a weaker one, which corrects more, will not help either.
     """
-    places = np.searchsorted(tabulated, kept)
-    found = [tables.table(fold, places, kept) for fold in range(len(tables.squares))]
-    whole = found[0]
-    for table in found[1:]:
-        whole = whole + table
-    lowest, best, room = float(tables.squares.sum()), None, np.empty((len(kept), len(kept)), order="F")
+    ridges = PatchRidges(tables, np.searchsorted(tabulated, kept))
+    folds, squares = range(len(tables.squares)), float(tables.squares.sum())
+    lowest, best = squares, None
     for penalty in PATCH_PENALTIES:
-        delta = np.stack([whole.ridge_without(table, penalty, room) for table in found])
-        drops = [_drop(table, each) for table, each in zip(found, delta, strict=True)]
-        loss = float(tables.squares.sum()) - float(np.sum(drops))
+        delta = np.stack([ridges.solve(penalty, left_out=fold) for fold in folds])
+        loss = squares - sum(ridges.drop(fold, delta[fold]) for fold in folds)
         if loss >= lowest:
             break
         best, lowest = (penalty, delta), loss
@@ -219,13 +219,39 @@ def learn_patch(
         return None
     penalty, delta = best
     common = [start + counts[start:stop].argmax() for start, stop in pairwise(offsets)]
-    patch = Patch(0, kept, whole.ridge(penalty), whole.counts)
+    patch = Patch(0, kept, ridges.solve(penalty), counts[kept])
     return LearnedPatch(patch, FoldPatch(kept, delta, offsets, np.array(common, dtype=np.int32)))
 
 
-def _drop(table: CellTable, delta: Floats) -> float:
-    """Return by how much corrections lower the squared error of a table's rows: ``2 δ·H − δ·Gδ``."""
-    return float((delta * (2.0 * table.sums - table.product(delta))).sum())
+class PatchRidges:
+    """The ridges on those cells of the tables that are at some ``places``, and what they do for each fold."""
+
+    def __init__(self, tables: FoldTables, places: Indices) -> None:
+        self._tables, self._places = tables, places
+        self._high, self._low = tables.high[:, places], tables.low[:, places]
+        self._whole = picked(tables.shared.sum(axis=0, dtype=np.int32), places)
+        self._room = np.empty(self._whole.shape, order="F")  # LAPACK goes by columns
+
+    def solve(self, penalty: float, left_out: int | None = None) -> Floats:
+        """Solve ``(G + penalty·I) δ = H``, on all folds or all but one."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        high, low, shared = self._high.sum(axis=0), self._low.sum(axis=0), self._whole
+        if left_out is not None:
+            high, low, shared = high - self._high[left_out], low - self._low[left_out], shared - self._shared(left_out)
+        fill_lower(shared, penalty, self._room)
+        factor: Any = cho_factor(self._room, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray(cho_solve(factor, high + low, check_finite=False))
+
+    def drop(self, fold: int, delta: Floats) -> float:
+        """Return by how much corrections lower the squared error of a fold's rows: ``2 δ·H − δ·Gδ``."""
+        once = self._shared(fold).astype(np.float64)  # each two cells in one of their two places
+        product = 2.0 * (once @ delta) - np.diag(once)[:, None] * delta
+        return float((delta * (2.0 * (self._high[fold] + self._low[fold]) - product)).sum())
+
+    def _shared(self, fold: int) -> CellNumbers:
+        found: CellNumbers = picked(self._tables.shared[fold], self._places)
+        return found
 
 
 def situate(outputs: MemberOutputs, predictions: Floats) -> Situation:

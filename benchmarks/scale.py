@@ -178,15 +178,11 @@ def _fit_arrays(said: list[Floats], labels: Floats, omega: Any) -> dict[str, flo
 
 def measure_dask(path: str, workers: str) -> dict[str, float]:
     """Fit from Parquet on Dask workers that have fitted before; CPU time is that of all processes."""
-    from distributed import Client, LocalCluster
-
     import optensemble as oe
+    from optensemble.distributed.cluster import open_client
 
     rows = oe.Rows(path, labels="y_*")
-    with (
-        LocalCluster(n_workers=int(workers), threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    with open_client(workers=int(workers)) as client:  # as optensemble fit --workers does
         ensemble(MODELS, LABELS, polytope()).fit(rows, engine=client)
         before, start = _cpu_of_all(client), time.perf_counter()
         ensemble(MODELS, LABELS, polytope()).fit(rows, engine=client)

@@ -39,6 +39,14 @@ def test_freed_memory_is_kept_during_a_pass_and_given_back_in_the_end(monkeypatc
     assert library.calls[2:] == [(-1, 64 << 20), (0,)]
 
 
+def test_a_worker_keeps_it_for_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    with reused_memory(give_back=False):
+        pass
+    assert library.calls[2:] == [(-1, 64 << 20)]
+
+
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     with reused_memory():

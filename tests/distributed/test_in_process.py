@@ -10,11 +10,13 @@ from typing import Any, cast
 
 import cloudpickle
 import dask.dataframe as dd
+import numba
 import numpy as np
 import pandas as pd
 import pytest
 
 import optensemble as oe
+from optensemble._core.engine import Tree
 from optensemble.distributed import cluster, dask_engine
 from optensemble.distributed.dask_engine import DaskEngine, map_in_order
 from optensemble.distributed.dask_rows import DaskRows, PartitionRows
@@ -85,6 +87,33 @@ def test_a_run_of_blocks_is_added_up_from_bytes(tmp_path: Path) -> None:
         here = survey_rows(next(iter(RawBlocks(rows).part(0, 1))), expected)
         assert found.values == here.values == (frozenset({"east", "west"}),)
         np.testing.assert_array_equal(found.clusters.ids, here.clusters.ids)  # type: ignore[union-attr]
+
+
+class Nested(str):
+    """Text whose sum shows what was added to what."""
+
+    __slots__ = ()
+
+    def __add__(self, other: str) -> Nested:
+        return Nested(f"({self:s}{other:s})")
+
+
+@pytest.mark.parametrize("count", [*range(1, 20), 64, 65, 67, 100])
+def test_tables_that_are_added_several_at_once_add_up_in_the_same_tree(count: int) -> None:
+    level, tree = [Nested(number) for number in range(count)], Tree()
+    for table in level:
+        tree.add(table)
+    while len(level) > 1:
+        level = [dask_engine._add_up(*level[at : at + 4]) for at in range(0, len(level), 4)]
+    assert level == [tree.total()]
+    assert dask_engine._ADDED_AT_ONCE in (2, 4, 8)
+
+
+def test_solvers_on_a_worker_use_one_thread() -> None:
+    before = numba.get_num_threads()
+    with dask_engine._one_kernel_thread():
+        assert numba.get_num_threads() == 1
+    assert numba.get_num_threads() == before
 
 
 def test_functions_without_a_name_travel() -> None:

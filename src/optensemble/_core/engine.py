@@ -78,9 +78,12 @@ class Tree:
 def add_blocks(
     function: Callable[[Any, State], T], blocks: Iterable[Any], state: State, step: Callable[[int], None] = silent
 ) -> T:
-    """Return the sum of ``function(block, state)`` over a run of blocks; the work of one worker."""
+    """Return the sum of ``function(block, state)`` over a run of blocks; the work of one worker.
+
+    Memory is kept for the worker's next run.
+    """
     tree = Tree()
-    with one_blas_thread(), reused_memory():
+    with one_blas_thread(), reused_memory(give_back=False):
         for block in blocks:
             tree.add(function(block, state))
             step(1)
@@ -110,13 +113,14 @@ class Local:
         self, function: Callable[[Any, State], T], blocks: Blocks, state: State, step: Callable[[int], None] = silent
     ) -> T:
         """Return the sum of ``function(block, state)`` over all blocks."""
-        if self.threads == 1 or blocks.count == 1:
-            return add_blocks(function, blocks.part(0, blocks.count), state, step)
-        tree = Tree()
-        for table in self._mapped(lambda block: add_blocks(function, [block], state), blocks, step):
-            tree.add(table)
-        total: T = tree.total()
-        return total
+        with reused_memory():
+            if self.threads == 1 or blocks.count == 1:
+                return add_blocks(function, blocks.part(0, blocks.count), state, step)
+            tree = Tree()
+            for table in self._mapped(lambda block: add_blocks(function, [block], state), blocks, step):
+                tree.add(table)
+            total: T = tree.total()
+            return total
 
     def _mapped(self, function: Callable[[Any], T], blocks: Blocks, step: Callable[[int], None]) -> Iterator[T]:
         """Read on one thread, compute on several, no more blocks at a time than there are threads."""

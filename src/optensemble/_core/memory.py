@@ -14,8 +14,8 @@ _KEPT, _KEPT_AFTERWARDS = 512 << 20, 64 << 20  # bytes of freed memory
 
 
 @contextmanager
-def reused_memory() -> Iterator[None]:
-    """Let arrays that were freed be used again at once; give their memory back to the system in the end.
+def reused_memory(give_back: bool = True) -> Iterator[None]:
+    """Let arrays that were freed be used again at once; give their memory back to the system in the end, if asked to.
 
     Blocks are worked on in thousands of arrays of a few megabytes. By default the C library gives such memory back and
     asks for it anew, and the system must clear it each time: measured, a fifth of a fit, and on a Dask worker, whose
@@ -32,7 +32,8 @@ def reused_memory() -> Iterator[None]:
         yield
     finally:
         library.mallopt(_TRIM_THRESHOLD, _KEPT_AFTERWARDS)
-        library.malloc_trim(0)
+        if give_back:
+            library.malloc_trim(0)
 
 
 @cache

@@ -10,6 +10,11 @@ from optensemble.exceptions import InputError
 
 _PATIENCE = "10s"  # for a scheduler to answer
 
+_NO_MORE_THAN_NEEDED = {
+    "distributed.scheduler.worker-saturation": 1.0,  # no run of blocks waits at one worker while another is idle
+    "distributed.worker.profile.enabled": False,
+}
+
 
 @contextmanager
 def open_client(scheduler: str | None = None, workers: int | None = None) -> Iterator[Any]:
@@ -38,9 +43,11 @@ def open_client(scheduler: str | None = None, workers: int | None = None) -> Ite
 @contextmanager
 def local_cluster(workers: int) -> Iterator[Any]:
     """Start processes of this machine as workers, and end them; one that has died does not matter then."""
+    import dask
     from distributed import LocalCluster, Status
 
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+    with dask.config.set(_NO_MORE_THAN_NEEDED):
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
     try:
         yield cluster
     finally:

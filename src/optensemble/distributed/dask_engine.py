@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from operator import add
 from typing import Any, TypeVar
 
 from optensemble._core.engine import Blocks, add_blocks, aligned_runs
@@ -18,6 +17,8 @@ T = TypeVar("T")
 State = TypeVar("State")
 
 _REPEATS = 2  # of a pass whose workers died, beyond what Dask repeats by itself
+_SENT_ALONG = 1 << 18  # bytes of state: Dask would put all tasks where its own task was, and even them out later
+_ADDED_AT_ONCE = 4  # tables, a power of two: fewer tasks, of which each costs more than a small sum
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,10 @@ class DaskEngine:
     def _run(self, function: Callable[[Any, State], T], blocks: Blocks, state: State, step: Callable[[int], None]) -> T:
         from dask.delayed import delayed
 
-        # a task of its own: sent to a worker once, and made again from here if that worker dies
-        sent = delayed(_same, pure=False)(pickle.dumps(state))
+        sent: Any = pickle.dumps(state)
+        if len(sent) > _SENT_ALONG:
+            # a task of its own: sent to a worker once, and made again from here if that worker dies
+            sent = delayed(_same, pure=False)(sent)
         runs = aligned_runs(blocks.count, max(len(self.client.scheduler_info()["workers"]), 1))
         tables = []
         for start, stop in runs:
@@ -56,8 +59,8 @@ class DaskEngine:
             tables.append(delayed(_work, pure=False)(pickle.dumps(function), packed, frames, sent))
         level = tables
         while len(level) > 1:
-            pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
-            level = [delayed(add, pure=False)(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            groups = [level[at : at + _ADDED_AT_ONCE] for at in range(0, len(level), _ADDED_AT_ONCE)]
+            level = [delayed(_add_up, pure=False)(*group) if len(group) > 1 else group[0] for group in groups]
         with no_advice():
             *done, total = self.client.compute([*tables, level[0]])
         try:
@@ -70,12 +73,13 @@ class DaskEngine:
         return found
 
     def _watch(self, done: list[Any], runs: list[tuple[int, int]], step: Callable[[int], None]) -> None:
-        """Report runs as they end."""
+        """Report runs as they end; a table that is no longer watched is kept only until it is added to others."""
         from distributed import as_completed
 
         sizes = {future.key: stop - start for future, (start, stop) in zip(done, runs, strict=True)}
         for future in as_completed(done):
             step(sizes[future.key])
+            future.release()
 
 
 def map_in_order(client: Any, function: Callable[[Any], T], parts: Iterable[Any]) -> Iterator[T]:
@@ -122,8 +126,30 @@ def _work(function: bytes, part: bytes, frames: list[Any], state: bytes) -> Any:
     blocks = pickle.loads(part)
     if frames:
         blocks = blocks.given(frames)
-    return add_blocks(pickle.loads(function), blocks, pickle.loads(state))
+    with _one_kernel_thread():
+        return add_blocks(pickle.loads(function), blocks, pickle.loads(state))
+
+
+@contextmanager
+def _one_kernel_thread() -> Iterator[None]:
+    """Have compiled solvers of this thread use no others: a worker has as many tasks at a time as it has threads."""
+    import numba
+
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
 
 
 def _same(state: bytes) -> bytes:
     return state
+
+
+def _add_up(*tables: Any) -> Any:
+    """Add tables up in the one tree; they are not changed, for other workers may ask for them again."""
+    while len(tables) > 1:
+        pairs = [tables[at : at + 2] for at in range(0, len(tables), 2)]
+        tables = tuple(pair[0] + pair[1] if len(pair) == 2 else pair[0] for pair in pairs)
+    return tables[0]

@@ -228,7 +228,8 @@ class PayoffLook(Sums):
 class RecordSums(Sums):
     """The record of what decides: rows, totals where rows are very many, and how often each candidate is followed.
 
-    The columns of ``sample`` are self-assessed and realised payoff, the same beyond the mean member, fold and cluster.
+    The columns of ``sample`` are self-assessed and realised payoff, the same beyond the mean member, fold, and cluster
+    if there are any.
     """
 
     sample: PairSample
@@ -288,8 +289,8 @@ def _record_sums(done: PolicyPass, chunk: Chunk, state: PayoffPass) -> RecordSum
     labels, units, design = chunk.labels, chunk.units, state.design
     assessed, realised = done.decisions.assessed, row_dots(done.decisions.actions, labels)
     ahead, gained = done.beyond_members(labels)
-    cluster = np.zeros(len(labels), dtype=np.int64) if units.cluster is None else units.cluster
-    columns = np.stack([assessed, realised, ahead, gained, chunk.fold, cluster], axis=1)
+    belongs = [chunk.fold] if units.cluster is None else [chunk.fold, units.cluster]
+    columns = np.stack([assessed, realised, ahead, gained, *belongs], axis=1)
     record = advantage = None
     if design.rows > EXACT_ROWS:
         bins = (part_of(chunk.rows, design.rows, TIME_BINS), TIME_BINS) if design.time_ordered else None

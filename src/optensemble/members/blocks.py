@@ -25,6 +25,13 @@ CHUNK_ROWS = 1 << 13
 CHUNK_NUMBERS = 1 << 17
 """The most rows, and numbers of one member, that are worked on at once: few enough for the cache."""
 
+_FIRST_ROWS = 1 << 13
+
+
+def enough_rows(numbers: int) -> int:
+    """Return how many rows show what members' outputs are like, which are so many ``numbers`` to a row."""
+    return min(max(_FIRST_ROWS, numbers), BLOCK_ROWS)
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -80,6 +87,11 @@ class Block:
     labels: Floats
     groups: Hashes | None = None
     cuts: tuple[Cut, ...] | None = None
+
+    @property
+    def enough(self) -> int:
+        """As many rows as show what members' outputs are like: some, and no fewer than there are numbers to a row."""
+        return enough_rows(self.outputs.actions.shape[0] * self.outputs.actions.shape[2])
 
     @property
     def marks(self) -> Hashes:

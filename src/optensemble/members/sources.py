@@ -18,7 +18,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble.exceptions import InputError, OptEnsembleError
-from optensemble.members.blocks import Block
+from optensemble.members.blocks import Block, enough_rows
 from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
@@ -284,8 +284,11 @@ class SourceBlocks:
 
     @property
     def first(self) -> Block:
-        """The first block."""
-        return next(iter(self.part(0, 1)))
+        """The first rows: as many as are needed, or if members are asked only once all of the first block."""
+        members = len(self.query.models) + len(self.query.policies)
+        most = BLOCK_ROWS if self.scratch is not None else enough_rows(members * self.query.omega.dimension)
+        stop = min(most, self.row_count)
+        return next(iter(SourceRun(RawRun(self.source.part(0, stop), 0, stop), replace(self, source=NO_ROWS))))
 
     def arranged(self, design: RowDesign) -> Self:
         """Return the same: rows are cut into chunks whenever they are read."""

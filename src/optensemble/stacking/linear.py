@@ -29,7 +29,7 @@ from optensemble.stats.row_design import RowDesign
 class Basis:
     """The columns that members' outputs are regressed on: about ``centre``, in units of ``scale``, along ``span``.
 
-    The centre is provisional, the mean of the first block, so that sums of squares lose no digits. A ridge does not
+    The centre is provisional, the mean of the first rows, so that sums of squares lose no digits. A ridge does not
     mind a rotation: where there are more columns than rows, their span will do.
     """
 
@@ -39,8 +39,9 @@ class Basis:
     span: Floats | None = None
 
     @classmethod
-    def of(cls, block: Block, rows: int) -> Basis:
-        """Choose the columns by the first block of ``rows`` rows."""
+    def of(cls, first: Block, rows: int) -> Basis:
+        """Choose the columns by the first of ``rows`` rows."""
+        block = first.between(first.start, first.start + min(len(first.labels), first.enough))
         said = block.outputs.said
         centre, labels = np.concatenate([each.mean(axis=0) for each in said]), block.labels.mean(axis=0)
         n, p = len(block.labels), len(centre)

@@ -149,8 +149,8 @@ class Rows(RowSource):
 
     def _piece(self, batches: list[Any]) -> Piece:
         table = pa.Table.from_batches(batches)
-        labels = table.select(self.labels).to_pandas().to_numpy()
-        return Piece(table.select(self.columns).to_pandas(split_blocks=True), labels)
+        labels = table.select(self.labels).to_pandas(use_threads=False).to_numpy()
+        return Piece(table.select(self.columns).to_pandas(split_blocks=True, use_threads=False), labels)
 
     def _batches(self, start: int, stop: int) -> Iterator[Any]:
         names, begin = list(dict.fromkeys([*self.columns, *self.labels])), 0
@@ -166,7 +166,8 @@ class Rows(RowSource):
                 with naming_file(file.path), pq.ParquetFile(file.path, pre_buffer=False) as opened:
                     if _group_ends(opened.metadata, begin) != file.ends:
                         raise InputError(f"{file.path} was changed during the fit. Fit again, and leave it as it is.")
-                    for batch in opened.iter_batches(BLOCK_ROWS, row_groups=groups, columns=names, use_threads=False):
+                    size = min(BLOCK_ROWS, stop - start)
+                    for batch in opened.iter_batches(size, row_groups=groups, columns=names, use_threads=False):
                         skip = max(start - here, 0)
                         if skip < batch.num_rows:
                             taken = batch.slice(skip, min(stop - here, batch.num_rows) - skip)

@@ -87,7 +87,7 @@ def test_fractions_agree_with_sorting() -> None:
 @given(st.data())
 def test_fractions_satisfy_optimality(data: st.DataObject) -> None:
     """At an optimum no item left out is denser than one taken, and the capacity is used or nothing is left to take."""
-    d = data.draw(st.integers(1, 9))
+    d = data.draw(st.one_of(st.integers(1, 9), st.integers(13, 30)))
     numbers = st.one_of(st.integers(0, 4).map(float), st.floats(1e-3, 1e3))
     weights = np.array(data.draw(st.lists(numbers, min_size=d, max_size=d)))
     c = np.array(data.draw(st.lists(st.one_of(numbers, numbers.map(lambda x: -x)), min_size=d, max_size=d)))
@@ -113,6 +113,11 @@ def test_tied_densities_are_taken_by_index_whatever_the_noise() -> None:
 
 
 def test_weights_and_capacities_of_zero_and_extreme_size_are_solved() -> None:
+    few = np.array([[1.0, 2.0, 3.0, 0.0, -1.0] * 4])  # few enough to fit, at any scale
+    for weight, worth in ((1e-300, 1e300), (1e300, 1e-99), (1.0, 1e-320), (0.0, 1.0)):
+        taken = Knapsack(np.full(20, weight), 12.5 * weight).argmax(worth * few)
+        assert taken.sum() == pytest.approx(12.0)
+        np.testing.assert_array_equal(taken > 0, few > 0)
     C = [[1.0, 2.0, 3.0, 0.0, -1.0]]
     for integer in (False, True):
         np.testing.assert_array_equal(Knapsack(np.ones(5), 99, integer).argmax(C), [[1, 1, 1, 0, 0]])

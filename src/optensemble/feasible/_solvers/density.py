@@ -16,25 +16,35 @@ FIT = 1e-12
 """A weight beyond the capacity by this share of it is rounding, and fits."""
 
 
+_BINS = 64
+_FEW = 12  # items: to sort these into bins would take longer than it saves
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_by_density(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
     """Take the items above the critical density, and then those at it, in order, as far as they fit."""
     n, d = C.shape
-    density, first, second = np.empty(d), np.empty((2, d)), np.empty((2, d))
+    density, level = np.empty(d), np.empty(d, np.int64)
+    candidates, buffer, bins = np.empty((2, d)), np.empty((2, d)), np.empty(_BINS)
     for i in range(n):
-        scale = row_scale(C[i])
+        scale, row = row_scale(C[i]), actions[i]
         for j in range(d):
             density[j] = C[i, j] / scale / floats[j] if C[i, j] > 0.0 else 0.0
-        critical = critical_density(density, floats, d, first, second)
-        room = 1.0
+        if d > _FEW:
+            critical = _critical_by_bins(density, floats, candidates, buffer, bins, level)
+        else:
+            critical = critical_density(density, floats, d, candidates, buffer)
+        above, under = critical * (1.0 + SAME_VALUE), critical * (1.0 - SAME_VALUE)
         for j in range(d):
-            whole = density[j] > critical * (1.0 + SAME_VALUE)
-            actions[i, j] = 1.0 if whole else 0.0
-            room -= floats[j] if whole else 0.0
-        for j in range(d):
-            level = critical * (1.0 - SAME_VALUE) <= density[j] <= critical * (1.0 + SAME_VALUE)
-            if level and room > FIT and density[j] > 0.0:
-                actions[i, j] = 1.0 if floats[j] <= room + FIT else room / floats[j]
+            row[j] = 1.0 if density[j] > above else 0.0
+        room, count = 1.0, 0
+        for j in range(d):  # without branches: nearly every item would be mispredicted
+            room -= floats[j] * row[j]
+            level[count] = j
+            count += (density[j] >= under) & (density[j] <= above)
+        for j in level[:count]:
+            if room > FIT and density[j] > 0.0:
+                row[j] = 1.0 if floats[j] <= room + FIT else room / floats[j]
                 room -= floats[j]
 
 
@@ -45,7 +55,40 @@ def critical_density(density, weight, n, candidates, buffer):  # type: ignore[no
     for j in range(n):
         candidates[0, count], candidates[1, count] = density[j], weight[j]
         count += density[j] > 0.0
-    room, below = 1.0, 0.0
+    return _select(candidates, buffer, count, 1.0)
+
+
+@inner
+def _critical_by_bins(density, weight, candidates, buffer, bins, place):  # type: ignore[no-untyped-def]
+    """Return the same for many items: these are sorted into bins of density, and only one bin is looked at closely."""
+    n, top = len(density), 0.0
+    for j in range(n):
+        top = density[j] if top < density[j] < np.inf else top
+    per_unit = min((_BINS - 1) / top, 1e300) if top > 0.0 else 0.0
+    for j in range(n):  # what weighs nothing is in the last bin, even where its place is not a number
+        place[j] = int(density[j] * per_unit if density[j] * per_unit < _BINS - 1 else _BINS - 1)
+    bins[:] = 0.0
+    for j in range(n):
+        bins[place[j]] += weight[j]
+    room, critical = 1.0, _BINS - 1
+    while critical > 0 and bins[critical] <= room:
+        room -= bins[critical]
+        critical -= 1
+    count = 0
+    for j in range(n):
+        candidates[0, count], candidates[1, count] = density[j], weight[j]
+        count += (place[j] == critical) & (density[j] > 0.0)
+    found = _select(candidates, buffer, count, room)
+    if found == 0.0 and critical > 0:  # all of the bin fit, but for rounding: the next item is the critical one
+        for j in range(n):
+            found = density[j] if place[j] < critical and density[j] > found else found
+    return found
+
+
+@inner
+def _select(candidates, buffer, count, room):  # type: ignore[no-untyped-def]
+    """Return the density at which the room is used up if ``count`` candidates are taken from the densest on."""
+    below = 0.0
     while count > 0:
         a, b, c = candidates[0, 0], candidates[0, count // 2], candidates[0, count - 1]
         pivot = max(min(a, b), min(max(a, b), c))

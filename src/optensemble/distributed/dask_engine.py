@@ -7,6 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -65,7 +66,7 @@ class DaskEngine:
             *done, total = self.client.compute([*tables, level[0]])
         try:
             self._watch(done, runs, step)
-            found: T = pickle.loads(pickle.dumps(total.result()))
+            found: T = deepcopy(total.result())  # arrays that Dask hands over are read-only
         finally:
             # what has not begun is no longer needed; to cancel tasks that others build on would break the connection
             for future in (*done, total):

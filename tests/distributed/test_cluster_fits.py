@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +152,11 @@ def test_an_interrupt_cancels_what_has_not_begun(two: Any, rows: oe.Rows, tmp_pa
     assert len(list(tmp_path.iterdir())) == begun
 
 
+@dataclass(frozen=True)
 class Numbers:
     """Blocks that are numbers."""
 
-    count = 13
+    count: int
 
     def part(self, start: int, stop: int) -> list[int]:
         return list(range(start, stop))
@@ -164,11 +166,13 @@ def add_state(block: int, state: Any) -> Any:
     return state * block
 
 
-def test_a_large_state_goes_along(two: Any) -> None:
-    state, done = np.arange(1_500_000, dtype=np.float64), list[int]()
-    total = DaskEngine(two).run(add_state, Numbers(), state, done.append)
-    np.testing.assert_array_equal(total, state * sum(range(13)))
-    assert sum(done) == 13
+@pytest.mark.parametrize("count", [1, 2, 5, 13])
+@pytest.mark.parametrize("size", [3, 1_500_000])
+def test_small_and_large_states_go_along(size: int, count: int, two: Any) -> None:
+    state, done = np.arange(size, dtype=np.float64), list[int]()
+    total = DaskEngine(two).run(add_state, Numbers(count), state, done.append)
+    np.testing.assert_array_equal(total, state * sum(range(count)))
+    assert sum(done) == count
     assert total.flags.writeable
 
 

@@ -59,9 +59,9 @@ class DaskEngine:
             packed = _packed(part.given([]) if frames else part)
             tables.append(delayed(_work, pure=False)(pickle.dumps(function), packed, frames, sent))
         level = tables
-        while len(level) > 1:
+        while level is tables or len(level) > 1:  # the total is a task of its own, even of a single table
             groups = [level[at : at + _ADDED_AT_ONCE] for at in range(0, len(level), _ADDED_AT_ONCE)]
-            level = [delayed(_add_up, pure=False)(*group) if len(group) > 1 else group[0] for group in groups]
+            level = [delayed(_add_up, pure=False)(*group) for group in groups]
         with no_advice():
             *done, total = self.client.compute([*tables, level[0]])
         try:

@@ -42,12 +42,15 @@ Floats = npt.NDArray[np.float64]
 Argmax = Callable[[Floats], Floats]
 
 SECONDS, REPEATS = 0.5, 3
-THREADED_ROWS, THREADED_AT_LEAST = 100_000, 1.25  # threads share the memory that actions are written to
+THREADED_ROWS = 100_000
 
 
 @dataclass(frozen=True)
 class Case:
-    """A set, an alternative that solves the same rows, and how many times faster the set is asked to be."""
+    """A set, an alternative that solves the same rows, and how many times faster the set is asked to be.
+
+    ``threaded`` is how many times faster it is asked to be with a second thread.
+    """
 
     name: str
     omega: FeasibleSet
@@ -55,6 +58,7 @@ class Case:
     argmax: Argmax
     at_least: float
     draw: Callable[[np.random.Generator, int, int], Floats] = lambda rng, n, d: rng.normal(size=(n, d))
+    threaded: float = 1.6
 
 
 def all_cases() -> list[Callable[[], Case]]:
@@ -158,7 +162,8 @@ def knapsack_lp(resources: int) -> Case:
     capacity = 0.5 * weights.sum(axis=1)
     name, constraints = f"fractional knapsack d=48, {resources} resource(s)", {"A_ub": weights, "b_ub": capacity}
     case = linear(name, constraints, 20, Knapsack(weights, capacity))
-    return replace(case, draw=lambda rng, n, d: rng.uniform(size=(n, d)))
+    threaded = 1.25 if resources == 1 else case.threaded  # as fast as the memory that its actions are written to
+    return replace(case, draw=lambda rng, n, d: rng.uniform(size=(n, d)), threaded=threaded)
 
 
 def knapsack_01(resources: int, at_least: float) -> Case:
@@ -291,7 +296,7 @@ def main(words: Sequence[str]) -> None:
         if two_threads and rate(case.omega.argmax, rows) > THREADED_ROWS:
             ratio = second_thread(case)
             threads.add_row(case.name, f"{ratio:.2f}")
-            failed += [] if ratio >= THREADED_AT_LEAST else [f"{case.name} with two threads"]
+            failed += [] if ratio >= case.threaded else [f"{case.name} with two threads"]
     console.print(table)
     console.print(threads)
     if not words:

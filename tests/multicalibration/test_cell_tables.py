@@ -75,16 +75,13 @@ worlds = st.builds(
 
 
 @given(world=worlds, count=st.integers(1, 6), seed=st.integers(0, 10**6))
-def test_tables_of_folds_add_up_and_subtract_to_the_last_bit(world: World, count: int, seed: int) -> None:
+def test_tables_of_folds_add_up_to_the_last_bit(world: World, count: int, seed: int) -> None:
     rng, n = np.random.default_rng(seed), len(world.residual)
     folds = [np.sort(part) for part in np.array_split(rng.permutation(n), min(count, n))]
-    everything = np.arange(n)
     kept = np.flatnonzero(rng.random(world.cells.layout.count) < 0.7)
     tables, whole = [table_of(world, kept, fold) for fold in folds], table_of(world, kept)
     assert_same(reduce(add, tables), whole)
     assert_same(reduce(add, [tables[number] for number in rng.permutation(len(tables))]), whole)
-    for number, fold in enumerate(folds):
-        assert_same(whole - tables[number], table_of(world, kept, np.setdiff1d(everything, fold)))
 
 
 @given(world=worlds, seed=st.integers(0, 10**6))
@@ -127,7 +124,6 @@ def test_all_cells_of_enough_rows_are_kept(world: World, least: int) -> None:
         np.testing.assert_array_equal(getattr(table, name), getattr(again, name))
     assert table.shared is None
     assert (table + again).shared is None
-    assert (table - again).shared is None
     with pytest.raises(ValueError, match="the overlaps of this table were not counted"):
         table.ridge(1.0)
 

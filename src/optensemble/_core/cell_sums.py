@@ -159,7 +159,7 @@ def fill_lower(halves: Cells, penalty: float, normal: Floats) -> None:
                     normal[a, b] = halves[a, b] + halves[b, a] if a != b else halves[a, a] + penalty
 
 
-_TILE = 64
+_TILE = 64  # counts in a line: a tile and its mirror image fit into the first cache
 
 
 @njit(cache=True, nogil=True)

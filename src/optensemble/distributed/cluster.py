@@ -12,7 +12,7 @@ _PATIENCE = "10s"  # for a scheduler to answer
 
 _NO_MORE_THAN_NEEDED = {
     "distributed.scheduler.worker-saturation": 1.0,  # no run of blocks waits at one worker while another is idle
-    "distributed.worker.profile.enabled": False,
+    "distributed.worker.profile.enabled": False,  # it stops a worker a hundred times a second, and nobody looks
 }
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 State = TypeVar("State")
 
 _REPEATS = 2  # of a pass whose workers died, beyond what Dask repeats by itself
-_SENT_ALONG = 1 << 18  # bytes of state: Dask would put all tasks where its own task was, and even them out later
+_SENT_ALONG = 1 << 18  # bytes of state that go with every task: as one of its own it would draw them all to its worker
 _ADDED_AT_ONCE = 4  # tables, a power of two: fewer tasks, of which each costs more than a small sum
 
 

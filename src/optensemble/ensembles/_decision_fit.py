@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -53,7 +55,6 @@ from optensemble.stacking.forecaster import (
     OutOfFold,
     PatchCells,
     Run,
-    add_all,
     learn_corrections,
     make_forecaster,
 )
@@ -252,7 +253,7 @@ def look_at_payoffs(block: Block, state: PayoffPass) -> PayoffLook:
 
     top = state.out_of_fold.reach(len(make_layout(block.outputs).events))
     cells = CellSums.gather(residuals(), block.labels.shape[1], top, state.cells)
-    sums: _ChunkSums = add_all(found)
+    sums = reduce(add, found)
     return PayoffLook(sums.payoffs, sums.lemmas, cells, sums.record)
 
 
@@ -281,8 +282,7 @@ def look_at_winner(block: Block, state: PayoffPass) -> RecordSums:
     for chunk in block.chunks(state.design):
         batch = state.out_of_fold.batch(chunk, RowCells(chunk.outputs))
         found.append(_record_sums(state.policy.on_batch(chunk.outputs, batch), chunk, state))
-    summed: RecordSums = add_all(found)
-    return summed
+    return reduce(add, found)
 
 
 def _record_sums(done: PolicyPass, chunk: Chunk, state: PayoffPass) -> RecordSums:

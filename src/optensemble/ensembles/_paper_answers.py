@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import row_dots
+from optensemble._core.exact_sums import dots_of_each, row_dots
 from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles._paper_fit import (
     Algorithm,
@@ -142,7 +142,7 @@ class FittedPaper(Policy):
             interval=self.promise_of(Assessments.of(answer.assessed)),
             names=list(self.names_),
             chosen=answer.chosen,
-            arms=np.stack([row_dots(actions, labels) for actions in situation.actions]),
+            arms=dots_of_each(situation.actions, [labels])[:, 0],
             rivals=baselines,
             residuals=labels - answer.predictions,
             partitions=list(self._partitions(situation)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import cell_sums, row_dots
+from optensemble._core.exact_sums import cell_sums, dots_of_each
 from optensemble._core.sums import EACH, LARGEST, Sums
 from optensemble.multicalibration.events import Partitions
 from optensemble.multicalibration.state import Situation
@@ -56,7 +56,7 @@ class FittingSums(Sums):
     def of(cls, situation: Situation, labels: Floats, partitions: Partitions) -> FittingSums:
         """Sum up some rows."""
         sign, contenders = float(situation.state.sign), len(situation.actions)
-        realised = sign * np.stack([row_dots(actions, labels) for actions in situation.actions])
+        realised = sign * dots_of_each(situation.actions, [labels])[:, 0]
         assessed = sign * situation.assessed
         return cls(
             rows=len(labels),

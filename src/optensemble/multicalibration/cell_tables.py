@@ -1,7 +1,7 @@
 """Tables of cells: the counts, overlaps and residual sums that every correction is computed from.
 
 A table is all that a correction needs to know of the rows. Sums are exact but for one rounding at the end, whatever the
-order of the rows, so tables of disjoint rows add up, and a fold can be subtracted, to the same bits anywhere.
+order of the rows, so tables of disjoint rows add up to the same bits anywhere.
 """
 
 from __future__ import annotations
@@ -62,11 +62,6 @@ class CellTable:
         shared = None if self.shared is None or other.shared is None else self.shared + other.shared
         return CellTable(self.kept, self.counts + other.counts, self.high + other.high, self.low + other.low, shared)
 
-    def __sub__(self, other: CellTable) -> CellTable:
-        """Return the table without some of its rows: what is learned without a fold."""
-        shared = None if self.shared is None or other.shared is None else self.shared - other.shared
-        return CellTable(self.kept, self.counts - other.counts, self.high - other.high, self.low - other.low, shared)
-
     def thick(self, least: int) -> CellTable:
         """Return the table of the cells that have at least ``least`` rows, without overlaps."""
         at = np.flatnonzero(self.counts >= least)
@@ -81,10 +76,6 @@ class CellTable:
         return np.asarray(
             cho_solve(cho_factor(normal, overwrite_a=True, check_finite=False), self.sums, check_finite=False)
         )
-
-    def product(self, delta: Floats) -> Floats:
-        """Return ``G δ``."""
-        return np.asarray(self.overlaps @ delta)
 
     def smallest(self, shrinkage: float) -> tuple[Floats, Floats]:
         """Solve ``(G + shrinkage·I) δ = H``, without shrinkage for the smallest ``δ``; return ``δ`` and ``G δ``.

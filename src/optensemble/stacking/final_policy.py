@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -32,7 +34,6 @@ from optensemble.stacking.forecaster import (
     Forecasts,
     OutOfFold,
     Policies,
-    add_all,
     gain_sums,
 )
 from optensemble.stacking.leaderboard import ENSEMBLE, ENSEMBLE_NAME, Candidate
@@ -255,8 +256,7 @@ def look_at_choices(block: Block, state: ChoicePass) -> ChoiceLook:
             sums.append(_arm_sums(chunk, batch, played, cells, outcome.linear.scale))
             shared = {name: played[name] for name in (AVERAGE, STACK) if name in played}
         found.append(ChoiceLook(gain_sums(chunk, steps), tuple(sums)))
-    looked: ChoiceLook = add_all(found)
-    return looked
+    return reduce(add, found)
 
 
 def _arm_sums(chunk: Chunk, batch: ForecastBatch, played: Policies, cells: RowCells, scale: Floats) -> ArmSums:

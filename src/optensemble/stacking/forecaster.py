@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,8 @@ from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.stacking.cells import RowCells, first_subgroup, make_layout
-from optensemble.stacking.linear import Basis, FirstPass, LinearFit, learn_linear, look_first, wide_outputs
+from optensemble.stacking.fold_maps import wide_outputs
+from optensemble.stacking.linear import Basis, FirstPass, LinearFit, learn_linear, look_first
 from optensemble.stacking.patch import (
     MOST_ROUNDS,
     SUMMED_TOGETHER,
@@ -211,7 +214,7 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
     top = out_of_fold.reach(len(make_layout(block.outputs).events))
     for together in gathered(rows(), SUMMED_TOGETHER):
         tables.add(TabulatedRows(*together), top, design.rows, state.moving)
-    return CorrectionSums(add_all(gain), tables, add_all(own))
+    return CorrectionSums(reduce(add, gain), tables, reduce(add, own))
 
 
 def gain_sums(chunk: Chunk, found: list[Corrected]) -> UnitSums:
@@ -219,14 +222,6 @@ def gain_sums(chunk: Chunk, found: list[Corrected]) -> UnitSums:
     before, after = found[max(len(found) - 2, 0)].forecast, found[-1].forecast
     gain = squared_loss(chunk.labels, before) - squared_loss(chunk.labels, after)
     return UnitSums.of(gain[None], chunk.units)
-
-
-def add_all(tables: list[Any]) -> Any:
-    """Add tables up, one after the other."""
-    total = tables[0]
-    for table in tables[1:]:
-        total = total + table
-    return total
 
 
 Run = Callable[[Callable[[Block, Any], Any], Any], Any]

@@ -16,7 +16,7 @@ FIT = 1e-12
 """A weight beyond the capacity by this share of it is rounding, and fits."""
 
 
-_BINS = 64
+_BINS = 64  # of some fifty items one or two are left in a bin; more bins take longer to go through
 _FEW = 12  # items: to sort these into bins would take longer than it saves
 
 
@@ -38,7 +38,7 @@ def fill_by_density(C, hinted, actions, status, floats, ints):  # type: ignore[n
         for j in range(d):
             row[j] = 1.0 if density[j] > above else 0.0
         room, count = 1.0, 0
-        for j in range(d):  # without branches: nearly every item would be mispredicted
+        for j in range(d):  # without branches, which could not be predicted
             room -= floats[j] * row[j]
             level[count] = j
             count += (density[j] >= under) & (density[j] <= above)
@@ -64,7 +64,7 @@ def _critical_by_bins(density, weight, candidates, buffer, bins, place):  # type
     n, top = len(density), 0.0
     for j in range(n):
         top = density[j] if top < density[j] < np.inf else top
-    per_unit = min((_BINS - 1) / top, 1e300) if top > 0.0 else 0.0
+    per_unit = min((_BINS - 1) / top, 1e300) if top > 0.0 else 0.0  # finite, so that 0 stays 0
     for j in range(n):  # what weighs nothing is in the last bin, even where its place is not a number
         place[j] = int(density[j] * per_unit if density[j] * per_unit < _BINS - 1 else _BINS - 1)
     bins[:] = 0.0

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from optensemble import exceptions, feasible, guarantees
+    from optensemble._core.columns import Columns
     from optensemble.ensembles.base import Answer
     from optensemble.ensembles.black_box import BlackBoxEnsemble
     from optensemble.ensembles.decision import DecisionEnsemble
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from optensemble.evaluation.planning import RowPlan, plan
     from optensemble.evaluation.promise import Promise
     from optensemble.explanation.explanation import Explanation
-    from optensemble.members.columns import Columns
     from optensemble.multicalibration.state import Situation
     from optensemble.persistence.files import load
     from optensemble.tables.rows import Rows
@@ -43,7 +43,7 @@ if not TYPE_CHECKING:
         "Answer": "ensembles.base",
         "Audit": "evaluation.audit",
         "BlackBoxEnsemble": "ensembles.black_box",
-        "Columns": "members.columns",
+        "Columns": "_core.columns",
         "DecisionEnsemble": "ensembles.decision",
         "Explanation": "explanation.explanation",
         "Promise": "evaluation.promise",

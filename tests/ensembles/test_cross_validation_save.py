@@ -11,8 +11,8 @@ import pytest
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble._core.columns import Columns
 from optensemble.exceptions import InputError
-from optensemble.members.columns import Columns
 from tests.ensembles.cross_validated import BOTH, NOT_CONVERGED, PAPER, PROBLEM, QUICK, load, make
 from tests.problems import Floats, random_problem
 

@@ -161,6 +161,7 @@ PUBLIC: dict[str, tuple[Any, ...]] = {
     "score": (PROBLEM.X, PROBLEM.Y),
     "audit": (PROBLEM.X, PROBLEM.Y),
     "audit_with_answer": (PROBLEM.X, PROBLEM.Y),
+    "earned": (PROBLEM.X, PROBLEM.Y, PROBLEM.Y),
     "cross_fit": (),
     "save": ("nowhere.oe",),
     "retrace": (PROBLEM.X, [0]),

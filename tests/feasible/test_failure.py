@@ -20,7 +20,7 @@ from optensemble.feasible._base import Unsolved
 
 
 @njit
-def only_positive(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def only_positive(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     for i in range(len(C)):
         actions[i] = 1.0
         status[i] = 7 if C[i, 0] < 0.0 else 0

@@ -29,9 +29,9 @@ def unit_rows(C: Floats) -> Floats:
 
 def every_choice(omega: Knapsack) -> Floats:
     """All choices that fit, those with the earlier items first; sums are exact for small whole weights."""
-    choices = np.array(list(product([1.0, 0.0], repeat=omega.dimension)))
+    choices: Floats = np.array(list(product([1.0, 0.0], repeat=omega.dimension)))
     fits = (choices @ omega.weights.T <= omega.capacity * (1 + 1e-12)).all(axis=1)
-    return choices[fits]
+    return np.asarray(choices[fits])
 
 
 def best_choices(omega: Knapsack, C: Floats, tie: float = 1e-9) -> Floats:
@@ -234,7 +234,7 @@ def test_mixed_sizes_lose_nothing(resources: int) -> None:
 # Rows left to HiGHS
 
 
-def gives_up(C: Floats, hinted: bool, actions: Floats, status: Any, floats: Floats, ints: Any) -> None:
+def gives_up(C: Floats, hinted: bool, actions: Floats, status: Any, own: Floats, floats: Floats, ints: Any) -> None:
     status[:] = 1
 
 
@@ -297,7 +297,7 @@ def test_the_arguments_are_copied() -> None:
         ([1, 2], -1, r"capacity of a knapsack must not be negative; got -1\..*Use Polytope or MixedInteger"),
         ([], 1, r"weights must have one entry for each item.*shape \(0,\)"),
         (3.0, 1, r"weights must have one entry for each item.*shape \(\)"),
-        (np.ones((2, 2, 2)), 1, "One fixed set for all rows"),
+        (np.ones((2, 2, 2)), 1, "If it differs between rows, give oe.Columns"),
         ([1, np.nan], 1, "the weights must be finite"),
         (["a", "b"], 1, "the weights must be numeric"),
         ([1, 2], np.inf, "the capacity must be finite"),

@@ -83,7 +83,7 @@ class Stubborn(feasible.FeasibleSet):
 
 
 @njit
-def give_up_half(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def give_up_half(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     for i in range(len(C)):
         status[i] = C[i, 0] > 0.0
         best = 0

@@ -21,6 +21,7 @@ SIGNATURE = types.void(
     types.boolean,  # whether the actions hold a hint on entry
     types.float64[:, ::1],  # actions: a hint for each row, and the answer
     types.int64[::1],  # status: 0 where the row is solved, otherwise a number that the set can explain
+    types.float64[:, ::1],  # each row's own parameters of the set; no columns where all rows share one set
     types.float64[::1],  # the set, as packed
     types.int64[::1],
 )
@@ -35,21 +36,29 @@ inner = _njit(**_OPTIONS, _nrt=False)
 """The same for what allocates nothing: numba then counts no references, which would take longer than the work."""
 
 
+SHARED: Floats = np.empty((0, 0))
+"""In place of rows' own parameters where all rows share one set."""
+
+
 class Kernel(NamedTuple):
     """A compiled function with :data:`SIGNATURE`, the data it needs, and how many rows it is given at once.
 
-    A row's answer must depend on its coefficients alone, whatever the hint. Rows at once should take well below a
-    second, because a user's interrupt waits for them.
+    A row's answer must depend on its coefficients and its own parameters alone, whatever the hint. Rows at once should
+    take well below a second, because a user's interrupt waits for them. ``own`` are the parameters of all rows that the
+    kernel is bound to, of shape (n, parameters); it has no columns where all rows share one set.
     """
 
     function: Any
     floats: Floats
     ints: Indices
     rows_at_once: int = 8192
+    own: Floats = SHARED
 
-    def __call__(self, coefficients: Floats, hinted: bool, actions: Floats, status: Indices) -> None:
-        """Solve some rows into ``actions`` and ``status``."""
-        self.function(coefficients, hinted, actions, status, self.floats, self.ints)
+    def __call__(
+        self, coefficients: Floats, hinted: bool, actions: Floats, status: Indices, own: Floats = SHARED
+    ) -> None:
+        """Solve some rows, with these parameters of their own, into ``actions`` and ``status``."""
+        self.function(coefficients, hinted, actions, status, own, self.floats, self.ints)
 
 
 def make_kernel(

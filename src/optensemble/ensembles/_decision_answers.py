@@ -11,7 +11,6 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
-from optensemble._core.exact_sums import row_dots
 from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles._decision_fit import audit_inputs
 from optensemble.ensembles.base import DECISION, Answer, Policy
@@ -79,6 +78,7 @@ class FittedDecision(Policy):
             chosen=decisions.chosen,
             predictions=self._sign * decisions.forecast,
             assessed=assessed,
+            beyond=int(done.outputs.omega.beyond().sum()),
         )
 
     def promise_of(self, assessed: Assessments) -> Promise:
@@ -123,7 +123,7 @@ class FittedDecision(Policy):
     def score(self, X: Any, Y: Any) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
         done, labels = self._as_it_stands()._decide_labelled(X, Y)
-        return float(row_dots(done.decisions.actions, labels).mean())
+        return float(done.outputs.omega.value(done.decisions.actions, labels).mean())
 
     def _audit_inputs(self, X: Any, Y: Any) -> tuple[AuditInputs, Answer]:
         done, labels = self._decide_labelled(X, Y, every=True)
@@ -136,12 +136,18 @@ class FittedDecision(Policy):
             interval=self.record_.promise(answer.assessed),
             names=(self.names_, [name for name, _ in self.members_]),
         )
-        return replace(inputs, seen=count_seen(fingerprints(*done.outputs.said, labels), self.fingerprints_)), answer
+        seen = count_seen(fingerprints(*done.outputs.known_by, labels), self.fingerprints_)
+        return replace(inputs, seen=seen), answer
 
     # What kind it is
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "decider_")
+
+    @property
+    def feasible_(self) -> FeasibleSet:
+        """Ω as it was fitted with; where bounds come from the row, ``lower`` and ``upper`` are those of all rows."""
+        return self._set
 
     @property
     def n_policies(self) -> int:
@@ -210,6 +216,6 @@ class FittedDecision(Policy):
                 outputs, labels = first.outputs, first.labels
             else:
                 outputs, labels = self._query()(batch.X), self._sign * batch.labels
-            found = marks(*outputs.said, labels, total=self.n_rows_)
+            found = marks(*outputs.known_by, labels, total=self.n_rows_)
             if len(self.fingerprints_) and not np.array_equal(found, self.fingerprints_[: len(found)]):
                 raise InputError("X was changed since the fit, or a member answers otherwise. Fit again on all rows.")

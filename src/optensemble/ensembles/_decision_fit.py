@@ -14,7 +14,6 @@ import pandas as pd
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.cell_sums import Cells as CellNumbers
 from optensemble._core.engine import Engine
-from optensemble._core.exact_sums import row_dots
 from optensemble._core.hashing import Hashes
 from optensemble._core.number_format import format_by_error
 from optensemble._core.progress import Progress, Stage
@@ -212,7 +211,9 @@ class PayoffPass:
     choices: FoldChoices
     cells: CellPass
     scale: PayoffScale
+    mean: Floats
     constant: Floats
+    """The mean label, and the best action under it where all rows share one set."""
 
 
 @dataclass(frozen=True)
@@ -271,9 +272,20 @@ def _chunk_sums(chunk: Chunk, contest: Contest, forecast: Floats, state: PayoffP
         label_size=float(np.abs(chunk.labels).max(initial=0.0)),
         forecast_size=float(np.abs(forecast).max(initial=0.0)),
     )
-    by_mean, units = chunk.labels @ state.constant, chunk.units
+    by_mean, units = _earned_by_mean(chunk, state), chunk.units
     payoffs = PayoffSums.of(contest.realised, by_mean, contest.assessed, chunk.rows, units, state.scale)
     return _ChunkSums(payoffs, lemmas, _record_sums(contest.taken, chunk, state))
+
+
+def _earned_by_mean(chunk: Chunk, state: PayoffPass) -> Floats:
+    """Return what the decision by the mean label of all rows earns in each row: one action, or one for each row."""
+    omega = chunk.outputs.omega
+    if not omega.varies and not omega.has_cost:
+        return chunk.labels @ state.constant
+    actions = np.broadcast_to(state.constant, chunk.labels.shape)
+    if omega.varies:
+        actions = omega.argmax(np.broadcast_to(state.mean, chunk.labels.shape))
+    return omega.value(actions, chunk.labels)
 
 
 def look_at_winner(block: Block, state: PayoffPass) -> RecordSums:
@@ -287,7 +299,7 @@ def look_at_winner(block: Block, state: PayoffPass) -> RecordSums:
 
 def _record_sums(done: PolicyPass, chunk: Chunk, state: PayoffPass) -> RecordSums:
     labels, units, design = chunk.labels, chunk.units, state.design
-    assessed, realised = done.decisions.assessed, row_dots(done.decisions.actions, labels)
+    assessed, realised = done.decisions.assessed, done.outputs.omega.value(done.decisions.actions, labels)
     ahead, gained = done.beyond_members(labels)
     belongs = [chunk.fold] if units.cluster is None else [chunk.fold, units.cluster]
     columns = np.stack([assessed, realised, ahead, gained, *belongs], axis=1)
@@ -324,7 +336,8 @@ def _conclude(
         choices=learned.choices,
         cells=CellPass(kept, layout.count, design),
         scale=PayoffScale(rows, centre, float(learned.arms.size)),
-        constant=outputs.omega.argmax(learned.linear.mean[None])[0],
+        mean=learned.linear.mean,
+        constant=outputs.omega.take(slice(1)).argmax(learned.linear.mean[None])[0],
     )
     looked = engine.run(look_at_payoffs, data.blocks, state, step)
     sums, summed = looked.payoffs, looked.record
@@ -400,12 +413,12 @@ def audit_inputs(
     """Return what an audit looks at: the pass, with ``names`` of all candidates and of the members among them."""
     outputs, sign = done.outputs, done.outputs.sign
     arms = [*outputs.actions, *(done.played[name] for name in policy.forecasts)]
-    earned = [sign * row_dots(actions, labels) for actions in arms]
+    earned = [sign * outputs.omega.value(actions, labels) for actions in arms]
     # baselines are what anyone would try, not the ensemble's own parts
     elaborate = {policy.members + policy.forecasts.index(name) for name in (REFINED, PATCHED) if name in done.played}
     return AuditInputs(
         promised=promised,
-        realised=sign * row_dots(done.decisions.actions, labels),
+        realised=sign * outputs.omega.value(done.decisions.actions, labels),
         interval=interval,
         names=list(names[0]),
         chosen=done.decisions.chosen,

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from optensemble._core.columns import Columns
 from optensemble._core.engine import Engine, Local
+from optensemble._core.patterns import is_pattern
 from optensemble._core.threads import thread_count
 from optensemble.exceptions import InputError
-from optensemble.members.columns import Columns
+from optensemble.feasible import FeasibleSet
 from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_groups
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
@@ -67,9 +69,13 @@ def is_streamed(rows: list[LabelledBatch]) -> bool:
     return any(isinstance(batch.X, RowSource) for batch in rows)
 
 
-def needed_columns(members: Members, groups: Any, subgroups: Any) -> list[str] | None:
-    """Return the columns of X that are needed; None if only members know."""
+def needed_columns(members: Members, groups: Any, subgroups: Any, omega: FeasibleSet) -> list[str] | None:
+    """Return the columns of X that are needed; None if only members, or functions that parameters come from, know."""
     names = list[str]()
+    for parameter in omega.parameters:
+        if parameter.columns is None or any(not isinstance(name, str) for name in parameter.columns):
+            return None
+        names += [str(name) for name in parameter.columns]
     for _, member in members:
         if not isinstance(member, Columns) or not isinstance(member.names[0], str):
             return None
@@ -79,7 +85,7 @@ def needed_columns(members: Members, groups: Any, subgroups: Any) -> list[str] |
         if not all(name is None or isinstance(name, str) for name in columns):
             return None
         names += [name for name in columns if name is not None]
-    return list(dict.fromkeys(names))
+    return None if any(map(is_pattern, names)) else list(dict.fromkeys(names))
 
 
 def common_groups(rows: list[LabelledBatch]) -> Any:
@@ -93,11 +99,12 @@ def common_groups(rows: list[LabelledBatch]) -> Any:
     return rules[0]
 
 
-def survey_source(source: RowSource, engine: Engine, groups: Any, subgroups: Any, step: Any) -> Survey:
-    """Look for clusters and values of subgroups in all rows; no pass where neither is asked for."""
-    if groups is None and subgroups is None:
+def survey_source(source: RowSource, engine: Engine, asked: SurveyPass, step: Any) -> Survey:
+    """Look for clusters, values of subgroups and bounds of actions in all rows; no pass if none is asked for."""
+    open_bounds = asked.omega is not None and asked.omega.open_bounds
+    if asked.groups is None and asked.subgroups is None and not open_bounds:
         return Survey(None, None)
-    found: Survey = engine.run(survey_rows, RawBlocks(source), SurveyPass(groups, subgroups), step)
+    found: Survey = engine.run(survey_rows, RawBlocks(source), asked, step)
     return found
 
 

@@ -41,7 +41,7 @@ from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.exceptions import InputError
 from optensemble.members.fingerprints import marks
 from optensemble.members.query import Members
-from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks
+from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks, around_rows
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_labels, require_rows, row_count
 from optensemble.multicalibration.history import history_frame
@@ -95,6 +95,7 @@ class PaperEnsemble(FittedPaper):
         require_rows(n)
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
         fitted.terms_.require_enough(n)
+        fitted.terms_ = replace(fitted.terms_, feasible=around_rows(fitted.terms_.feasible, [X]))
         fitted.grouping_ = fitted._learn_grouping(X)
         fitted._rows = [(X, labels.copy())]
         return fitted
@@ -153,11 +154,14 @@ class PaperEnsemble(FittedPaper):
         require_passes(fitted.terms_)
         fitted._take_members()
         require_rows(source.row_count)
-        columns = needed_columns([*fitted.members_, *fitted._asked_first()], None, fitted.terms_.subgroups)
+        omega = fitted.terms_.feasible
+        columns = needed_columns([*fitted.members_, *fitted._asked_first()], None, fitted.terms_.subgroups, omega)
         source = source if columns is None else source.only(columns)
         with scratch_folder() as folder:
             with Stage(told, "asking members", 3 * RawBlocks(source).count) as step:
                 labels = survey_labels(source, engine, fitted.terms_, step)
+                if labels.survey.box is not None:
+                    fitted.terms_ = replace(fitted.terms_, feasible=omega.enveloped(*labels.survey.box))
                 values = labels.survey.values
                 known = None if values is None else Subgroups.of_values(fitted.terms_.subgroups, values)
                 fitted.grouping_ = None if known is None else known.grouping

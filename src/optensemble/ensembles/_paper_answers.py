@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import dots_of_each, row_dots
 from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles._paper_fit import (
     Algorithm,
@@ -98,6 +97,7 @@ class FittedPaper(Policy):
             chosen=situation.choice,
             predictions=situation.behind(),
             assessed=assessed,
+            beyond=int(situation.omega.beyond().sum()),
         )
 
     def self_assess(self, X: Any) -> Floats:
@@ -138,11 +138,11 @@ class FittedPaper(Policy):
         answer = self._answer(situation)
         inputs = AuditInputs(
             promised=answer.promised,
-            realised=row_dots(answer.actions, labels),
+            realised=start.outputs.earned(answer.actions, labels),
             interval=self.promise_of(Assessments.of(answer.assessed)),
             names=list(self.names_),
             chosen=answer.chosen,
-            arms=dots_of_each(situation.actions, [labels])[:, 0],
+            arms=np.stack([start.outputs.earned(actions, labels) for actions in situation.actions]),
             rivals=baselines,
             residuals=labels - answer.predictions,
             partitions=list(self._partitions(situation)),
@@ -173,7 +173,8 @@ class FittedPaper(Policy):
         actions = now.decide(X)
         require_rows(len(actions), 1)
         labels = as_labels(Y, len(actions), now.terms_.feasible.dimension, None)
-        return now.terms_.sign * float(row_dots(actions, labels).mean())
+        omega = now.terms_.feasible.for_rows(X)
+        return float(omega.value(actions, now.terms_.sign * labels).mean())
 
     def retrace(self, X: Any, rounds: Iterable[int]) -> Iterator[Situation]:
         """Follow the corrections on any rows X, and show the state in between.
@@ -199,6 +200,15 @@ class FittedPaper(Policy):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "log_")
+
+    @property
+    def _sign(self) -> float:  # type: ignore[override]
+        return self.terms_.sign
+
+    @property
+    def feasible_(self) -> FeasibleSet:
+        """Ω as it was fitted with; where bounds come from the row, ``lower`` and ``upper`` are those of all rows."""
+        return self.terms_.feasible
 
     @property
     def known_subgroups(self) -> Grouping | None:
@@ -258,12 +268,12 @@ class FittedPaper(Policy):
     def _baselines(self, outputs: MemberOutputs, labels: Floats) -> dict[str, Floats]:
         """Return what members, and average, stack, ridge and mean label if they were learned, earn in each row."""
         names = [name for name, _ in self.members_]
-        found = {name: row_dots(actions, labels) for name, actions in zip(names, outputs.actions, strict=True)}
+        found = {name: outputs.earned(actions, labels) for name, actions in zip(names, outputs.actions, strict=True)}
         if self._forecaster is not None:
             with one_blas_thread():
                 batch = self._forecaster(outputs)
             for name, actions in solve_policies(outputs.omega, batch).items():
-                found.setdefault(name, row_dots(actions, labels))
+                found.setdefault(name, outputs.earned(actions, labels))
         return found
 
     # Calibration

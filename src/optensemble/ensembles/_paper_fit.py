@@ -138,8 +138,9 @@ def fit_corrections(
 
 
 def said_by(outputs: MemberOutputs) -> list[Floats]:
-    """Return each member's own output in the user's units, by which rows are known again."""
-    return [*(outputs.sign * outputs.predictions), *outputs.actions[outputs.models :]]
+    """Return what rows are known again by: members' own outputs in the user's units, parameters of rows' sets."""
+    own = [outputs.omega.values] if outputs.omega.varies else []
+    return [*(outputs.sign * outputs.predictions), *outputs.actions[outputs.models :], *own]
 
 
 def replay_all(situation: Situation, logs: tuple[PatchLog, ...]) -> Situation:

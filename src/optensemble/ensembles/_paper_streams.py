@@ -21,6 +21,7 @@ from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
 from optensemble.evaluation.fitting_sums import FittingSums
 from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet
 from optensemble.members.blocks import Block
 from optensemble.members.fingerprints import Marks, fingerprints
 from optensemble.members.outputs import MemberOutputs
@@ -78,7 +79,7 @@ def require_in_memory(X: Any, *, streamed: bool) -> None:
 class LabelPass:
     """What to look for in rows before members are asked; sums are made once the largest label is known."""
 
-    dimension: int
+    omega: FeasibleSet
     M: float | None
     subgroups: Any
     rows: int
@@ -97,13 +98,13 @@ class LabelLook(Sums):
 
 def look_at_labels(block: RawBlock, state: LabelPass) -> LabelLook:
     """Look at some rows before members are asked."""
-    d = state.dimension
+    d = state.omega.dimension
     labels = np.concatenate([as_labels(piece.labels, row_count(piece.X), d, state.M) for piece in block.pieces])
     high, low = np.zeros((1, d)), np.zeros((1, d))
     if state.largest is not None:
         everywhere, counts = np.zeros((len(labels), 1), dtype=np.int64), np.zeros(1, dtype=np.int64)
         add_rows(everywhere, labels, state.largest, state.rows, counts, high, low)
-    survey = survey_rows(block, SurveyPass(None, None if state.largest is not None else state.subgroups))
+    survey = survey_rows(block, SurveyPass(None, None if state.largest is not None else state.subgroups, state.omega))
     return LabelLook(survey, float(np.abs(labels).max(initial=0.0)), high, low)
 
 
@@ -119,7 +120,7 @@ class SourceLabels:
 def survey_labels(source: RowSource, engine: Engine, terms: Hyperparameters, step: Step) -> SourceLabels:
     """Look at all rows before members are asked, and a second time for the exact mean."""
     blocks = RawBlocks(source)
-    asked = LabelPass(terms.feasible.dimension, terms.M, terms.subgroups, source.row_count)
+    asked = LabelPass(terms.feasible, terms.M, terms.subgroups, source.row_count)
     first = engine.run(look_at_labels, blocks, asked, step)
     summed = engine.run(look_at_labels, blocks, replace(asked, largest=first.largest), step)
     return SourceLabels(first.survey, first.largest, (summed.high + summed.low)[0] / source.row_count)

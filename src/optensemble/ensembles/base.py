@@ -20,9 +20,10 @@ from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
+from optensemble.feasible import FeasibleSet
 from optensemble.members.query import Members
 from optensemble.members.subgroups import Grouping
-from optensemble.members.validation import number_labels, row_labels
+from optensemble.members.validation import as_labels, number_labels, row_labels
 
 if TYPE_CHECKING:
     from optensemble.explanation.explanation import Explanation
@@ -53,6 +54,9 @@ class Answer:
         The coefficients behind the decision, of shape (n, d).
     assessed
         The raw self-assessment of each row, before its calibration: what a promise of the mean is made of.
+    beyond
+        The number of rows whose own bounds of actions go beyond those of all rows fitted on: actions out there count as
+        in the outermost level set.
     """
 
     actions: Floats
@@ -62,6 +66,7 @@ class Answer:
     chosen: Indices
     predictions: Floats
     assessed: Floats
+    beyond: int = 0
 
 
 class Policy(BaseEstimator, ABC):
@@ -82,6 +87,7 @@ class Policy(BaseEstimator, ABC):
     time_ordered_: bool
     record_: Record
     refit_due_: str = ""
+    _sign: float
     fingerprints_: npt.NDArray[np.uint64]
 
     @abstractmethod
@@ -105,6 +111,11 @@ class Policy(BaseEstimator, ABC):
         """Return whether ``fit`` has been called."""
 
     # What kind it is
+
+    @property
+    @abstractmethod
+    def feasible_(self) -> FeasibleSet:
+        """Ω as it was fitted with; where bounds come from the row, ``lower`` and ``upper`` are those of all rows."""
 
     @property
     @abstractmethod
@@ -148,6 +159,14 @@ class Policy(BaseEstimator, ABC):
     def predict(self, X: Any) -> Floats:
         """Return the coefficients behind the decision for every row of X, of shape (n, d)."""
         return self.answer(X).predictions
+
+    def earned(self, X: Any, actions: Floats, Y: Any) -> Floats:
+        """Return what actions on the rows of X come to once labels are known, net of costs, in the user's sense."""
+        now = self._as_it_stands()
+        now._require_fitted()
+        omega = now.feasible_.for_rows(X)
+        labels = as_labels(Y, len(actions), omega.dimension, None)
+        return now._sign * omega.value(actions, now._sign * labels)
 
     def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
         """Judge the ensemble on rows of known labels that it was not fitted on.

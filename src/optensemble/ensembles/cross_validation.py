@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import exact_mean, row_dots
+from optensemble._core.exact_sums import exact_mean
 from optensemble._core.progress import Progress, Stage, Step, silent
 from optensemble.ensembles.starting_point import StartingPoint
 from optensemble.multicalibration.corrections import replay, walk
@@ -101,7 +101,7 @@ class Study:
         """Return what is promised and realised on other rows, of shape (2, looks, rows); the situation is used up."""
         judged = np.empty((2, len(looks), len(labels)))
         for look, now in enumerate(walk(situation, logs, looks)):
-            judged[:, look] = now.taken(now.assessed), row_dots(now.taken(now.actions), labels)
+            judged[:, look] = now.taken(now.assessed), now.earned(labels)
         return judged
 
     def out_of_fold(

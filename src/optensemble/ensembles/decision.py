@@ -6,7 +6,6 @@ import warnings
 from typing import Any, Self, Unpack
 
 from optensemble._core.engine import Engine
-from optensemble._core.exact_sums import row_dots
 from optensemble._core.hashing import hash_labels
 from optensemble._core.progress import Progress, Stage, as_progress
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
@@ -34,7 +33,7 @@ from optensemble.members.fit_inputs import (
     group_hashes,
     require_enough,
 )
-from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, as_source
+from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, SurveyPass, around_rows, as_source
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_members, row_labels, warn_if_trained_on
 from optensemble.stacking.leaderboard import leaderboard_frame
@@ -228,14 +227,17 @@ class DecisionEnsemble(FittedDecision):
         """Add rows to the record, and say whether it is time to fit again."""
         done, labels = self._decide_labelled(X, Y)
         outputs, decisions = done.outputs, done.decisions
-        found, groups = fingerprints(*outputs.said, labels), self._same_groups(groups)
+        found, groups = fingerprints(*outputs.known_by, labels), self._same_groups(groups)
         seen = count_seen(found, self.fingerprints_)
         if seen > _SEEN * len(labels):
             raise InputError(f"{seen:,} of these {len(labels):,} rows were fitted on or given before. Give new ones.")
         clusters = None
         if groups is not None and self._groups is not None:
             clusters, self._groups = self._groups.number(hash_labels(row_labels(groups, X, outputs.count)))
-        assessed, realised = self._sign * decisions.assessed, self._sign * row_dots(decisions.actions, labels)
+        assessed, realised = (
+            self._sign * decisions.assessed,
+            self._sign * outputs.omega.value(decisions.actions, labels),
+        )
         promised = self.record_.promise(assessed)
         self.record_ = self.record_.extend(assessed, realised, clusters)
         ahead, gained = done.beyond_members(labels)
@@ -294,6 +296,7 @@ class DecisionEnsemble(FittedDecision):
     def _in_memory(self, rows: list[LabelledBatch], progress: Progress) -> DecisionData:
         """Ask all members about all rows."""
         self._rows = checked_batches(rows, self._set.dimension)
+        self._set = around_rows(self._set, [batch.X for batch in rows])
         self._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in rows])
         groups = group_hashes(self._rows)
         blocks = ArrayBlocks.ask(self._query(), self._rows, groups, progress)
@@ -307,10 +310,11 @@ class DecisionEnsemble(FittedDecision):
         groups, self._rows = common_groups(rows), rows
         source = as_source(rows)
         require_enough(source.row_count)
-        columns = needed_columns(self.members_, groups, self.subgroups)
+        columns = needed_columns(self.members_, groups, self.subgroups, self._set)
         source = source if columns is None else source.only(columns)
         with Stage(progress, "asking members", RawBlocks(source).count) as step:
-            found = survey_source(source, engine, groups, self.subgroups, step)
+            found = survey_source(source, engine, SurveyPass(groups, self.subgroups, self._set), step)
+        self._set = self._set if found.box is None else self._set.enveloped(*found.box)
         self._subgroups = None if found.values is None else Subgroups.of_values(self.subgroups, found.values)
         return self._designed(SourceBlocks(source, self._query(), groups, scratch), found.clusters)
 

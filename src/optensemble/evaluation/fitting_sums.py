@@ -57,6 +57,8 @@ class FittingSums(Sums):
         """Sum up some rows."""
         sign, contenders = float(situation.state.sign), len(situation.actions)
         realised = sign * dots_of_each(situation.actions, [labels])[:, 0]
+        if situation.state.cost.size:
+            realised -= sign * situation.state.cost
         assessed = sign * situation.assessed
         return cls(
             rows=len(labels),

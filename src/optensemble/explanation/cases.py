@@ -9,7 +9,6 @@ import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import EDGE
-from optensemble._core.exact_sums import row_dots
 from optensemble.explanation.explanation import Case, Explanation, make_explanation
 from optensemble.explanation.patch_trace import Move, trace
 from optensemble.multicalibration.events import PartNames
@@ -118,8 +117,8 @@ def _by_choice(question: Question, policy: FinalPolicy, done: PolicyPass, arms: 
 
 def _by_forecast(question: Question, policy: FinalPolicy, done: PolicyPass, arms: list[Floats]) -> Floats:
     """Return what would be promised of every candidate, if it were followed everywhere as the winner is."""
-    forecast, sign = np.ascontiguousarray(done.decisions.forecast), done.outputs.sign
-    return np.stack([question.calibrate(sign * row_dots(np.ascontiguousarray(arm), forecast)) for arm in arms])
+    forecast, omega, sign = done.decisions.forecast, done.outputs.omega, done.outputs.sign
+    return np.stack([question.calibrate(sign * omega.value(arm, forecast)) for arm in arms])
 
 
 def _stages(policy: FinalPolicy, forecasts: Forecasts) -> list[str]:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.kernel import Kernel
-from optensemble._core.validation import as_floats, is_finite, require_finite
+from optensemble._core.exact_sums import row_dots
+from optensemble._core.kernel import SHARED, Kernel
+from optensemble._core.validation import as_floats, describe_rows, is_finite, require_finite
 from optensemble.exceptions import (
     EmptySetError,
     FallbackWarning,
@@ -27,6 +29,7 @@ from optensemble.exceptions import (
     SolverError,
     UnboundedSetError,
 )
+from optensemble.feasible._row_parameters import RowParameter, count_rows, from_rows, row_parameters
 
 FEASIBILITY = 1e-7
 """Excess over a constraint, as a share of the set's extent, that still counts as inside: what solvers leave."""
@@ -57,16 +60,33 @@ def checks_actions(violation: Callable[[SomeSet, Floats], Floats]) -> Callable[[
         batch = self._as_batch(actions, "the actions", finite=False)
         finite = np.isfinite(batch).all(axis=1)
         excess = np.full(len(batch), np.inf)
+        if self.row_count is not None and len(batch) != self.row_count:
+            raise InputError(f"the actions must be one for each of the {self.row_count} rows of X; got {len(batch)}.")
+        judged = finite & ~self.faulty if self.row_count is not None else finite
         with np.errstate(over="ignore", invalid="ignore"):
-            excess[finite] = violation(self, batch if finite.all() else batch[finite])
+            excess[judged] = violation(self.take(judged), batch[judged]) if not judged.all() else violation(self, batch)
         excess[np.isnan(excess)] = np.inf  # infinity less infinity: the numbers were too large
+        excess[finite & ~judged] = 0.0  # nothing is known of the set of a faulty row
         return excess
 
     return checked
 
 
+class Fault(NamedTuple):
+    """Rows whose parameters make no set: a mask of rows, or of rows and entries of a parameter, and what is wrong."""
+
+    parameter: str
+    where: npt.NDArray[np.bool_]
+    rule: str
+
+    @property
+    def rows(self) -> npt.NDArray[np.bool_]:
+        """The rows."""
+        return np.asarray(self.where.reshape(len(self.where), -1).any(axis=1))
+
+
 class FeasibleSet(ABC):
-    """Ω: a fixed, bounded set of actions, with ``argmax`` of a linear objective over it.
+    """Ω: a bounded set of actions, one for all rows or one for each, with ``argmax`` of a linear objective over it.
 
     The contract of :meth:`argmax`, kept by every set here and expected of every set of yours
     (:func:`optensemble.feasible.check` tries it):
@@ -83,19 +103,24 @@ class FeasibleSet(ABC):
     below in ``__init__`` by :meth:`_set_bounds` and implement :meth:`_argmax`, :meth:`violation` and
     :meth:`spec`. A compiled set sets ``kernel``, and implements :meth:`_argmax` only for rows that the kernel gives up.
 
-    Every set here is one set for all rows. Estimators call :meth:`for_rows` for each batch nevertheless, so that a set
-    which differs from row to row can be bound to the rows in hand.
+    A set whose parameters come from the row (:class:`~optensemble.Columns`, or a callable of X, in place of numbers) is
+    *bound* to the rows in hand by :meth:`for_rows`; only then it has an argmax. Estimators do that for each batch. To
+    write such a set, list its ``parameters`` in ``__init__``, read them by :meth:`_of_rows`, name what cannot be in
+    :meth:`_faults`, and, for a kernel, lay them out row by row in :meth:`_pack`. If the bounds of actions are among
+    them, leave out :meth:`_set_bounds`, set ``dimension``, and return each row's bounds in :meth:`_row_box`.
 
     Attributes
     ----------
     dimension
         The number of coordinates of an action.
     lower, upper
-        A box around the set. Buckets of actions are cut between these bounds.
+        A box around the set, of all rows if it differs between them. Buckets of actions are cut between these bounds.
     kernel
         The compiled solver, or None where rows are solved by other means.
     on_failure, fallback
         What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
+    parameters
+        The arguments that come from the row.
     """
 
     dimension: int
@@ -104,6 +129,11 @@ class FeasibleSet(ABC):
     kernel: Kernel | None = None
     on_failure: str = "raise"
     fallback: Floats | None = None
+    parameters: tuple[RowParameter, ...] = ()
+    _values: Floats | None = None
+    _faulty: npt.NDArray[np.bool_] | None = None
+    has_cost: bool = False
+    """Whether acting has a known cost, so that :meth:`value` is less than ``c·a``."""
 
     def argmax(self, C: npt.ArrayLike, hint: npt.ArrayLike | None = None) -> Floats:
         """Return the action that maximises ``c·a`` for every row ``c`` of ``C``.
@@ -121,22 +151,55 @@ class FeasibleSet(ABC):
         Actions of the same shape, one for each row.
         """
         coefficients = self._as_batch(C, "the coefficients")
+        self._require_rows(len(coefficients))
         previous = None if hint is None else self._as_hint(hint, len(coefficients))
         try:
-            if self.kernel is not None:
-                return self._by_kernel(self.kernel, coefficients, previous)
-            return self._argmax(coefficients)
+            if self.row_count is not None and self.faulty.any():
+                return self._argmax_without_faults(coefficients, previous)
+            return self._solve_batch(coefficients, previous)
         except Unsolved as unsolved:
             actions, reasons = unsolved.actions, unsolved.reasons
         return self._settle(actions, reasons)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("lower", "upper") and self.parameters:
+            raise AttributeError(
+                f"the bounds of this {type(self).__name__} come from the row: call omega.for_rows(X), and ask what it "
+                "returns."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _solve_batch(self, coefficients: Floats, hint: Floats | None) -> Floats:
+        """Solve a checked batch by the kernel, if there is one, or by other means."""
+        return self._argmax(coefficients) if self.kernel is None else self._by_kernel(self.kernel, coefficients, hint)
+
+    # Rows
+
+    @property
+    def varies(self) -> bool:
+        """Whether parameters of the set come from the row."""
+        return bool(self.parameters)
+
+    @property
+    def row_count(self) -> int | None:
+        """The number of rows that the set is bound to; None if it is one set for all rows, or not bound yet."""
+        return None if self._values is None else len(self._values)
+
+    @property
+    def values(self) -> Floats:
+        """The parameters of every row that the set is bound to, one after the other, of shape (rows, numbers)."""
+        return SHARED if self._values is None else self._values
+
+    @property
+    def faulty(self) -> npt.NDArray[np.bool_]:
+        """Which of the rows that it is bound to have parameters that make no set."""
+        return np.zeros(0, dtype=np.bool_) if self._faulty is None else self._faulty
 
     def for_rows(self, X: Any) -> FeasibleSet:
         """Return Ω for the rows of a batch: what :meth:`argmax` and :meth:`violation` then take, row by row.
 
         Estimators call it once for each batch and solve with the set it returns: coefficients and actions come in the
-        order of ``X``, one for each row. A fixed set, as all of this package's are, returns itself and looks at no row.
-        A set that differs from row to row overrides this; the set that it returns must have the same dimension and
-        the same box of ``lower`` and ``upper``, between which the buckets of actions are cut.
+        order of ``X``, one for each row. A set without parameters from the row returns itself and looks at no row.
 
         Parameters
         ----------
@@ -145,12 +208,234 @@ class FeasibleSet(ABC):
 
         Examples
         --------
-        >>> from optensemble.feasible import Simplex
+        >>> import pandas as pd
+        >>> from optensemble import Columns
+        >>> from optensemble.feasible import Knapsack, Simplex
         >>> omega = Simplex(3)
         >>> omega.for_rows([[1.0], [2.0]]) is omega
         True
+        >>> bag = Knapsack([3, 4, 5], capacity=Columns("budget"))
+        >>> bag.for_rows(pd.DataFrame({"budget": [4.0, 9.0]})).argmax([[2.0, 5.0, 5.0], [2.0, 5.0, 5.0]])
+        array([[0., 1., 0.],
+               [0., 1., 1.]])
         """
-        return self
+        if not self.varies:
+            return self
+        bound = self.bind(self.read_rows(X))
+        if self.on_failure == "raise":
+            bound.require_no_faults(X)
+        return bound
+
+    def read_rows(self, X: Any) -> Floats:
+        """Return the parameters of every row of X, of shape (rows, numbers)."""
+        n = count_rows(X)
+        return np.concatenate([parameter.read(X, n) for parameter in self.parameters], axis=1)
+
+    def bind(self, values: Floats) -> Self:
+        """Return the set bound to rows with these parameters, as :meth:`read_rows` returned them."""
+        bound = copy.copy(self)
+        bound._values = values
+        bound._faulty = np.zeros(len(values), dtype=np.bool_)
+        for fault in bound._faults():
+            bound._faulty |= fault.rows
+        if not hasattr(self, "lower"):
+            bound.lower, bound.upper = bound.box()
+        return bound
+
+    def take(self, rows: Any) -> Self:
+        """Return the set bound to some of its rows: a slice, indices or a mask; the same set if it is not bound."""
+        if self._values is None:
+            return self
+        part = copy.copy(self)
+        part._values, part._faulty = self._values[rows], self.faulty[rows]
+        return part
+
+    def unfilled(self, n: int) -> Self:
+        """Return the set with room for the parameters of ``n`` rows, to be filled in; itself if it has none."""
+        if not self.varies:
+            return self
+        room = copy.copy(self)
+        room._values = np.empty((n, sum(parameter.size for parameter in self.parameters)))
+        room._faulty = np.zeros(n, dtype=np.bool_)
+        return room
+
+    def fill(self, bound: FeasibleSet) -> None:
+        """Write the parameters of rows into the room made by :meth:`unfilled`."""
+        if self._values is not None and self._faulty is not None:
+            self._values[:], self._faulty[:] = bound.values, bound.faulty
+
+    def reorder(self, rows: slice, order: Indices) -> None:
+        """Put the parameters of the rows ``order`` in the place of ``rows``: for who owns them."""
+        if self._values is not None and self._faulty is not None:
+            self._values[rows], self._faulty[rows] = self._values[order], self._faulty[order]
+
+    def joined(self, bound: Sequence[FeasibleSet]) -> Self:
+        """Return the set bound to the rows of several, which are it bound to some rows each, one after the other."""
+        if self._values is None:
+            return self
+        whole = copy.copy(self)
+        whole._values = np.concatenate([each.values for each in bound])
+        whole._faulty = np.concatenate([each.faulty for each in bound])
+        return whole
+
+    def of_row(self, row: int) -> FeasibleSet:
+        """Return the set of one of the rows that this one is bound to, as a set of its own for all rows."""
+        arguments = self.spec()
+        if arguments is None or not self.varies:
+            return self
+        return type(self)(**arguments | {each.name: self._of_rows(each.name)[row] for each in self.parameters})
+
+    def enveloped(self, lower: Floats, upper: Floats) -> Self:
+        """Return the set with a box that holds the actions of all rows to come, or nearly all."""
+        if not self.open_bounds:
+            return self
+        known = copy.copy(self)
+        known.lower, known.upper = lower.copy(), upper.copy()
+        return known
+
+    @property
+    def open_bounds(self) -> bool:
+        """Whether bounds of the actions come from the row, so that only rows tell the box around them."""
+        return self._bounds_vary()
+
+    def box(self) -> tuple[Floats, Floats]:
+        """Return the smallest box around the sets of all rows it is bound to; faulty ones do not count."""
+        if not self.open_bounds:
+            return self.lower, self.upper
+        lower, upper = (np.broadcast_to(side, (len(self.values), self.dimension)) for side in self._row_box())
+        sound = ~self.faulty
+        if not sound.any():
+            return np.zeros(self.dimension), np.ones(self.dimension)
+        return lower[sound].min(axis=0) + 0.0, upper[sound].max(axis=0) + 0.0
+
+    def beyond(self) -> npt.NDArray[np.bool_]:
+        """Return for each row whether its own bounds go beyond ``lower`` and ``upper``."""
+        if self.row_count is None or not self.open_bounds:
+            return np.zeros(self.row_count or 0, dtype=np.bool_)
+        (lower, upper), slack = self._row_box(), FEASIBILITY * (self.upper - self.lower)
+        outside = (lower < self.lower - slack) | (upper > self.upper + slack)
+        return np.broadcast_to(outside, (self.row_count, self.dimension)).any(axis=1) & ~self.faulty
+
+    def _of_rows(self, name: str) -> Floats:
+        """Return a parameter of every row that the set is bound to, of shape (rows, ...)."""
+        start = 0
+        for parameter in self.parameters:
+            if parameter.name == name:
+                part = self.values[:, start : start + parameter.size]
+                return part.reshape(len(part), *parameter.shape)
+            start += parameter.size
+        raise KeyError(name)
+
+    def _argument(self, name: str, fixed: Any) -> Any:
+        """Return an argument for ``spec``: as it comes from the row, or the fixed value."""
+        given = {parameter.name: parameter.value for parameter in self.parameters}
+        return given.get(name, fixed)
+
+    def _varies_in(self, name: str) -> bool:
+        """Return whether an argument comes from the row."""
+        return any(parameter.name == name for parameter in self.parameters)
+
+    def _pack(self) -> Floats:
+        """Lay out the parameters of the rows that the set is bound to as the kernel takes them, a row each."""
+        return np.ascontiguousarray(self.values)
+
+    def _pack_bounds(self) -> Floats:
+        """Lay out the lower and then the upper bounds of each row."""
+        return np.concatenate(
+            [np.broadcast_to(side, (len(self.values), self.dimension)) for side in self._row_box()], axis=1
+        )
+
+    @property
+    def bound_kernel(self) -> Kernel | None:
+        """The kernel with the parameters of all rows; None where it cannot be used without this set.
+
+        Rows of a cost are assessed by this set alone, and rows that are faulty must not be solved.
+        """
+        if self.kernel is None or self.has_cost or self.faulty.any() or (self.varies and self.row_count is None):
+            return None
+        return self.kernel if self._values is None else self.kernel._replace(own=self._pack())
+
+    def _faults(self) -> Iterator[Fault]:
+        """Go through what is wrong with the parameters of rows."""
+        for parameter in self.parameters:
+            found = self._of_rows(parameter.name)
+            if not is_finite(found):
+                yield Fault(parameter.name, ~np.isfinite(found), "must be a finite number")
+        if self._bounds_vary():
+            lower, upper = self._row_box()
+            crossed = np.broadcast_to(lower > upper, (len(self.values), self.dimension))
+            if crossed.any():
+                first = "lower" if self._varies_in("lower") else "upper"
+                yield Fault(first, crossed, f"must not be {'above upper' if first == 'lower' else 'below lower'}")
+
+    def require_no_faults(self, X: Any = None) -> None:
+        """Raise an error that names the first of the rows that it is bound to whose parameters make no set."""
+        if not self.faulty.any():
+            return
+        fault = next(self._faults())
+        rows = np.flatnonzero(fault.rows)
+        named = f"{describe_rows(rows)} of {self.row_count}"
+        error = InputError(
+            f"{fault.parameter} {fault.rule}; in {named} it is {self._told(fault, int(rows[0]), X)}. Correct these "
+            "rows, leave them out, or let them take a given action by on_failure='fallback'."
+        )
+        error.rows = named, int(rows[0]), len(rows)
+        raise error
+
+    def _told(self, fault: Fault, row: int, X: Any) -> str:
+        """Return the value at fault in one row, and where it comes from."""
+        parameter = next(each for each in self.parameters if each.name == fault.parameter)
+        values = self._of_rows(parameter.name)[row].ravel()
+        wrong = np.broadcast_to(fault.where.reshape(len(fault.where), -1)[row], values.shape)
+        entry = int(wrong.argmax())
+        title = parameter.titles(X)[entry]
+        shown = parameter.raw(X, row, entry) if X is not None else f"{values[entry]:g}"
+        return f"{shown} ({title})" if title else str(shown)
+
+    def _argmax_without_faults(self, coefficients: Floats, hint: Floats | None) -> Floats:
+        """Solve the rows whose parameters make a set, and name the reason for the others."""
+        sound = np.flatnonzero(~self.faulty)
+        actions, reasons = np.zeros_like(coefficients), dict[int, str]()
+        for fault in self._faults():
+            for row in np.flatnonzero(fault.rows):
+                told = self._told(fault, int(row), None)
+                reasons.setdefault(int(row), f"{fault.parameter} {fault.rule}, and is {told}.")
+        try:
+            actions[sound] = self.take(sound)._solve_batch(coefficients[sound], None if hint is None else hint[sound])
+        except Unsolved as unsolved:
+            actions[sound] = unsolved.actions
+            reasons |= {int(sound[row]): why for row, why in unsolved.reasons.items()}
+        raise Unsolved(actions, reasons)
+
+    def _require_rows(self, n: int) -> None:
+        if not self.varies:
+            return
+        if self.row_count is None:
+            names = ", ".join(parameter.name for parameter in self.parameters)
+            raise InputError(
+                f"{names} of this {type(self).__name__} come{'s' if len(self.parameters) == 1 else ''} from the row, "
+                "which it is not bound to yet. Call omega.for_rows(X), and take what it returns."
+            )
+        if n != self.row_count:
+            raise InputError(
+                f"the coefficients must have one row for each of the {self.row_count} rows of X that the set is bound "
+                f"to; got {n}."
+            )
+
+    # Payoffs
+
+    def cost(self, actions: Floats) -> Floats:
+        """Return the known cost of each action, in the row it is taken in; 0 unless the set is a ``WithCost``."""
+        return np.zeros(len(actions))
+
+    def value(self, actions: Floats, coefficients: Floats) -> Floats:
+        """Return what each action is worth under coefficients, ``c·a`` less the known cost: what argmax maximises."""
+        gross: Floats = row_dots(np.ascontiguousarray(actions), np.ascontiguousarray(coefficients))
+        return gross - self.cost(actions) if self.has_cost else gross
+
+    def binding(self, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
+        return []
 
     def _argmax(self, coefficients: Floats) -> Floats:
         """Solve a checked batch of shape (n, dimension); raise :class:`Unsolved` if some rows cannot be solved."""
@@ -174,13 +459,17 @@ class FeasibleSet(ABC):
         return actions
 
     def _by_kernel(self, kernel: Kernel, coefficients: Floats, hint: Floats | None) -> Floats:
-        actions, status = run_kernel(kernel, coefficients, hint)
+        actions, status = run_kernel(kernel, coefficients, hint, self._own())
         failed = np.flatnonzero(status)
         if failed.size and type(self)._argmax is not FeasibleSet._argmax:
-            try_again(self._argmax, coefficients, actions, failed)
+            try_again(self.take(failed)._argmax, coefficients, actions, failed)
         elif failed.size:
             raise Unsolved(actions, {int(row): self._diagnosis(int(status[row])) for row in failed})
         return actions
+
+    def _own(self) -> Callable[[slice], Floats] | None:
+        """Return how a kernel gets the parameters of some rows; None if all rows share one set."""
+        return None if self._values is None else lambda rows: self.take(rows)._pack()
 
     def _diagnosis(self, status: int) -> str:
         """Return the meaning of a kernel's status other than 0, and its likely cause."""
@@ -189,9 +478,12 @@ class FeasibleSet(ABC):
     def _settle(self, actions: Floats, reasons: dict[int, str]) -> Floats:
         """Raise an error that names the first unsolved row, or give them all the fallback action and warn."""
         rows = np.array(sorted(reasons))
-        first = f"row {rows[0]} could not be solved: {reasons[int(rows[0])]}"
+        told = f" {self._row_told(int(rows[0]))}" if self.row_count is not None else ""
+        first = f"row {rows[0]} could not be solved: {reasons[int(rows[0])]}{told}"
         if self.on_failure == "raise":
-            raise SolverError(first)
+            error = SolverError(first)
+            error.rows = f"row {rows[0]}", int(rows[0]), 1
+            raise error
         warnings.warn(
             f"{len(rows)} of {len(actions)} rows could not be solved and took the fallback action; {first}",
             FallbackWarning,
@@ -199,6 +491,16 @@ class FeasibleSet(ABC):
         )
         actions[rows] = self.fallback
         return actions
+
+    def _row_told(self, row: int) -> str:
+        """Return the parameters of one row in words."""
+        shown = list[str]()
+        for parameter in self.parameters:
+            values = self._of_rows(parameter.name)[row].ravel()
+            titles = [title or "fixed" for title in parameter.titles()]
+            shown += [f"{parameter.name} = {value:g} ({title})" for value, title in zip(values, titles, strict=True)]
+        more = f" and {len(shown) - 4} more" if len(shown) > 4 else ""
+        return f"This row has {', '.join(shown[:4])}{more}."
 
     def _set_failure(self, on_failure: str, fallback: npt.ArrayLike | None) -> None:
         """Validate and keep what to do with unsolved rows; call it last, because the fallback must lie in the set."""
@@ -214,8 +516,11 @@ class FeasibleSet(ABC):
             action = self._as_batch(np.atleast_2d(np.asarray(fallback)), "the fallback action")
             if len(action) != 1:
                 raise InputError(f"the fallback must be one action; got {len(action)}. All rows take the same.")
-            excess = float(self.violation(action)[0])
-            if not excess <= self.tolerance:
+            if not np.isfinite(action).all():
+                raise InputError(f"the fallback action must be finite; got {action[0]}.")
+            # A set that differs between rows cannot tell; the user says that the action is always allowed.
+            excess = 0.0 if self.varies else float(self.violation(action)[0])
+            if not (self.varies or excess <= self.tolerance):
                 raise InfeasibleActionError(
                     f"the fallback action must lie inside the set; it is outside by {excess:.3g}. Give an action "
                     "that is always allowed, such as doing nothing."
@@ -249,6 +554,42 @@ class FeasibleSet(ABC):
                 "upper=."
             )
 
+    def _set_row_bounds(self, lower: Any, upper: Any, dimension: int) -> None:
+        """Keep bounds of which some may come from the row; then each row's are in :meth:`_row_box`."""
+        self.parameters += row_parameters(lower=(lower, (dimension,)), upper=(upper, (dimension,)))
+        if not self._bounds_vary():
+            self._set_bounds(lower, upper, dimension)
+            return
+        self.dimension = dimension
+        self._fixed_bounds = tuple(
+            None if from_rows(given) else _as_bound(given, name, dimension)
+            for name, given in (("lower", lower), ("upper", upper))
+        )
+        for name, bound in zip(("lower", "upper"), self._fixed_bounds, strict=True):
+            if bound is not None and not np.isfinite(bound).all():
+                raise UnboundedSetError(f"{name} must be finite where the other bound comes from the row.")
+
+    def _bounds_vary(self) -> bool:
+        """Whether bounds of the actions come from the row."""
+        return any(parameter.name in ("lower", "upper") for parameter in self.parameters)
+
+    def _row_box(self) -> tuple[Floats, Floats]:
+        """Return the bounds of the actions, of shape (dimension,), or of every row, of shape (rows, dimension)."""
+        if not self._bounds_vary() or self.row_count is None:
+            return self.lower, self.upper
+        lower, upper = (
+            self._of_rows(name) if fixed is None else fixed
+            for name, fixed in zip(("lower", "upper"), self._fixed_bounds, strict=True)
+        )
+        return lower, upper
+
+    def _bounds_spec(self) -> dict[str, Any]:
+        """Return the bounds as arguments that make them again."""
+        if not self._bounds_vary():
+            return {"lower": self.lower.copy(), "upper": self.upper.copy()}
+        sides = zip(("lower", "upper"), self._fixed_bounds, strict=True)
+        return {name: self._argument(name, bound) for name, bound in sides}
+
     @property
     def extent(self) -> float:
         """The largest range of a coordinate, or the largest coordinate where all are fixed: the scale of "small"."""
@@ -272,12 +613,14 @@ class FeasibleSet(ABC):
 
     def _outside_box(self, actions: Floats) -> Floats:
         """Return the distance of each row from the box of the bounds."""
-        excess = np.maximum(self.lower - actions, actions - self.upper)
+        lower, upper = self._row_box()
+        excess = np.maximum(lower - actions, actions - upper)
         outside: Floats = np.maximum(excess.max(axis=1), 0.0)
         return outside
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(dimension={self.dimension})"
+        by_row = "".join(f", {parameter.name} by row" for parameter in self.parameters)
+        return f"{type(self).__name__}(dimension={self.dimension}{by_row})"
 
 
 def try_again(solve: Callable[[Floats], Floats], coefficients: Floats, actions: Floats, failed: Indices) -> None:
@@ -289,8 +632,13 @@ def try_again(solve: Callable[[Floats], Floats], coefficients: Floats, actions: 
         raise Unsolved(actions, {int(failed[row]): why for row, why in unsolved.reasons.items()}) from unsolved
 
 
-def run_kernel(kernel: Kernel, coefficients: Floats, hint: Floats | None = None) -> tuple[Floats, Indices]:
-    """Solve a batch by a kernel on all threads; return the actions and the status of each row."""
+def run_kernel(
+    kernel: Kernel, coefficients: Floats, hint: Floats | None = None, own: Callable[[slice], Floats] | None = None
+) -> tuple[Floats, Indices]:
+    """Solve a batch by a kernel on all threads; return the actions and the status of each row.
+
+    ``own`` returns the parameters of some rows, where rows have their own.
+    """
     coefficients = np.require(coefficients, np.float64, ["C", "W"])  # read-only arrays would compile again
     actions, status = np.empty_like(coefficients), np.zeros(len(coefficients), dtype=np.int64)
 
@@ -298,7 +646,8 @@ def run_kernel(kernel: Kernel, coefficients: Floats, hint: Floats | None = None)
         rows = slice(start, start + kernel.rows_at_once)
         if hint is not None:
             actions[rows] = hint[rows]
-        kernel(coefficients[rows], hint is not None, actions[rows], status[rows])
+        parameters = SHARED if own is None else own(rows)
+        kernel(coefficients[rows], hint is not None, actions[rows], status[rows], parameters)
 
     share(solve, range(0, len(coefficients), kernel.rows_at_once))
     return actions, status
@@ -353,9 +702,15 @@ def as_dimension(value: Any) -> int:
     return dimension
 
 
-def bound_length(lower: npt.ArrayLike, upper: npt.ArrayLike) -> int | None:
+def bound_length(lower: Any, upper: Any) -> int | None:
     """Return the length of the bounds that are arrays; None if both are numbers."""
-    lengths = [len(np.asarray(bound)) for bound in (lower, upper) if np.ndim(bound) == 1]
+    lengths = list[int]()
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if from_rows(bound):
+            known = RowParameter.unshaped(name, bound).known_size
+            lengths += [known] if known is not None and known > 1 else []
+        elif np.ndim(bound) == 1:
+            lengths.append(len(np.asarray(bound)))
     return max(lengths, default=None)
 
 
@@ -380,7 +735,7 @@ def _as_bound(value: npt.ArrayLike, name: str, dimension: int) -> Floats:
     if bound.shape not in ((), (dimension,)):
         raise InputError(
             f"{name} must be a number or have one entry for each of the {dimension} coordinates; "
-            f"got an array of shape {bound.shape}. One fixed set for all rows is supported."
+            f"got an array of shape {bound.shape}. If it differs between rows, give oe.Columns."
         )
     if np.isnan(bound).any():
         raise InputError(f"{name} must not hold NaN. Use -inf or inf where only the constraints bound a coordinate.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, final
 
-import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats
@@ -22,7 +21,7 @@ class Box(FeasibleSet):
     Parameters
     ----------
     lower, upper
-        Numbers, or one for each coordinate.
+        Numbers, or one for each coordinate; by row if they are ``Columns`` or callables of X.
     dimension
         The number of coordinates; needed where both bounds are numbers.
 
@@ -32,15 +31,18 @@ class Box(FeasibleSet):
     array([[1., 0., 3.]])
     """
 
-    def __init__(self, lower: npt.ArrayLike = 0.0, upper: npt.ArrayLike = 1.0, dimension: int | None = None) -> None:
+    def __init__(self, lower: Any = 0.0, upper: Any = 1.0, dimension: int | None = None) -> None:
         found = bound_length(lower, upper) if dimension is None else as_dimension(dimension)
         if not found:
             raise InputError(
                 "the number of coordinates of the box is unknown: lower= and upper= are numbers or empty. "
                 "Give dimension=, or one bound for each coordinate."
             )
-        self._set_bounds(lower, upper, found)
-        self.kernel = make_kernel(best_corners, floats=[self.lower, self.upper])
+        self._set_row_bounds(lower, upper, found)
+        self.kernel = make_kernel(best_corners, floats=() if self.varies else [self.lower, self.upper])
+
+    def _pack(self) -> Floats:
+        return self._pack_bounds()
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
@@ -49,13 +51,14 @@ class Box(FeasibleSet):
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
-        return {"lower": self.lower.copy(), "upper": self.upper.copy(), "dimension": self.dimension}
+        return {**self._bounds_spec(), "dimension": self.dimension}
 
 
 @njit(cache=True, nogil=True)
-def best_corners(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_corners(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each coordinate its upper bound where that pays, and its lower bound otherwise."""
     n, d = C.shape
     for i in range(n):
+        bounds = own[i] if own.shape[1] else floats
         for j in range(d):
-            actions[i, j] = floats[d + j] if C[i, j] > 0.0 else floats[j]
+            actions[i, j] = bounds[d + j] if C[i, j] > 0.0 else bounds[j]

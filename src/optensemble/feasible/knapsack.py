@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
@@ -11,7 +12,8 @@ from optensemble._core.arrays import Floats
 from optensemble._core.kernel import make_kernel
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, as_dimension, checks_actions
+from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.density import FIT, fill_by_density
 from optensemble.feasible._solvers.knapsack import choose_items, table_size
 from optensemble.feasible.mixed_integer import MixedInteger
@@ -51,18 +53,20 @@ class Knapsack(FeasibleSet):
     ----------
     weights
         The amount of the resource that each item needs, or of each resource, of shape (resources, dimension); none
-        negative.
+        negative. By row as ``Columns`` or a callable of X, row by row of the matrix if there are several resources.
     capacity
-        The amount of each resource that there is; not negative.
+        The amount of each resource that there is, or one by row; not negative.
     integer
         Whether items are taken whole or not at all.
+    upper
+        How much of each item there is, or by row: a number, or one for each item, none negative. Of whole items 0 or 1.
     on_failure, fallback
         What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
 
     Attributes
     ----------
     weights, capacity, integer
-        As given, with one row of weights and one capacity for each resource.
+        As given, with one row of weights and one capacity for each resource; None for what comes from the row.
 
     Examples
     --------
@@ -76,43 +80,110 @@ class Knapsack(FeasibleSet):
 
     def __init__(
         self,
-        weights: npt.ArrayLike,
-        capacity: npt.ArrayLike,
+        weights: Any,
+        capacity: Any,
         integer: bool = False,
         on_failure: str = "raise",
         fallback: npt.ArrayLike | None = None,
+        *,
+        upper: Any = 1.0,
+        dimension: int | None = None,
     ) -> None:
-        self.weights = _as_weights(weights)
-        self.capacity = _as_capacity(capacity, len(self.weights))
         if not isinstance(integer, bool | np.bool_):
             raise InputError(
                 f"integer must be True (items are taken whole) or False (fractions are allowed); got {integer!r}. "
                 "Where only some items are whole, use MixedInteger."
             )
         self.integer = bool(integer)
-        resources, d = self.weights.shape
-        self._set_bounds(0.0, 1.0, d)
-        shares = _shares(self.weights, self.capacity)
+        resources, d = _find_shape(weights, capacity, dimension)
+        self.parameters = row_parameters(weights=(weights, (resources, d)), capacity=(capacity, (resources,)))
+        self.weights: Any = None if from_rows(weights) else _as_weights(weights)
+        self.capacity: Any = None if from_rows(capacity) else _as_capacity(capacity, resources)
+        self._set_row_bounds(0.0, upper, d)
+        if not self._bounds_vary() and not _are_amounts(self.upper, self.integer).all():
+            raise InputError(f"upper {_rule_of_amounts(self.integer)}; got {self.upper.tolist()}.")
         self._polytope: Polytope | None = None
         if self.integer:
-            shares[:, (shares > 1.0 + FIT).any(axis=0)] = np.inf
             # Hard rows take milliseconds, and an interrupt waits for all rows at once.
             rows_at_once = max(1, (4096 if resources == 1 else 512) // d)
             if table_size(d, resources) <= _MOST_TABLE:
-                self.kernel = make_kernel(choose_items, floats=[shares.T], rows_at_once=rows_at_once)
+                self.kernel = make_kernel(choose_items, self._fixed(), ints=[resources], rows_at_once=rows_at_once)
         elif resources == 1:
-            self.kernel = make_kernel(fill_by_density, floats=[shares])
+            self.kernel = make_kernel(fill_by_density, self._fixed())
         else:
-            self._polytope = Polytope(A_ub=self.weights, b_ub=self.capacity)
+            self._polytope = self._as_polytope()
             self.kernel = self._polytope.kernel
         self._set_failure(on_failure, fallback)
 
+    @property
+    def resources(self) -> int:
+        """The number of resources."""
+        given = self.weights if self.weights is not None else next(p for p in self.parameters if p.name == "weights")
+        return int(given.shape[0])
+
+    def _as_polytope(self) -> Polytope:
+        if self.weights is None:
+            raise InputError(
+                "weights by row are for one resource, or for whole items; got several resources and fractions. Use "
+                "feasible.Oracle(function, rows=True) with a solver of your own, or feasible.ByKey if the rows have "
+                "few different weights."
+            )
+        capacity = self._argument("capacity", self.capacity)
+        upper = self._argument("upper", None if self._bounds_vary() else self.upper)
+        return Polytope(A_ub=self.weights, b_ub=capacity, upper=upper)
+
+    def _fixed(self) -> list[Floats]:
+        """Return the kernel's data where all rows share one set."""
+        if self.varies:
+            return []
+        return [self._lay_out(self.weights[None], self.capacity[None], self.upper[None])]
+
+    def _pack(self) -> Floats:
+        if self._polytope is not None:
+            return self._polytope.bind(self.values)._pack()
+        n, (_, upper) = len(self.values), self._row_box()
+        weights, capacity = (
+            self._of_rows(name) if fixed is None else np.broadcast_to(fixed, (n, *fixed.shape))
+            for name, fixed in (("weights", self.weights), ("capacity", self.capacity))
+        )
+        return self._lay_out(weights, capacity, np.broadcast_to(upper, (n, self.dimension)))
+
+    def _lay_out(self, weights: Floats, capacity: Floats, upper: Floats) -> Floats:
+        """Return the shares of the capacities that all there is of each item needs, and how much there is of it."""
+        shares = _shares(weights, capacity)
+        if not self.integer:
+            whole = shares[:, 0] * upper
+            return np.concatenate([np.where(whole > _WEIGHTLESS, whole, 0.0), upper], axis=1)
+        never = (shares > 1.0 + FIT).any(axis=1) | (upper < 1.0)
+        shares = np.where(never[:, None], np.inf, shares)
+        return np.ascontiguousarray(shares.transpose(0, 2, 1)).reshape(len(shares), -1)
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from super()._faults()
+        for name in ("weights", "capacity"):
+            if self._varies_in(name) and (negative := self._of_rows(name) < 0).any():
+                yield Fault(name, negative, "of a knapsack must not be negative")
+        if self._varies_in("upper") and (wrong := ~_are_amounts(self._of_rows("upper"), self.integer)).any():
+            yield Fault("upper", wrong, _rule_of_amounts(self.integer))
+
     def _argmax(self, coefficients: Floats) -> Floats:
         if self._polytope is not None:
-            return self._polytope._argmax(coefficients)
+            polytope = self._polytope.bind(self.values) if self.varies else self._polytope
+            return polytope._argmax(coefficients)
         # Items that gain nothing must not be taken, even where they weigh nothing.
         costs = np.where(coefficients > 0, coefficients, -np.abs(coefficients).max(axis=1, keepdims=True))
-        return MixedInteger(A_ub=self.weights, b_ub=self.capacity, node_limit=_NODES)._argmax(costs)
+        if not self.varies:
+            exact = MixedInteger(A_ub=self.weights, b_ub=self.capacity, upper=self.upper, node_limit=_NODES)
+            return exact._argmax(costs)
+        actions, reasons = np.zeros_like(costs), dict[int, str]()
+        for row in range(len(costs)):
+            try:
+                actions[row] = self.of_row(row)._argmax(costs[row : row + 1])[0]
+            except Unsolved as unsolved:
+                reasons[row] = unsolved.reasons[0]
+        if reasons:
+            raise Unsolved(actions, reasons)
+        return actions
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
@@ -120,28 +191,58 @@ class Knapsack(FeasibleSet):
 
         The excess over a capacity is relative to it, or to the largest weight if it is 0.
         """
-        size = np.where(self.capacity > 0, self.capacity, self.weights.max(axis=1))
-        shares = np.minimum(_shares(self.weights, size), _LARGEST_SHARE)
-        excess = actions @ shares.T - (self.capacity > 0)
-        largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1))
+        weights = self._of_rows("weights") if self.weights is None else self.weights[None]
+        capacity = self._of_rows("capacity") if self.capacity is None else self.capacity[None]
+        size = np.where(capacity > 0, capacity, weights.max(axis=2))
+        shares = np.minimum(_shares(weights, size), _LARGEST_SHARE)
+        used = actions @ shares[0].T if len(shares) == 1 else np.einsum("nrd,nd->nr", shares, actions)
+        largest: Floats = np.maximum(self._outside_box(actions), (used - (capacity > 0)).max(axis=1))
         if self.integer:
             largest = np.maximum(largest, np.abs(actions - np.rint(actions)).max(axis=1))
         return largest
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
-        return {
-            "weights": self.weights.copy(),
-            "capacity": self.capacity.copy(),
-            "integer": self.integer,
-            **self._failure_spec(),
-        }
+        given: dict[str, Any] = {"weights": self.weights, "capacity": self.capacity}
+        arguments = {name: self._argument(name, fixed) for name, fixed in given.items()} | {"integer": self.integer}
+        if self.parameters or (self.upper != 1.0).any():
+            arguments |= {"upper": self._bounds_spec()["upper"], "dimension": self.dimension}
+        return {**arguments, **self._failure_spec()}
+
+
+def _find_shape(weights: Any, capacity: Any, dimension: int | None) -> tuple[int, int]:
+    """Return the numbers of resources and items."""
+    if not from_rows(weights):
+        found = _as_weights(weights).shape
+        if dimension is not None and dimension != found[1]:
+            raise InputError(f"the weights are of {found[1]} items, but dimension is {dimension}. Leave it out.")
+        return found[0], found[1]
+    resources = 1 if from_rows(capacity) or np.ndim(capacity) == 0 else len(capacity)
+    if dimension is not None:
+        return resources, as_dimension(dimension)
+    known = RowParameter.unshaped("weights", weights).known_size
+    if known is None or known % resources:
+        raise InputError(
+            "the number of items is unknown, for the weights come from the row. Give dimension=, or list the columns."
+        )
+    return resources, known // resources
+
+
+def _are_amounts(upper: Floats, integer: bool) -> npt.NDArray[np.bool_]:
+    """Return which amounts of items can be: not negative, and of whole items 0 or 1."""
+    return np.isin(upper, (0.0, 1.0)) if integer else np.asarray(upper >= 0.0)
+
+
+def _rule_of_amounts(integer: bool) -> str:
+    return (
+        "of whole items must be 0 or 1 (use MixedInteger for several of an item)" if integer else "must not be negative"
+    )
 
 
 def _shares(weights: Floats, capacity: Floats) -> Floats:
-    """Return weights as shares of their capacity; infinity where it is 0, and 0 for next to nothing."""
+    """Return weights of shape (n, resources, items) as shares of capacities; infinity for 0, and 0 for nearly none."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        shares = weights / capacity[:, None]
+        shares = weights / capacity[:, :, None]
     return np.where(shares > _WEIGHTLESS, shares, 0.0)  # 0 / 0 is not a number, and weighs nothing
 
 
@@ -150,7 +251,7 @@ def _as_weights(value: npt.ArrayLike) -> Floats:
     if weights.ndim not in (1, 2) or not weights.size:
         raise InputError(
             "the weights must have one entry for each item, or shape (resources, items); got an array of shape "
-            f"{weights.shape}. One fixed set for all rows is supported."
+            f"{weights.shape}. If it differs between rows, give oe.Columns."
         )
     if (weights < 0).any():
         raise InputError(
@@ -165,7 +266,7 @@ def _as_capacity(value: npt.ArrayLike, resources: int) -> Floats:
     if capacity.shape not in ((), (resources,)):
         raise InputError(
             f"the capacity must be a number, or have one entry for each of the {resources} resources; got an array of "
-            f"shape {capacity.shape}. One fixed set for all rows is supported."
+            f"shape {capacity.shape}. If it differs between rows, give oe.Columns."
         )
     if (capacity < 0).any():
         raise InputError(

@@ -32,7 +32,7 @@ def require_set(feasible: Any) -> FeasibleSet:
         raise InputError(f"feasible is the class {feasible.__name__}. Give an object of it, with its arguments.")
     raise InputError(
         f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}. Wrap a function of your own "
-        "as feasible.Oracle(function, dimension). One set serves all rows."
+        "as feasible.Oracle(function, dimension)."
     )
 
 
@@ -43,6 +43,8 @@ def to_spec(omega: FeasibleSet) -> dict[str, Any] | None:
     if name not in SAVED_KINDS or type(omega) is not getattr(_sets, name):
         return None
     if isinstance(omega, _sets.Product) and any(to_spec(block) is None for block in omega.blocks):
+        return None
+    if any(parameter.columns is None for parameter in omega.parameters):  # a function of X is code of the user's
         return None
     return omega.spec()
 

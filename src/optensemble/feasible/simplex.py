@@ -46,7 +46,7 @@ class Simplex(FeasibleSet):
 
 
 @njit(cache=True, nogil=True)
-def best_unit(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_unit(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Give everything to the first of the largest coefficients."""
     n, d = C.shape
     for i in range(n):

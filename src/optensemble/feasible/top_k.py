@@ -71,7 +71,7 @@ class TopK(FeasibleSet):
 
 
 @njit(cache=True, nogil=True)
-def best_k(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_k(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take the k largest coefficients, none below the least that may be taken."""
     n, d = C.shape
     least, k = floats[0], ints[0]

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats
-from optensemble._core.exact_sums import row_dots
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
 from optensemble.exceptions import InputError
@@ -72,7 +71,7 @@ def make_report(audited: TableAudit) -> str:
             ensemble=saved.policy,
             audit=audited.audit,
             answer=audited.answer,
-            realised=row_dots(audited.answer.actions, audited.labels),
+            realised=saved.policy.earned(rows, audited.answer.actions, audited.labels),
             coordinates=list(saved.roles.coordinates),
             when=None if saved.roles.time is None else rows[saved.roles.time],
             source=", ".join(path.name for path in audited.tables.paths[:3]),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from optensemble._core.columns import Columns
 from optensemble._core.progress import Progress
 from optensemble.ensembles.base import BLACK_BOX, DECISION, WHITE_BOX, Policy
 from optensemble.exceptions import InputError
@@ -15,7 +16,6 @@ from optensemble.jobs.job import Job
 from optensemble.jobs.roles import Roles, find_members, find_roles
 from optensemble.jobs.rows import JobRows, in_time_order, read_rows, require_feasible_actions, stream_rows
 from optensemble.jobs.sets import make_set
-from optensemble.members.columns import Columns
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from optensemble.tables.reading import Tables, find_tables
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from optensemble._core.columns import Columns
 from optensemble.exceptions import InputError
 from optensemble.jobs.job import Job, Names
-from optensemble.members.columns import Columns
 from optensemble.tables.patterns import align, coordinates, is_pattern, left_to, split, stars
 from optensemble.tables.reading import require_columns
 

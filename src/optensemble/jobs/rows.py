@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optensemble._core.columns import Columns
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import InfeasibleActionError, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.roles import Roles
-from optensemble.members.columns import Columns
 from optensemble.members.sources import Piece, RowSource
 from optensemble.members.validation import as_actions
 from optensemble.tables.formats import stored_row_count

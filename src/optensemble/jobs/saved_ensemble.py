@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optensemble._core.columns import Columns
 from optensemble.ensembles.base import BLACK_BOX, Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.roles import Roles, require_own_name
 from optensemble.jobs.rows import with_text_groups
-from optensemble.members.columns import Columns
 from optensemble.persistence.files import load
 from optensemble.tables.labels import value_text
 from optensemble.tables.patterns import align, coordinates, is_pattern

@@ -96,7 +96,7 @@ class Block:
     @property
     def marks(self) -> Hashes:
         """A hash of what members say of each row and of its label."""
-        return fingerprints(*self.outputs.said, self.labels)
+        return fingerprints(*self.outputs.known_by, self.labels)
 
     def chunks(self, design: RowDesign) -> Iterator[Chunk]:
         """Cut the block into chunks, whose rows are ordered by fold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -12,7 +13,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
-from optensemble._core.exact_sums import row_dots, take_rows
+from optensemble._core.exact_sums import dots_of_each, row_dots, take_rows
 from optensemble._core.tolerances import SAME_ASSESSMENT
 from optensemble.feasible import FeasibleSet
 from optensemble.members.subgroups import PartTitles
@@ -84,14 +85,35 @@ class MemberOutputs:
         """Per row the model with the highest self-assessment; of ties the first."""
         assessed = np.empty((self.models, self.count))
         for model, (actions, predictions) in enumerate(zip(self.actions, self.predictions, strict=False)):
-            assessed[model] = row_dots(actions, predictions)
+            assessed[model] = self.omega.value(actions, predictions)
         leaders: npt.NDArray[np.int32] = first_of_best(assessed)
         return leaders
+
+    def payoffs(self, actions: Sequence[Floats] | Floats, coefficients: Sequence[Floats]) -> Floats:
+        """Return what each of several policies' actions are worth under each of several coefficients, net of costs.
+
+        In the sense of maximising, of shape (policies, coefficients, rows).
+        """
+        found = dots_of_each(actions, coefficients)
+        if self.omega.has_cost:
+            for here, taken in zip(found, actions, strict=True):
+                here -= self.omega.cost(taken)
+        return found
+
+    def earned(self, actions: Floats, labels: Floats) -> Floats:
+        """Return what actions come to, net of costs, in the user's units and sense, as ``labels`` are."""
+        gross: Floats = row_dots(actions, labels)
+        return gross - self.sign * self.omega.cost(actions) if self.omega.has_cost else gross
 
     @property
     def said(self) -> list[Floats]:
         """Each member's own output: predictions of models, actions of policies."""
         return [*self.predictions, *self.actions[self.models :]]
+
+    @property
+    def known_by(self) -> list[Floats]:
+        """What rows are known again by, beside their labels: members' own outputs, and the parameters of rows' sets."""
+        return [*self.said, *([self.omega.values] if self.omega.varies else [])]
 
     def in_subgroups(self, parts: npt.NDArray[np.int32], titles: PartTitles) -> Self:
         """Return the same outputs with the part of every row in every column of subgroups."""
@@ -104,7 +126,8 @@ class MemberOutputs:
         else:  # in memory, each member's rows after the other's
             taken = (take_rows(self.predictions, rows), take_rows(self.actions, rows))
         subgroups = None if self.subgroups is None else self.subgroups[:, rows]
-        found = replace(self, predictions=taken[0], actions=taken[1], subgroups=subgroups)
+        omega = self.omega.take(rows)
+        found = replace(self, predictions=taken[0], actions=taken[1], omega=omega, subgroups=subgroups)
         if "leaders" in vars(self):
             vars(found)["leaders"] = self.leaders[rows]
         return found
@@ -115,12 +138,14 @@ class MemberOutputs:
             values[:, rows] = take_rows(values, order)
         if self.subgroups is not None:
             self.subgroups[:, rows] = self.subgroups[:, order]
+        self.omega.reorder(rows, order)
         vars(self).pop("leaders", None)
 
     @property
     def arrays(self) -> dict[str, Floats]:
-        """Predictions and actions by name."""
-        return {"predictions": self.predictions, "actions": self.actions}
+        """Predictions, actions, and the parameters of rows' sets, by name."""
+        own = {"values": self.omega.values} if self.omega.varies else {}
+        return {"predictions": self.predictions, "actions": self.actions, **own}
 
     @classmethod
     def joined(cls, batches: list[Self]) -> Self:
@@ -132,5 +157,6 @@ class MemberOutputs:
             batches[0],
             predictions=np.concatenate([batch.predictions for batch in batches], axis=1),
             actions=np.concatenate([batch.actions for batch in batches], axis=1),
+            omega=batches[0].omega.joined([batch.omega for batch in batches]),
             subgroups=np.concatenate(found, axis=1) if found else None,
         )

@@ -37,6 +37,7 @@ class MemberQuery:
         """
         omega, n, d = self.omega.for_rows(X), row_count(X), self.omega.dimension
         room = self.empty(n) if room is None else room
+        room.omega.fill(omega)
         predictions, actions = room.predictions, room.actions
         for number, (name, model) in enumerate(self.models):
             said = as_predictions(ask_member(model, name, "predict", X), name, n, d)
@@ -48,9 +49,12 @@ class MemberQuery:
             step()
         return self.outputs(X, predictions, actions, omega)
 
-    def outputs(self, X: Any, predictions: Floats, actions: Floats, omega: FeasibleSet | None = None) -> MemberOutputs:
-        """Return what members said of the rows of X as outputs: with Ω bound to these rows, and their subgroups."""
-        omega = self.omega.for_rows(X) if omega is None else omega
+    def kept(self, X: Any, predictions: Floats, actions: Floats, values: Floats | None = None) -> MemberOutputs:
+        """Return what members said of the rows of X earlier, with the parameters of the rows' sets, as outputs."""
+        return self.outputs(X, predictions, actions, self.omega if values is None else self.omega.bind(values))
+
+    def outputs(self, X: Any, predictions: Floats, actions: Floats, omega: FeasibleSet) -> MemberOutputs:
+        """Return what members said of the rows of X as outputs, with Ω bound to these rows, and their subgroups."""
         outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign)
         if self.subgroups is None:
             return outputs
@@ -58,9 +62,9 @@ class MemberQuery:
 
     def empty(self, n: int) -> MemberOutputs:
         """Return room for the outputs on ``n`` rows, to be filled in."""
-        d, members = self.omega.dimension, len(self.models) + len(self.policies)
+        d, members, omega = self.omega.dimension, len(self.models) + len(self.policies), self.omega.unfilled(n)
         outputs = MemberOutputs(
-            *(np.empty((len(self.models), n, d)), np.empty((members, n, d)), self.omega, self.buckets, self.sign)
+            *(np.empty((len(self.models), n, d)), np.empty((members, n, d)), omega, self.buckets, self.sign)
         )
         if self.subgroups is None:
             return outputs

@@ -18,6 +18,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble.exceptions import InputError, OptEnsembleError
+from optensemble.feasible import FeasibleSet
 from optensemble.members.blocks import Block, enough_rows
 from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.outputs import MemberOutputs
@@ -330,7 +331,7 @@ class SourceRun:
         scratch = scratch if len(raw.pieces) == 1 else None  # pieces of different kinds are asked one by one
         kept = None if scratch is None else scratch.load(number)
         if kept is not None:
-            return query.outputs(raw.pieces[0].X, **kept)
+            return query.kept(raw.pieces[0].X, **kept)
         outputs = MemberOutputs.joined(raw.each(lambda piece: query(piece.X)))
         if scratch is not None:
             scratch.keep(number, outputs.arrays)
@@ -356,10 +357,14 @@ NO_ROWS = _NoRows()
 
 @dataclass(frozen=True)
 class Survey:
-    """What must be known of all rows before anything is learned: their clusters, and the values of subgroups."""
+    """What must be known of all rows before anything is learned.
+
+    Their clusters, the values of subgroups, and the box around the actions where bounds come from the row.
+    """
 
     clusters: ClusterTable | None
     values: Values | None
+    box: tuple[Floats, Floats] | None = None
 
     def __add__(self, other: Self) -> Self:
         """Return the survey of the rows of both."""
@@ -367,14 +372,32 @@ class Survey:
         values = None
         if self.values is not None and other.values is not None:
             values = tuple(left | right for left, right in zip(self.values, other.values, strict=True))
-        return replace(self, clusters=clusters, values=values)
+        return replace(self, clusters=clusters, values=values, box=_around([self.box, other.box]))
+
+
+def _around(boxes: Sequence[tuple[Floats, Floats] | None]) -> tuple[Floats, Floats] | None:
+    """Return the smallest box around others."""
+    known = [box for box in boxes if box is not None]
+    if not known:
+        return None
+    lower, upper = zip(*known, strict=True)
+    return np.min(lower, axis=0), np.max(upper, axis=0)
+
+
+def around_rows(omega: FeasibleSet, tables: Sequence[Any]) -> FeasibleSet:
+    """Return a set with the box around the actions of all rows, whose parameters must make one each."""
+    if not omega.varies:
+        return omega
+    box = _around([omega.for_rows(X).box() for X in tables])
+    return omega if box is None else omega.enveloped(*box)
 
 
 class SurveyPass(NamedTuple):
-    """How groups of rows that belong together, and subgroups, are found in X."""
+    """How groups of rows that belong together, subgroups, and bounds of actions are found in X."""
 
     groups: Any
     subgroups: Any
+    omega: FeasibleSet | None = None
 
 
 def survey_rows(block: RawBlock, state: SurveyPass) -> Survey:
@@ -383,7 +406,11 @@ def survey_rows(block: RawBlock, state: SurveyPass) -> Survey:
     if state.subgroups is not None:
         found = block.each(lambda piece: subgroup_values(state.subgroups, piece.X))
         values = tuple(frozenset().union(*column) for column in zip(*found, strict=True))
-    return Survey(None if ids is None else ClusterTable.of(ids, block.start), values)
+    box = None
+    omega = state.omega
+    if omega is not None and omega.open_bounds:
+        box = _around(block.each(lambda piece: omega.for_rows(piece.X).box()))
+    return Survey(None if ids is None else ClusterTable.of(ids, block.start), values, box)
 
 
 def as_source(batches: Iterable[LabelledBatch]) -> RowSource:

@@ -93,7 +93,7 @@ class Runner:
 
 
 @njit(cache=True, nogil=True)
-def give_up(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def give_up(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Stand in for the kernel of a set that has none."""
     status[:] = 1
 
@@ -137,6 +137,7 @@ def run_rounds(  # type: ignore[no-untyped-def]
     floats,
     ints,
     rows_at_once,
+    own,
     state,
     plan,
     rows,
@@ -155,7 +156,7 @@ def run_rounds(  # type: ignore[no-untyped-def]
     Only cells of fewer than ``min_cell`` rows are left as they are.
     """
     n, d = labels.shape
-    residual, cell, work = np.empty((n, d)), np.empty(n, np.int64), new_work(min(n, rows_at_once), d)
+    residual, cell, work = np.empty((n, d)), np.empty(n, np.int64), new_work(min(n, rows_at_once), d, own.shape[1])
     written = solved = 0
     for number in range(len(diary.entries)):
         member, event, part = cycle[(time + number) % len(cycle)]
@@ -168,7 +169,7 @@ def run_rounds(  # type: ignore[no-untyped-def]
         count = shift(state, plan, member, cells, delta, rows)  # rows of cells below min_cell do not move
         written += length
         quiet = 0 if diary.made[number] > 0 else quiet + 1
-        if not solve_rows(kernel, floats, ints, rows_at_once, state, member, rows[:count], work):
+        if not solve_rows(kernel, floats, ints, rows_at_once, own, state, member, rows[:count], work):
             return number + 1, solves, quiet, count
         refresh(tally, state, labels, member, rows[:count])
         solves, solved = solves + count, solved + count
@@ -179,16 +180,16 @@ def run_rounds(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def replay_rounds(  # type: ignore[no-untyped-def]
-    kernel, floats, ints, rows_at_once, state, plan, rows, members, lengths, cells, delta, begun, solves
+    kernel, floats, ints, rows_at_once, own, state, plan, rows, members, lengths, cells, delta, begun, solves
 ):
     """Make the patches of rounds that have one patch each, from round ``begun`` on."""
-    work, solved = new_work(min(len(rows), rows_at_once), delta.shape[1]), 0
+    work, solved = new_work(min(len(rows), rows_at_once), delta.shape[1], own.shape[1]), 0
     first = lengths[:begun].sum()
     for number in range(begun, len(members)):
         last = first + lengths[number]
         count = shift(state, plan, members[number], cells[first:last], delta[first:last], rows)
         first = last
-        if not solve_rows(kernel, floats, ints, rows_at_once, state, members[number], rows[:count], work):
+        if not solve_rows(kernel, floats, ints, rows_at_once, own, state, members[number], rows[:count], work):
             return number + 1, solves, 0, count
         solves, solved = solves + count, solved + count
         if solved > rows_at_once or (number + 1 - begun) * len(rows) > _WORK_AT_ONCE:
@@ -197,24 +198,26 @@ def replay_rounds(  # type: ignore[no-untyped-def]
 
 
 @maker
-def new_work(n, d):  # type: ignore[no-untyped-def]
-    """Return room for the coefficients, actions and status of rows to be solved."""
-    return np.empty((n, d)), np.empty((n, d)), np.empty(n, np.int64)
+def new_work(n, d, parameters):  # type: ignore[no-untyped-def]
+    """Return room for the coefficients, actions, status and own parameters of rows to be solved."""
+    return np.empty((n, d)), np.empty((n, d)), np.empty(n, np.int64), np.empty((n, parameters))
 
 
 @maker
-def solve_rows(kernel, floats, ints, rows_at_once, state, member, rows, work):  # type: ignore[no-untyped-def]
+def solve_rows(kernel, floats, ints, rows_at_once, own, state, member, rows, work):  # type: ignore[no-untyped-def]
     """Solve some rows again, hinting at their actions so far, and take that up; return False if some are not solved."""
-    own, predictions = state.actions[len(state.actions) - len(state.predictions) + member], state.predictions[member]
-    count, (coefficients, actions, status) = len(rows), work
+    before, predictions = state.actions[len(state.actions) - len(state.predictions) + member], state.predictions[member]
+    count, (coefficients, actions, status, parameters) = len(rows), work
     if count > rows_at_once:
         return False
     for i in range(count):
         status[i] = 0
         for j in range(coefficients.shape[1]):
             coefficients[i, j] = state.sign * predictions[rows[i], j]
-            actions[i, j] = own[rows[i], j]
-    kernel(coefficients[:count], True, actions[:count], status[:count], floats, ints)
+            actions[i, j] = before[rows[i], j]
+        for j in range(parameters.shape[1]):
+            parameters[i, j] = own[rows[i], j]
+    kernel(coefficients[:count], True, actions[:count], status[:count], parameters[:count], floats, ints)
     if status[:count].any():
         return False
     take_up(state, member, rows, actions)

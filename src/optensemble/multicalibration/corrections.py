@@ -37,7 +37,7 @@ def walk(situation: Situation, logs: Sequence[PatchLog], rounds: Sequence[int]) 
 
 def _replay_many(situation: Situation, layout: Layout, patches: list[Patch]) -> None:
     """Make rounds of one patch each, as many at once as can be."""
-    run, moved = Runner(replay_rounds, situation.omega.kernel), np.empty(len(situation.winner), dtype=np.int64)
+    run, moved = Runner(replay_rounds, situation.omega.bound_kernel), np.empty(len(situation.winner), dtype=np.int64)
     members = np.array([patch.member for patch in patches])
     log = (
         *(members, np.array([len(patch.cells) for patch in patches])),

@@ -39,7 +39,8 @@ class Recorder:
         self.columns = 4 + 3 * contenders + members
         self.tally = Tally(np.empty((contenders, n)), np.empty(contenders), np.empty(contenders), np.empty(members))
         for contender, actions in enumerate(situation.actions):
-            self.tally.realised[contender] = row_dots(actions, labels)
+            realised, cost = row_dots(actions, labels), situation.state.cost[contender]
+            self.tally.realised[contender] = realised - cost if len(cost) else realised
             self.tally.realised_by[contender] = mean(self.tally.realised[contender])
         for member in range(members):
             refresh(self.tally, situation.state, labels, member, np.empty(0, dtype=np.int64))
@@ -66,7 +67,7 @@ def refresh(tally: Tally, state: State, labels: Floats, member: int, rows: Indic
     """Take up that the predictions of ``member`` have moved on ``rows``."""
     given, n = len(state.actions) - len(state.predictions), len(labels)
     own, predictions = given + member, state.predictions[member]
-    assess(state.actions[own], labels, rows, tally.realised[own])
+    assess(state.actions[own], labels, rows, state.cost[own], tally.realised[own])
     tally.realised_by[own] = mean(tally.realised[own])
     for contender in range(given + 1 if given else 0):
         tally.promised_by[contender] = mean(state.assessed[contender])

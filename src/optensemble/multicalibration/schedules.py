@@ -151,7 +151,7 @@ class _RoundRobin:
         self._cycle = np.array(layout.visits(len(situation.predictions)), dtype=np.int64)
         self._visited = np.empty(len(labels), dtype=np.int64)
         self._run = partial(
-            Runner(run_rounds, situation.omega.kernel),
+            Runner(run_rounds, situation.omega.bound_kernel),
             *(situation.state, layout.plan, self._visited, self._cycle),
             *(labels, how.alpha, how.min_cell, recorder.tally),
         )

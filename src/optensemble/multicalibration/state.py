@@ -11,6 +11,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices, Rows
 from optensemble._core.buckets import EDGE, Buckets, bucket
+from optensemble._core.exact_sums import row_dots
 from optensemble._core.kernel import Kernel, inner
 from optensemble._core.tolerances import SAME_ASSESSMENT
 from optensemble.multicalibration.events import Cells, FixedOverlaps, Layout, Plan
@@ -20,11 +21,31 @@ class Solver(Protocol):
     """What a situation needs of Ω."""
 
     @property
-    def kernel(self) -> Kernel | None:
-        """The compiled solver, if there is one."""
+    def varies(self) -> bool:
+        """Whether it is bound to rows, each with a set of its own."""
+
+    @property
+    def has_cost(self) -> bool:
+        """Whether acting has a known cost."""
+
+    @property
+    def bound_kernel(self) -> Kernel | None:
+        """The compiled solver of the rows it is bound to, if there is one."""
 
     def argmax(self, C: Floats, hint: Floats | None = None) -> Floats:
         """Solve a batch of (n, d) coefficients; the hint is what was optimal before they changed."""
+
+    def beyond(self) -> npt.NDArray[np.bool_]:
+        """Return for each row whether its own bounds go beyond those that actions are bucketed between."""
+
+    def take(self, rows: Any) -> Solver:
+        """Return the same, bound to some of the rows."""
+
+    def cost(self, actions: Floats) -> Floats:
+        """Return the known cost of each action."""
+
+    def value(self, actions: Floats, coefficients: Floats) -> Floats:
+        """Return what each action is worth under coefficients, net of the known cost."""
 
 
 class State(NamedTuple):
@@ -43,6 +64,8 @@ class State(NamedTuple):
     buckets: int
     alike: Floats
     """How little the coordinates of two actions differ that count as the same."""
+    cost: Floats
+    """Of every contender and row, what its action costs, of the sign that it is taken off with; no rows without any."""
 
 
 class Situation:
@@ -107,11 +130,13 @@ class Situation:
         self.state = State(
             *(predictions, self.actions, self.level, self.assessed, self.winner, self.choice, self.groups),
             *(float(sign), buckets.lower, buckets.per_unit, buckets.count, EDGE * (buckets.upper - buckets.lower)),
+            cost=np.zeros((len(self.actions), n if omega.has_cost else 0)),
         )
         if given is not None:
             self.actions[: self.given] = given
         for policy in range(self.given):
             self.level[policy] = buckets(self.actions[policy]).T
+            self._charge(policy, slice(None), self.actions[policy])
         for member in range(members):
             if solved is None:
                 self._solve(member, slice(None), None)
@@ -131,6 +156,7 @@ class Situation:
             assessed=other.assessed,
             winner=other.winner,
             choice=other.choice,
+            cost=self.state.cost.copy(),
         )
         return other
 
@@ -154,18 +180,29 @@ class Situation:
         """Pick the winner's entry of an array with one row per contender."""
         return values[self.winner, np.arange(len(self.winner))]
 
+    def earned(self, labels: Floats) -> Floats:
+        """Return what the winner's actions come to under labels, net of costs, in the user's units and sense."""
+        gross: Floats = row_dots(self.taken(self.actions), labels)
+        return gross - self.taken(self.state.cost) if self.state.cost.size else gross
+
     def behind(self) -> Floats:
         """Return the coefficients behind the winner's action: its own model's, or the only one's."""
         return self.predictions[0] if self.given else self.taken(self.predictions)
 
     def _solve(self, member: int, rows: Rows, hint: Floats | None) -> None:
         predictions = self.predictions[member, rows]
-        actions = self.omega.argmax(predictions if self.state.sign > 0 else -predictions, hint)
+        actions = self.omega.take(rows).argmax(predictions if self.state.sign > 0 else -predictions, hint)
         self._take_up(member, np.arange(len(self.winner)) if isinstance(rows, slice) else rows, actions)
 
     def _take_up(self, member: int, rows: Indices, actions: Floats) -> None:
+        self._charge(self.given + member, rows, actions)
         take_up(self.state, member, rows, actions)
         self.solves += len(actions)
+
+    def _charge(self, contender: int, rows: Rows, actions: Floats) -> None:
+        """Write down what the actions of a contender on some rows cost, if they cost anything."""
+        if self.omega.has_cost:
+            self.state.cost[contender, rows] = self.state.sign * self.omega.take(rows).cost(actions)
 
 
 # Compiled code takes the arrays out of the state before it goes through the rows: each access counts references.
@@ -181,24 +218,27 @@ def take_up(state: State, member: int, rows: Indices, actions: Floats) -> None:
         for j in range(d):
             own[rows[i], j] = actions[i, j]
             level[j, rows[i]] = bucket(actions[i, j], lower[j], per_unit[j], buckets)
-    assess(own, predictions, rows, state.assessed[given + member])
+    assess(own, predictions, rows, state.cost[given + member], state.assessed[given + member])
     if given == 0:
         find_highest(state.assessed, state.sign, rows, state.winner)
         return
     for policy in range(given):
-        assess(state.actions[policy], predictions, rows, state.assessed[policy])
+        assess(state.actions[policy], predictions, rows, state.cost[policy], state.assessed[policy])
     # Algorithm 3 decides by its own policy; note whether some given policy does the same
     find_alike(state.actions, state.alike, rows, state.choice)
 
 
 @inner
-def assess(actions: Floats, values: Floats, rows: Indices, payoff: Floats) -> None:
-    """Write ``actions·values`` of some rows into ``payoff``, summed in the order of the coordinates."""
+def assess(actions: Floats, values: Floats, rows: Indices, cost: Floats, payoff: Floats) -> None:
+    """Write ``actions·values`` of some rows, less the cost if there is any, into ``payoff``.
+
+    The products are summed in the order of the coordinates.
+    """
     for row in rows:
         total = 0.0
         for j in range(actions.shape[1]):
             total += actions[row, j] * values[row, j]
-        payoff[row] = total
+        payoff[row] = total - cost[row] if len(cost) else total
 
 
 @inner

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from optensemble._core.arrays import Floats
+from optensemble._core.columns import as_column_names
+from optensemble._core.patterns import is_pattern
 from optensemble.ensembles.black_box import OWN, BlackBoxEnsemble
 from optensemble.exceptions import InputError
-from optensemble.members.columns import as_column_names
 from optensemble.persistence.contents import ANY_NUMBER
 from optensemble.persistence.parts import Part, Shelf, Wrong
 
@@ -98,7 +99,9 @@ def check_members(file: SavedFile) -> None:
 
 def check_columns(file: SavedFile, part: Part) -> None:
     """Check the columns of one member."""
-    part.require(isinstance(part.value, list) and len(part.value) == file.d, f"name {file.d} columns")
+    names = part.value if isinstance(part.value, list) else []
+    whole = not any(isinstance(name, str) and is_pattern(name) for name in names)  # a pattern stands for several
+    part.require(len(names) == file.d if whole else 0 < len(names) <= file.d, f"name {file.d} columns")
     try:
         as_column_names(part.value)
     except InputError as error:

@@ -1,7 +1,7 @@
 """Fitted ensembles as files: JSON and npz, versioned, without pickle; loading runs no code.
 
 Models, policies, oracles and callable subgroups cannot be saved safely: they are given again to :func:`load`. Members
-that are :class:`~optensemble.members.columns.Columns` are saved whole.
+that are :class:`~optensemble._core.columns.Columns` are saved whole.
 """
 
 from __future__ import annotations

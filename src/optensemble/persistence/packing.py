@@ -9,11 +9,11 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pandas as pd
 
+from optensemble._core.columns import Columns
 from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import from_spec, to_spec
-from optensemble.members.columns import Columns
 from optensemble.members.validation import as_members
 from optensemble.multicalibration.events import Event, Layout, Partitions
 from optensemble.multicalibration.patches import Patch, PatchLog
@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 _SET = "feasible/"
 """The prefix of a feasible set's arrays."""
+
+_COLUMNS = "columns"
+"""The key of the names of columns that a parameter of a set comes from."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,20 @@ def _unpack_spec(plain: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     for name, array in arrays.items():
         block, slash, within = name.partition("/")
         inside[block if slash else ""][within or name] = array
-    spec = {**plain, **inside[""]}
+    spec = {**{name: _from_plain(value) for name, value in plain.items()}, **inside[""]}
     if "blocks" in spec:
         spec["blocks"] = [
             {"kind": block["kind"], "spec": _unpack_spec(block["spec"], inside[str(number)])}
             for number, block in enumerate(spec["blocks"])
         ]
     return spec
+
+
+def _from_plain(value: Any) -> Any:
+    """Return an argument of a set as it was: columns that parameters come from are ``Columns`` again."""
+    if isinstance(value, dict) and value.keys() == {_COLUMNS}:
+        return Columns(value[_COLUMNS])
+    return [_from_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def unpack_set(saved: dict[str, Any], arrays: Arrays, given: FeasibleSet | None) -> FeasibleSet:
@@ -137,6 +147,8 @@ def unpack_set(saved: dict[str, Any], arrays: Arrays, given: FeasibleSet | None)
         )
     omega = _saved_set(saved, arrays) if given is None else given
     lower, upper = arrays["lower"], arrays["upper"]
+    if omega.open_bounds and len(lower) == omega.dimension:
+        return omega.enveloped(lower, upper)
     if not (np.array_equal(omega.lower, lower) and np.array_equal(omega.upper, upper)):
         if given is None:
             raise LookupError(f"its feasible set has other bounds than {lower.tolist()} to {upper.tolist()}")
@@ -239,7 +251,9 @@ def unpack_forecaster(saved: dict[str, Any], arrays: Arrays) -> Forecaster:
 
 
 def as_plain(value: Any) -> Any:
-    """Return a value as JSON has it: numpy scalars become Python's; a list of columns stays one."""
+    """Return a value as JSON has it: numpy scalars become Python's, ``Columns`` say which; a list stays one."""
+    if isinstance(value, Columns):
+        return {_COLUMNS: list(value.names)}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple)):

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from optensemble._core.columns import Columns
 from optensemble.ensembles._paper import PaperEnsemble
 from optensemble.ensembles.black_box import BlackBoxEnsemble
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.white_box import WhiteBoxEnsemble
 from optensemble.evaluation.payoff_record import Record
 from optensemble.exceptions import InputError
-from optensemble.members.columns import Columns
 from optensemble.members.subgroups import Grouping
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import PAPER_FRAMES, PAPER_LEARNED, PAPER_PARAMETERS

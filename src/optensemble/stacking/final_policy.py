@@ -14,7 +14,7 @@ from operator import add
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import dots_of_each, row_dots
+from optensemble._core.exact_sums import row_dots
 from optensemble._core.sums import EACH, LARGEST, Sums
 from optensemble.members.blocks import Block, Chunk
 from optensemble.members.outputs import MemberOutputs
@@ -75,13 +75,13 @@ class PolicyPass:
     def members_assessed(self) -> Floats:
         """The mean member's payoff, as assessed by the forecast behind the decision."""
         forecast = np.ascontiguousarray(self.decisions.forecast)
-        return np.asarray(dots_of_each(self.outputs.actions, [forecast]).mean(axis=0)[0])
+        return np.asarray(self.outputs.payoffs(self.outputs.actions, [forecast]).mean(axis=0)[0])
 
     def beyond_members(self, labels: Floats) -> tuple[Floats, Floats]:
         """Return the assessed and the realised advantage over the mean member."""
-        earned = dots_of_each(self.outputs.actions, [labels]).mean(axis=0)[0]
+        earned = self.outputs.payoffs(self.outputs.actions, [labels]).mean(axis=0)[0]
         assessed = self.decisions.assessed - self.members_assessed
-        return assessed, row_dots(self.decisions.actions, labels) - earned
+        return assessed, self.outputs.omega.value(self.decisions.actions, labels) - earned
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class FinalPolicy:
             actions = played[name]
             if name in (RIDGE, MEAN):
                 forecast = np.ascontiguousarray(forecasts[name])
-        return Decisions(actions, chosen, row_dots(actions, forecast), forecast)
+        return Decisions(actions, chosen, outputs.omega.value(actions, forecast), forecast)
 
     def margin(self, models: int) -> float:
         """Return the margin by which the winner beat the ensemble; 0 for the ensemble itself."""
@@ -153,7 +153,7 @@ def play_arms(
     for number, arm in enumerate(arms):
         rows = picked == number
         actions[rows] = arm[rows]
-    return Decisions(actions, np.array(numbers)[picked], row_dots(actions, forecast), forecast)
+    return Decisions(actions, np.array(numbers)[picked], outputs.omega.value(actions, forecast), forecast)
 
 
 def last_of(forecasts: Collection[str]) -> str:
@@ -191,7 +191,9 @@ def solve_forecast(omega: Solver, forecast: Floats) -> Floats:
 
 
 def solve_few(omega: Solver, forecast: Floats) -> Floats:
-    """Return the same under a forecast with few different rows: each is solved once."""
+    """Return the same under a forecast with few different rows: each is solved once, if all rows share one set."""
+    if omega.varies:
+        return solve_forecast(omega, forecast)
     keys = row_dots(forecast, np.broadcast_to(np.sqrt(np.arange(2.0, 2.0 + forecast.shape[1])), forecast.shape).copy())
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     return np.asarray(omega.argmax(forecast[first])[number])
@@ -202,7 +204,7 @@ def assess_arms(outputs: MemberOutputs, forecasts: Forecasts, arms: list[Floats]
     evaluators = [forecasts[name] for name in EVALUATORS if name in forecasts]
     if not outputs.models:  # what most policies do, and what is good on average, are evidence too
         evaluators += [outputs.actions.mean(axis=0) * scale, np.ascontiguousarray(forecasts[MEAN])]
-    return dots_of_each(arms, evaluators)
+    return outputs.payoffs(arms, evaluators)
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ def _arm_sums(chunk: Chunk, batch: ForecastBatch, played: Policies, cells: RowCe
     outputs, labels = chunk.outputs, chunk.labels
     arms = list_arms(outputs, played)
     assessed = assess_arms(outputs, batch.forecasts, arms, scale)
-    realised = dots_of_each(arms, [labels])[:, 0]
+    realised = outputs.payoffs(arms, [labels])[:, 0]
     fitted = [batch.forecasts[name] for name in EVALUATORS if name in batch.forecasts]
     return ArmSums(
         choice=ChoiceSums.of(assessed, realised, chunk.folds),
@@ -324,8 +326,8 @@ def play_contest(chunk: Chunk, out_of_fold: OutOfFold, choices: FoldChoices, cel
     by = [last] * (1 + len(outputs.actions)) + [forecasts[name] if name in (RIDGE, MEAN) else last for name in known]
     return Contest(
         PolicyPass(outputs, forecasts, played, taken),
-        np.stack([row_dots(actions, forecast) for actions, forecast in zip(decided, by, strict=True)]),
-        dots_of_each(decided, [labels])[:, 0],
+        np.stack([outputs.omega.value(actions, forecast) for actions, forecast in zip(decided, by, strict=True)]),
+        outputs.payoffs(decided, [labels])[:, 0],
     )
 
 

@@ -148,7 +148,9 @@ class OutOfFold:
         cells.take_up(_given(steps[-1].actions))
         sizes = np.diff(chunk.ends)
         forecasts = {MEAN: np.repeat(self.linear.means, sizes, axis=0)}
-        solved = {MEAN: np.repeat(outputs.omega.argmax(self.linear.means), sizes, axis=0)}
+        solved = dict[str, Floats]()
+        if not outputs.omega.varies:  # one solve for each fold is enough
+            solved[MEAN] = np.repeat(outputs.omega.argmax(self.linear.means), sizes, axis=0)
         if ridge:
             forecasts[RIDGE] = self.linear.ridged(_given(wide), chunk)
         if outputs.models:

@@ -143,7 +143,7 @@ class FirstPass:
 
 def look_first(block: Block, state: FirstPass) -> FirstLook:
     """Pass 1: moments of what members say and of labels, sizes of the cells that do not change, fingerprints."""
-    marks = Marks.of(block.marks, state.design.rows, *block.outputs.said, block.labels)
+    marks = Marks.of(block.marks, state.design.rows, *block.outputs.known_by, block.labels)
     found = [_first_sums(chunk, state) for chunk in block.chunks(state.design)]
     moments, counts = zip(*found, strict=True)
     return FirstLook(reduce(add, moments), reduce(add, counts), marks)

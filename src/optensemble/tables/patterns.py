@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from optensemble._core.suggestions import did_you_mean, listed
+from optensemble._core.patterns import is_pattern, split, star_of, stars
+from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
+
+__all__ = ["align", "coordinates", "is_pattern", "left_to", "natural", "split", "stars"]
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
@@ -18,26 +21,6 @@ def natural(name: str) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", name) if part]
 
 
-def is_pattern(name: str) -> bool:
-    """Return whether a name is a pattern for several columns."""
-    return "*" in name
-
-
-def split(pattern: str, where: str) -> tuple[str, str]:
-    """Return the text before and after the star."""
-    if pattern.count("*") != 1:
-        raise InputError(f"{where}: the pattern {pattern!r} must have exactly one star. List the columns instead.")
-    before, _, after = pattern.partition("*")
-    return before, after
-
-
-def _star(pattern: str, column: str) -> str:
-    """Return the text in place of the star in a column; empty if the column does not match."""
-    before, _, after = pattern.partition("*")
-    matches = column.startswith(before) and column.endswith(after)
-    return column[len(before) : len(column) - len(after)] if matches else ""
-
-
 def left_to(pattern: str, others: Iterable[str], columns: Sequence[str]) -> list[str]:
     """Return the columns without those that match a longer, more specific pattern.
 
@@ -45,17 +28,7 @@ def left_to(pattern: str, others: Iterable[str], columns: Sequence[str]) -> list
     ['price_0']
     """
     longer = [other for other in others if is_pattern(other) and len(other) > len(pattern)]
-    return [column for column in columns if not any(_star(other, column) for other in longer)]
-
-
-def stars(pattern: str, columns: Sequence[str], where: str) -> list[str]:
-    """Return the text in place of the star in all matching columns: numbers sorted, words in the table's order."""
-    before, _ = split(pattern, where)
-    found = [star for column in columns if (star := _star(pattern, column))]
-    if not found:
-        hint = did_you_mean(before, {_stem(column) for column in columns}).replace("'?", "*'?")
-        raise InputError(f"{where}: no column matches {pattern!r}.{hint or f' There are {listed(columns)}.'}")
-    return sorted(found, key=lambda star: (int(star), star)) if all(map(str.isdecimal, found)) else found
+    return [column for column in columns if not any(star_of(other, column) for other in longer)]
 
 
 def coordinates(labels: Sequence[str]) -> list[str]:
@@ -96,7 +69,3 @@ def align(pattern: str, names: Sequence[str], columns: Sequence[str], where: str
             f"in the labels {listed(names)}. List the columns in the order of the labels."
         )
     return [before + star + after for star in names]
-
-
-def _stem(column: str) -> str:
-    return re.sub(r"[^\W_]*$", "", column) or column

@@ -31,7 +31,7 @@ def assignment_kernel(rows: int, columns: int) -> Kernel:
 
 
 @njit(cache=True, nogil=True)
-def best_assignments(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_assignments(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each row of C the first of the best assignments.
 
     No best assignment holds a coefficient below ``-(2 n + 1)`` times the size of the largest coefficient and of those

@@ -1,6 +1,6 @@
 """Knapsacks of one resource whose items may be taken in fractions, by density.
 
-Weights come as shares of the capacity, which is 1.
+Weights of all there is of an item come as shares of the capacity, which is 1; after them, how much there is.
 """
 
 from __future__ import annotations
@@ -21,31 +21,35 @@ _FEW = 12  # items: to sort these into bins would take longer than it saves
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_by_density(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def fill_by_density(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take the items above the critical density, and then those at it, in order, as far as they fit."""
     n, d = C.shape
     density, level = np.empty(d), np.empty(d, np.int64)
     candidates, buffer, bins = np.empty((2, d)), np.empty((2, d)), np.empty(_BINS)
     for i in range(n):
         scale, row = row_scale(C[i]), actions[i]
+        weight = own[i, :d] if own.shape[1] else floats[:d]
+        there_is = own[i, d:] if own.shape[1] else floats[d:]
         for j in range(d):
-            density[j] = C[i, j] / scale / floats[j] if C[i, j] > 0.0 else 0.0
+            density[j] = C[i, j] / scale * there_is[j] / weight[j] if C[i, j] * there_is[j] > 0.0 else 0.0
         if d > _FEW:
-            critical = _critical_by_bins(density, floats, candidates, buffer, bins, level)
+            critical = _critical_by_bins(density, weight, candidates, buffer, bins, level)
         else:
-            critical = critical_density(density, floats, d, candidates, buffer)
+            critical = critical_density(density, weight, d, candidates, buffer)
         above, under = critical * (1.0 + SAME_VALUE), critical * (1.0 - SAME_VALUE)
         for j in range(d):
             row[j] = 1.0 if density[j] > above else 0.0
         room, count = 1.0, 0
         for j in range(d):  # without branches, which could not be predicted
-            room -= floats[j] * row[j]
+            room -= weight[j] * row[j]
             level[count] = j
             count += (density[j] >= under) & (density[j] <= above)
         for j in level[:count]:
             if room > FIT and density[j] > 0.0:
-                row[j] = 1.0 if floats[j] <= room + FIT else room / floats[j]
-                room -= floats[j]
+                row[j] = 1.0 if weight[j] <= room + FIT else room / weight[j]
+                room -= weight[j]
+        for j in range(d):
+            row[j] *= there_is[j]
 
 
 @inner

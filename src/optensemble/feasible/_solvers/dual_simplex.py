@@ -75,7 +75,7 @@ def simplex_kernel(form: StandardForm, least: Floats, most: Floats, weights: Flo
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_bases(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_bases(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row from the basis in which all rows of the matrix are basic."""
     n, d = C.shape
     m, k, variables = ints[0], ints[1], ints[2:]

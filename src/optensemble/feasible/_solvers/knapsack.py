@@ -45,11 +45,11 @@ def table_size(items: int, resources: int) -> int:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def choose_items(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def choose_items(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each row the best items that fit; among tied choices the one with the earliest items."""
     n, d = C.shape
-    m = len(floats) // d
-    shares, weights = floats.reshape(d, m), np.empty((d, m))
+    m = ints[0]
+    weights = np.empty((d, m))
     values, costs, distances = np.empty(d), np.empty(d), np.empty(d)
     items, core = np.empty(d, np.int64), np.empty(d, np.int64)
     orders, ranks = np.empty(d, np.int64), np.empty(d, np.int64)
@@ -57,6 +57,7 @@ def choose_items(C, hinted, actions, status, floats, ints):  # type: ignore[no-u
     space, ends = np.empty((3, 2, d)), np.empty((d + 1, 2))
     states, masks = np.empty((2 * MOST_STATES, 2 + m)), np.empty((2 * MOST_STATES, 1 + d // _WORD), np.int64)
     for i in range(n):
+        shares = (own[i] if own.shape[1] else floats).reshape(d, m)
         scale = row_scale(C[i])
         count = 0
         for j in range(d):

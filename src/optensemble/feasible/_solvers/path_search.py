@@ -34,7 +34,7 @@ class Work(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def best_simple_paths(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_simple_paths(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row on any graph; a row whose search takes too many steps gets status 1."""
     limit, graph = ints[0], unpack_graph(ints[1:])
     nodes, arcs = len(graph.first) - 1, len(graph.head)

@@ -86,7 +86,7 @@ def tie_slack(size, reachable, gains):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def best_forward_paths(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_forward_paths(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row on a graph without cycles, whose arcs go from higher nodes to lower; the target is node 0."""
     graph = unpack_graph(ints)
     nodes = len(graph.first) - 1

@@ -26,7 +26,7 @@ def vertex_kernel(vertices: Floats) -> Kernel:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_vertices(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_vertices(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each row the first of the best vertices."""
     n, d = C.shape
     count = ints[0]

@@ -46,7 +46,7 @@ def line_kernel(packed: Packed) -> Kernel:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_portfolios(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_portfolios(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row: by the hint's active set, or by the line up from the least variance, or down from the top."""
     n, d = C.shape
     problem, start, variances, centre, limit, plain = unpack_portfolio(d, floats, ints)

@@ -158,7 +158,7 @@ def unpack_portfolio(d, floats, ints):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def prove_guesses(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def prove_guesses(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Solve rows whose active set is proven, from the hint or from the least variance; the others get status 1."""
     n, d = C.shape
     problem, start, variances, centre, limit, plain = unpack_portfolio(d, floats, ints)

@@ -129,7 +129,7 @@ def _record(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_on_supports(C, hinted, actions, status, floats, ints):  # type: ignore[no-untyped-def]
+def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each row a coordinate that may take everything, the support that is proven, or the best of all."""
     n, d = C.shape
     count, width = ints[0], _HEADER + d + d * d

@@ -1,9 +1,9 @@
-"""Models and policies that are columns of a table: predictions or actions made earlier."""
+"""Columns of a table by name, number or pattern: what members said, or parameters of a set that the row gives."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Integral, Real
@@ -12,9 +12,9 @@ from typing import Any, cast
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.patterns import is_pattern, stars
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.exceptions import InputError
 
@@ -25,13 +25,15 @@ _NUMBERS = "biuf"  # kinds of dtypes
 
 @dataclass(frozen=True, init=False, repr=False)
 class Columns:
-    """A model, or a policy, that reads its output from columns of X.
+    """Columns of X, where a model, a policy or a parameter of a feasible set is expected.
 
     Parameters
     ----------
     names
-        One column for each coordinate of the feasible set, in its order: names of the columns of a frame (pandas or
-        polars), or whole numbers, from 0, of the columns of an array.
+        For a model or policy one column for each coordinate of the feasible set, in its order; for a parameter as many
+        as it has numbers. Names of the columns of a frame (pandas or polars), or whole numbers, from 0, of the columns
+        of an array; a single one need not be a list. A name with a star stands for all columns that match it: sorted
+        where the star stands for numbers, and otherwise in the order of the table.
 
     Examples
     --------
@@ -41,16 +43,29 @@ class Columns:
     >>> vendor.predict(table)
     array([[1., 3.],
            [2., 4.]])
+    >>> Columns("vendor_*").predict(table)
+    array([[1., 3.],
+           [2., 4.]])
     """
 
     names: tuple[str, ...] | tuple[int, ...]
 
-    def __init__(self, names: Iterable[str] | Iterable[int]) -> None:
+    def __init__(self, names: str | int | Iterable[str] | Iterable[int]) -> None:
         object.__setattr__(self, "names", as_column_names(names))
 
     def predict(self, X: Any) -> Floats:
         """Return the columns of every row of X, of shape (n, d); NaN where X has no value."""
         return read_columns(X, self.names)
+
+    @property
+    def width(self) -> int | None:
+        """The number of columns; None if a pattern leaves that to the table."""
+        return None if any(isinstance(name, str) and is_pattern(name) for name in self.names) else len(self.names)
+
+    def found_in(self, X: Any) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the columns of X that the names and patterns stand for."""
+        frame = _as_frame(X)
+        return self.names if frame is None else _expanded(frame.columns, self.names)
 
     def decide(self, X: Any) -> Floats:
         """Return the same, for columns that hold actions."""
@@ -67,10 +82,9 @@ class Columns:
 def as_column_names(names: Any) -> tuple[str, ...] | tuple[int, ...]:
     """Return distinct names of columns, or distinct whole numbers of columns, as a tuple."""
     advice = "Give a list of names of a frame's columns, or of whole numbers of an array's."
-    if isinstance(names, (str, bytes)):
-        raise InputError(f"names must be a list of columns; got {names!r}. Give [{names!r}] for a single one.")
+    single = isinstance(names, str) or (isinstance(names, Integral) and not isinstance(names, bool))
     try:
-        given = list(names)
+        given = [names] if single else list(names)
     except TypeError as error:
         raise InputError(f"names must be a list of columns; got {names!r}. {advice}") from error
     numbers = [isinstance(name, Integral) and not isinstance(name, bool) and int(name) >= 0 for name in given]
@@ -85,29 +99,70 @@ def as_column_names(names: Any) -> tuple[str, ...] | tuple[int, ...]:
 
 def read_columns(X: Any, names: tuple[str, ...] | tuple[int, ...]) -> Floats:
     """Return the named columns of a frame, or the numbered ones of an array, of shape (n, d); NaN where missing."""
+    frame = _as_frame(X)
+    return _numbered(X, names) if frame is None else _named(frame, names)
+
+
+def read_values(X: Any, name: str | int) -> npt.NDArray[Any]:
+    """Return one column of X as it is, numbers or not."""
+    frame = _as_frame(X)
+    if frame is None:
+        array = _as_table(X, (name,))
+        return np.asarray(array[:, int(name)])
+    _require_columns(frame.columns, (name,))
+    return np.asarray(frame[str(name)].to_numpy())
+
+
+def _as_frame(X: Any) -> Any:
+    """Return a frame as narwhals sees it; None for anything else."""
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
         raise InputError(f"the columns of X must have distinct names; {error}. Rename or drop some.") from error
-    return _named(frame, names) if isinstance(frame, nw.DataFrame) else _numbered(frame, names)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _expanded(columns: Sequence[str], names: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the columns that names and patterns stand for, in order."""
+    found = list[Any]()
+    for name in names:
+        if isinstance(name, str) and is_pattern(name) and name not in columns:
+            before, _, after = name.partition("*")
+            found += [before + star + after for star in stars(name, columns, "X")]
+        else:
+            found.append(name)
+    return tuple(found)
 
 
 def _named(frame: Any, names: tuple[Any, ...]) -> Floats:
-    if isinstance(names[0], int):
-        raise InputError(
-            f"the columns {list(names)} are numbers, but X is a frame with the columns {listed(frame.columns)}. "
-            "Name its columns, or give X as an array."
-        )
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        more = f" (nor {listed(missing[1:])})" if missing[1:] else ""
-        hint = did_you_mean(missing[0], frame.columns) or f" Its columns are {listed(frame.columns)}."
-        raise InputError(f"X has no column {missing[0]!r}{more}.{hint}")
+    names = _expanded(frame.columns, names)
+    _require_columns(frame.columns, names)
     found = [_numeric(frame[name].to_numpy(), f"column {name!r} of X", str(frame[name].dtype)) for name in names]
     return np.stack(found, axis=1)
 
 
+def _require_columns(columns: Sequence[str], names: tuple[Any, ...]) -> None:
+    if isinstance(names[0], int):
+        raise InputError(
+            f"the columns {list(names)} are numbers, but X is a frame with the columns {listed(columns)}. "
+            "Name its columns, or give X as an array."
+        )
+    missing = [name for name in names if name not in columns]
+    if missing:
+        more = f" (nor {listed(missing[1:])})" if missing[1:] else ""
+        hint = did_you_mean(missing[0], columns) or f" Its columns are {listed(columns)}."
+        raise InputError(f"X has no column {missing[0]!r}{more}.{hint}")
+
+
 def _numbered(X: Any, names: tuple[Any, ...]) -> Floats:
+    array = _as_table(X, names)
+    if array.dtype.kind in _NUMBERS:
+        return np.asarray(array.take(names, axis=1), dtype=np.float64)
+    return np.stack([_numeric(array[:, name], f"column {name} of X", str(array.dtype)) for name in names], axis=1)
+
+
+def _as_table(X: Any, names: tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Return X as an array that has the numbered columns."""
     array = np.asarray(X)
     if array.ndim != 2:
         raise InputError(f"X must be a frame or an array of two dimensions; got {type(X).__name__} {array.shape}.")
@@ -118,14 +173,14 @@ def _numbered(X: Any, names: tuple[Any, ...]) -> Floats:
         )
     if max(names) >= array.shape[1]:
         raise InputError(f"X has no column {max(names)}: it has {array.shape[1]}, numbered from 0. Check the numbers.")
-    if array.dtype.kind in _NUMBERS:
-        return np.asarray(array.take(names, axis=1), dtype=np.float64)
-    return np.stack([_numeric(array[:, name], f"column {name} of X", str(array.dtype)) for name in names], axis=1)
+    return array
 
 
 def _numeric(values: npt.NDArray[Any], name: str, kind: str) -> Floats:
     """Return numbers as float64, with NaN for what is missing. Text is no number, even where it looks like one."""
     if values.dtype.kind == "O":
+        import pandas as pd
+
         given = [np.nan if pd.isna(value) is True else value for value in values]
         if all(isinstance(value, (Real, Decimal)) for value in given):
             return np.array(given, dtype=np.float64)

@@ -1,0 +1,51 @@
+"""Sets whose parameters come from the row, each with a table of rows, for the tests that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+import optensemble as oe
+from optensemble.feasible import Box, FeasibleSet, Knapsack
+
+Case = tuple[FeasibleSet, pd.DataFrame]
+"""A set, and the rows that it takes its parameters from."""
+
+
+def _columns(name: str, values: npt.NDArray[np.float64]) -> pd.DataFrame:
+    return pd.DataFrame(values, columns=[f"{name}_{j}" for j in range(values.shape[1])])
+
+
+def _box(rng: np.random.Generator, n: int) -> Case:
+    return Box(lower=-1.0, upper=oe.Columns("free_*"), dimension=4), _columns(
+        "free", rng.integers(-1, 3, (n, 4)).astype(float)
+    )
+
+
+def _knapsack(rng: np.random.Generator, n: int) -> Case:
+    X = pd.DataFrame({"budget": rng.choice([0.0, 2.5, 7.0, 50.0], n) * rng.choice([1.0, rng.uniform()], n)})
+    return Knapsack([3, 4, 5, 2, 0, 2], capacity=oe.Columns("budget")), X
+
+
+def _knapsack_of_weights(rng: np.random.Generator, n: int) -> Case:
+    X = pd.concat(
+        [_columns("w", rng.integers(0, 4, (n, 5)).astype(float)), _columns("up", rng.uniform(0, 2, (n, 5)))], axis=1
+    )
+    return Knapsack(oe.Columns("w_*"), capacity=3.0, upper=oe.Columns("up_*"), dimension=5), X
+
+
+def _knapsack_of_whole_items(rng: np.random.Generator, n: int) -> Case:
+    X = pd.DataFrame({"budget": rng.uniform(0, 15, n), "volume": rng.uniform(0, 10, n)})
+    weights = [[3, 4, 5, 2, 1, 2], [1, 1, 4, 3, 2, 2]]
+    return Knapsack(weights, capacity=[oe.Columns("budget"), oe.Columns("volume")], integer=True), X
+
+
+CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
+    "box": _box,
+    "knapsack": _knapsack,
+    "knapsack of weights": _knapsack_of_weights,
+    "knapsack of whole items": _knapsack_of_whole_items,
+}

@@ -22,7 +22,7 @@ from optensemble.distributed.cluster import local_cluster
 from optensemble.distributed.dask_engine import DaskEngine, map_in_order
 from optensemble.exceptions import InputError
 from tests.distributed.killing import Deadly, Refusing, Slow
-from tests.ensembles.source_worlds import D, Ensemble, labels, make, same_bits, same_file, world, write
+from tests.ensembles.source_worlds import BY_ROW, D, Ensemble, labels, make, same_bits, same_file, world, write
 
 pytestmark = [
     pytest.mark.slow,
@@ -87,6 +87,24 @@ def test_a_dask_frame_learns_the_same_bits(partitions: int, two: Any, expected: 
     assert frame.divisions[0] is None
     found = make(subgroups="region").fit(frame, "y_*", groups="group", engine=two)
     same_file(found, expected, tmp_path)
+
+
+@pytest.mark.parametrize("kind", BY_ROW)
+def test_a_set_for_each_row_learns_the_same_bits(kind: str, two: Any, rows: oe.Rows, tmp_path: Path) -> None:
+    expected = make(feasible=BY_ROW[kind]).fit(world(ROWS), labels(world(ROWS)))
+    same_file(make(feasible=BY_ROW[kind]).fit(rows, engine=two), expected, tmp_path)
+    same_file(make(feasible=BY_ROW[kind]).fit(frame_of(5), "y_*", engine=two), expected, tmp_path)
+
+
+def test_a_row_without_a_set_is_named_by_its_file(two: Any, tmp_path: Path) -> None:
+    frame = world(ROWS).copy()
+    frame.loc[BLOCK_ROWS + 5000, "budget"] = -1.0
+    rows = oe.Rows(write(frame, tmp_path, [BLOCK_ROWS], 9000), labels="y_*")
+    words = (
+        r"capacity of a knapsack must not be negative; in row 5000 of .*part-1.parquet.* it is -1 \(column 'budget'\)"
+    )
+    with pytest.raises(InputError, match=words):
+        make(feasible=BY_ROW["a knapsack by row"]).fit(rows, engine=two)
 
 
 def test_arrays_are_sent_to_workers(two: Any, expected: Ensemble) -> None:

@@ -17,7 +17,7 @@ from tests.ensembles.decision import Ensemble
 from tests.ensembles.test_decision_many_rows import same_bits
 from tests.problems import Floats
 
-__all__ = ["LABELS", "ROWS", "D", "Ensemble", "labels", "make", "same_bits", "same_file", "world", "write"]
+__all__ = ["BY_ROW", "LABELS", "ROWS", "D", "Ensemble", "labels", "make", "same_bits", "same_file", "world", "write"]
 
 ROWS, D = 70_000, 3
 LABELS = [f"y_{j}" for j in range(D)]
@@ -34,7 +34,8 @@ def world(n: int = ROWS, seed: int = 0) -> pd.DataFrame:
     planned = np.eye(D)[(signal + rng.normal(size=(n, D))).argmax(axis=1)]
     columns = {"a": said[0], "b": said[1], "plan": planned, "y": payoffs}
     frame = pd.DataFrame({f"{name}_{j}": values[:, j] for name, values in columns.items() for j in range(D)})
-    return frame.assign(group=[f"g{i // 9}" for i in range(n)], region=np.where(signal[:, 0] > 0, "east", "west"))
+    frame = frame.assign(group=[f"g{i // 9}" for i in range(n)], region=np.where(signal[:, 0] > 0, "east", "west"))
+    return frame.assign(budget=rng.uniform(0, 4, n), **{f"most_{j}": rng.uniform(0, 2, n) for j in range(D)})
 
 
 def labels(frame: pd.DataFrame) -> Floats:
@@ -44,7 +45,15 @@ def labels(frame: pd.DataFrame) -> Floats:
 def make(access: str = "models", **parameters: Any) -> Ensemble:
     a, b, plan = ((name, oe.Columns([f"{name}_{j}" for j in range(D)])) for name in ("a", "b", "plan"))
     members = {"models": ([a, b], None), "policies": (None, [plan]), "both": ([a, b], [plan])}[access]
-    return Ensemble(*members, feasible=feasible.Simplex(D), **parameters)
+    return Ensemble(*members, **{"feasible": feasible.Simplex(D), **parameters})
+
+
+BY_ROW: dict[str, feasible.FeasibleSet] = {
+    "a knapsack by row": feasible.Knapsack([1.0, 2.0, 3.0], oe.Columns("budget")),
+    "a box by row": feasible.Box(upper=oe.Columns([f"most_{j}" for j in range(D)])),
+    "a knapsack of limits by row": feasible.Knapsack([1.0, 2.0, 3.0], oe.Columns("budget"), upper=oe.Columns("most_*")),
+}
+"""Sets that differ by row of the world."""
 
 
 def write(frame: pd.DataFrame, folder: Path, cuts: list[int], group: int) -> str:

@@ -16,7 +16,7 @@ from optensemble._core.engine import BLOCK_ROWS, Local
 from optensemble._core.progress import STAGES
 from optensemble.exceptions import InputError
 from tests.ensembles.engines import Elsewhere
-from tests.ensembles.source_worlds import D, Ensemble, labels, make, same_bits, same_file, world, write
+from tests.ensembles.source_worlds import BY_ROW, D, Ensemble, labels, make, same_bits, same_file, world, write
 
 CUTS = ([9000, 9001, 40_013], 7001), ([BLOCK_ROWS], 50_000)
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -28,6 +28,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "subgroups": ({"subgroups": "region"}, {}),
     "policies": ({"access": "policies"}, {"random_state": 3}),
     "both, of costs": ({"access": "both", "sense": "min", "subgroups": ["region"]}, {}),
+    **{kind: ({"feasible": omega}, {}) for kind, omega in BY_ROW.items()},
 }
 
 

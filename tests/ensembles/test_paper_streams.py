@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ import optensemble as oe
 from optensemble import feasible
 from optensemble._core.engine import Local
 from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet
 from optensemble.multicalibration import cell_tables, passes
 from optensemble.tables.scratch import FolderScratch
 from tests.ensembles.paper import BOTH, SENSES, answers, assert_same, assert_same_log
@@ -40,7 +42,8 @@ def table(n: int) -> pd.DataFrame:
     said = [labels * rng.uniform(size=D) + 0.7 * rng.normal(size=(n, D)) for _ in range(2)]
     columns = {"a": said[0], "b": said[1], "y": labels}
     frame = pd.DataFrame({f"{name}_{j}": values[:, j] for name, values in columns.items() for j in range(D)})
-    return frame.assign(region=np.array(["north", "south", "west"])[rng.integers(3, size=n)])
+    frame = frame.assign(region=np.array(["north", "south", "west"])[rng.integers(3, size=n)])
+    return frame.assign(budget=rng.uniform(0, 4, n), **{f"most_{j}": rng.uniform(0.1, 2, n) for j in range(D)})
 
 
 def in_memory(n: int) -> tuple[pd.DataFrame, Any]:
@@ -64,6 +67,23 @@ class Planner:
 
     def decide(self, X: Any) -> Any:
         return OMEGA.argmax(self.sign * self.columns.predict(X))
+
+
+@dataclass(frozen=True)
+class PlannerByRow:
+    """Decides by the columns of a model, for the set of every row."""
+
+    columns: oe.Columns
+    omega: FeasibleSet
+
+    def decide(self, X: Any) -> Any:
+        return self.omega.for_rows(X).argmax(self.columns.predict(X))
+
+
+BY_ROW = [
+    feasible.Knapsack([1.0, 2.0, 3.0], oe.Columns("budget")),
+    feasible.Box(upper=oe.Columns("most_*"), dimension=D),
+]
 
 
 def make(kind: Any, **parameters: Any) -> Any:
@@ -135,6 +155,19 @@ def test_a_black_box_that_begins_with_a_model(schedule: str, conditional: bool, 
     whole = make(oe.BlackBoxEnsemble, conditional=conditional, **given).fit(*in_memory(SMALL))
     streamed = make(oe.BlackBoxEnsemble, conditional=conditional, **given).fit(on_disk(tmp_path, SMALL))
     assert_same_fit(streamed, whole)
+
+
+@BOTH
+@SCHEDULES
+@pytest.mark.parametrize("omega", BY_ROW, ids=str)
+def test_a_set_for_each_row(kind: Any, schedule: str, omega: FeasibleSet, tmp_path: Path) -> None:
+    members: list[tuple[str, Any]] = [(name, oe.Columns(f"{name}_*")) for name in "ab"]
+    if kind is oe.BlackBoxEnsemble:  # the policies of the models
+        members = [(name, PlannerByRow(member, omega)) for name, member in members]
+    ours, theirs = (kind(members, omega, schedule=schedule, **COMMON) for _ in range(2))
+    X, Y = in_memory(SMALL)
+    assert_same_fit(ours.fit(on_disk(tmp_path, SMALL)), theirs.fit(X, Y))
+    np.testing.assert_array_equal(ours.feasible_.upper, theirs.feasible_.upper)
 
 
 @BOTH

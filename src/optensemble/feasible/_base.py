@@ -222,8 +222,7 @@ class FeasibleSet(ABC):
         if not self.varies:
             return self
         bound = self.bind(self.read_rows(X))
-        if self.on_failure == "raise":
-            bound.require_no_faults(X)
+        bound.report_faults(X)
         return bound
 
     def read_rows(self, X: Any) -> Floats:
@@ -368,16 +367,20 @@ class FeasibleSet(ABC):
                 first = "lower" if self._varies_in("lower") else "upper"
                 yield Fault(first, crossed, f"must not be {'above upper' if first == 'lower' else 'below lower'}")
 
-    def require_no_faults(self, X: Any = None) -> None:
-        """Raise an error that names the first of the rows that it is bound to whose parameters make no set."""
+    def report_faults(self, X: Any = None) -> None:
+        """Name the rows that it is bound to whose parameters make no set: as an error, or a warning with a fallback."""
         if not self.faulty.any():
             return
         fault = next(self._faults())
         rows = np.flatnonzero(fault.rows)
         named = f"{describe_rows(rows)} of {self.row_count}"
+        found = f"{fault.parameter} {fault.rule}; in {named} it is {self._told(fault, int(rows[0]), X)}"
+        if self.on_failure == "fallback":
+            taken = f"{self.faulty.sum()} of {self.row_count} rows have no set and take the fallback action"
+            warnings.warn(f"{taken}: {found}.", FallbackWarning, stacklevel=3)
+            return
         error = InputError(
-            f"{fault.parameter} {fault.rule}; in {named} it is {self._told(fault, int(rows[0]), X)}. Correct these "
-            "rows, leave them out, or let them take a given action by on_failure='fallback'."
+            f"{found}. Correct these rows, leave them out, or let them take a given action by on_failure='fallback'."
         )
         error.rows = named, int(rows[0]), len(rows)
         raise error
@@ -393,19 +396,17 @@ class FeasibleSet(ABC):
         return f"{shown} ({title})" if title else str(shown)
 
     def _argmax_without_faults(self, coefficients: Floats, hint: Floats | None) -> Floats:
-        """Solve the rows whose parameters make a set, and name the reason for the others."""
+        """Solve the rows whose parameters make a set; the others, reported when they were bound, take the fallback."""
+        if self.fallback is None:
+            self.report_faults()
         sound = np.flatnonzero(~self.faulty)
-        actions, reasons = np.zeros_like(coefficients), dict[int, str]()
-        for fault in self._faults():
-            for row in np.flatnonzero(fault.rows):
-                told = self._told(fault, int(row), None)
-                reasons.setdefault(int(row), f"{fault.parameter} {fault.rule}, and is {told}.")
+        actions = np.repeat(np.atleast_2d(self.fallback), len(coefficients), axis=0)
         try:
             actions[sound] = self.take(sound)._solve_batch(coefficients[sound], None if hint is None else hint[sound])
         except Unsolved as unsolved:
             actions[sound] = unsolved.actions
-            reasons |= {int(sound[row]): why for row, why in unsolved.reasons.items()}
-        raise Unsolved(actions, reasons)
+            raise Unsolved(actions, {int(sound[row]): why for row, why in unsolved.reasons.items()}) from unsolved
+        return actions
 
     def _require_rows(self, n: int) -> None:
         if not self.varies:

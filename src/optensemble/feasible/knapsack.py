@@ -14,13 +14,10 @@ from optensemble._core.validation import as_floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, as_dimension, checks_actions
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
-from optensemble.feasible._solvers.density import FIT, fill_by_density
+from optensemble.feasible._solvers.density import FIT, WEIGHTLESS, fill_by_density
 from optensemble.feasible._solvers.knapsack import choose_items, table_size
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
-
-_WEIGHTLESS = 1e-100
-"""A smaller share of the capacity weighs nothing: densities, coefficients over weights, must stay finite."""
 
 _LARGEST_SHARE = 1e200
 """Weights beyond this share of the capacity are cut to it, where sums must stay finite."""
@@ -132,8 +129,15 @@ class Knapsack(FeasibleSet):
         upper = self._argument("upper", None if self._bounds_vary() else self.upper)
         return Polytope(A_ub=self.weights, b_ub=capacity, upper=upper)
 
+    @property
+    def _own_capacity_alone(self) -> bool:
+        """Whether nothing but the capacity comes from the row, and the kernel makes shares of weights itself."""
+        return self.resources == 1 and not self.integer and [each.name for each in self.parameters] == ["capacity"]
+
     def _fixed(self) -> list[Floats]:
-        """Return the kernel's data where all rows share one set."""
+        """Return the kernel's data that all rows share."""
+        if self._own_capacity_alone:
+            return [self.weights, self.upper]
         if self.varies:
             return []
         return [self._lay_out(self.weights[None], self.capacity[None], self.upper[None])]
@@ -141,6 +145,8 @@ class Knapsack(FeasibleSet):
     def _pack(self) -> Floats:
         if self._polytope is not None:
             return self._polytope.bind(self.values)._pack()
+        if self._own_capacity_alone:
+            return np.ascontiguousarray(self.values)
         n, (_, upper) = len(self.values), self._row_box()
         weights, capacity = (
             self._of_rows(name) if fixed is None else np.broadcast_to(fixed, (n, *fixed.shape))
@@ -153,7 +159,7 @@ class Knapsack(FeasibleSet):
         shares = _shares(weights, capacity)
         if not self.integer:
             whole = shares[:, 0] * upper
-            return np.concatenate([np.where(whole > _WEIGHTLESS, whole, 0.0), upper], axis=1)
+            return np.concatenate([np.where(whole > WEIGHTLESS, whole, 0.0), upper], axis=1)
         never = (shares > 1.0 + FIT).any(axis=1) | (upper < 1.0)
         shares = np.where(never[:, None], np.inf, shares)
         return np.ascontiguousarray(shares.transpose(0, 2, 1)).reshape(len(shares), -1)
@@ -243,7 +249,7 @@ def _shares(weights: Floats, capacity: Floats) -> Floats:
     """Return weights of shape (n, resources, items) as shares of capacities; infinity for 0, and 0 for nearly none."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         shares = weights / capacity[:, :, None]
-    return np.where(shares > _WEIGHTLESS, shares, 0.0)  # 0 / 0 is not a number, and weighs nothing
+    return np.where(shares > WEIGHTLESS, shares, 0.0)  # 0 / 0 is not a number, and weighs nothing
 
 
 def _as_weights(value: npt.ArrayLike) -> Floats:

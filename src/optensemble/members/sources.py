@@ -6,6 +6,7 @@ depend on how they are stored.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import numpy as np
 from optensemble._core.arrays import Floats
 from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.hashing import Hashes, hash_labels
-from optensemble.exceptions import InputError, OptEnsembleError
+from optensemble.exceptions import FallbackWarning, InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.blocks import Block, enough_rows
 from optensemble.members.fit_inputs import LabelledBatch
@@ -388,7 +389,9 @@ def around_rows(omega: FeasibleSet, tables: Sequence[Any]) -> FeasibleSet:
     """Return a set with the box around the actions of all rows, whose parameters must make one each."""
     if not omega.varies:
         return omega
-    box = _around([omega.for_rows(X).box() for X in tables])
+    with warnings.catch_warnings():  # rows that take the fallback are told of when members are asked
+        warnings.simplefilter("ignore", FallbackWarning)
+        box = _around([omega.for_rows(X).box() for X in tables])
     return omega if box is None else omega.enveloped(*box)
 
 

@@ -1,6 +1,7 @@
 """Knapsacks of one resource whose items may be taken in fractions, by density.
 
-Weights of all there is of an item come as shares of the capacity, which is 1; after them, how much there is.
+Weights of all there is of an item come as shares of the capacity, which is 1; after them, how much there is. A row may
+have both of its own, or only its capacity: its shares are then made here, of the weights.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from optensemble.feasible._solvers.scale import row_scale
 FIT = 1e-12
 """A weight beyond the capacity by this share of it is rounding, and fits."""
 
+WEIGHTLESS = 1e-100
+"""A smaller share of the capacity weighs nothing: densities, coefficients over weights, must stay finite."""
+
 
 _BINS = 64  # of some fifty items one or two are left in a bin; more bins take longer to go through
 _FEW = 12  # items: to sort these into bins would take longer than it saves
@@ -26,10 +30,14 @@ def fill_by_density(C, hinted, actions, status, own, floats, ints):  # type: ign
     n, d = C.shape
     density, level = np.empty(d), np.empty(d, np.int64)
     candidates, buffer, bins = np.empty((2, d)), np.empty((2, d)), np.empty(_BINS)
+    shares = np.empty(d)
     for i in range(n):
         scale, row = row_scale(C[i]), actions[i]
-        weight = own[i, :d] if own.shape[1] else floats[:d]
-        there_is = own[i, d:] if own.shape[1] else floats[d:]
+        weight = own[i, :d] if own.shape[1] == 2 * d else floats[:d]
+        there_is = own[i, d:] if own.shape[1] == 2 * d else floats[d:]
+        if own.shape[1] == 1:
+            share_out(weight, own[i, 0], there_is, shares)
+            weight = shares
         for j in range(d):
             density[j] = C[i, j] / scale * there_is[j] / weight[j] if C[i, j] * there_is[j] > 0.0 else 0.0
         if d > _FEW:
@@ -50,6 +58,15 @@ def fill_by_density(C, hinted, actions, status, own, floats, ints):  # type: ign
                 room -= weight[j]
         for j in range(d):
             row[j] *= there_is[j]
+
+
+@inner
+def share_out(weights, capacity, there_is, shares):  # type: ignore[no-untyped-def]
+    """Write the shares of the capacity that all there is of each item weighs; next to nothing, and 0 / 0, is 0."""
+    for j in range(len(shares)):
+        share = weights[j] / capacity
+        share = share * there_is[j] if share > WEIGHTLESS else 0.0
+        shares[j] = share if share > WEIGHTLESS else 0.0
 
 
 @inner

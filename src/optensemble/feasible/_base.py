@@ -397,10 +397,10 @@ class FeasibleSet(ABC):
 
     def _argmax_without_faults(self, coefficients: Floats, hint: Floats | None) -> Floats:
         """Solve the rows whose parameters make a set; the others, reported when they were bound, take the fallback."""
+        sound, actions = np.flatnonzero(~self.faulty), np.empty_like(coefficients)
         if self.fallback is None:
             self.report_faults()
-        sound = np.flatnonzero(~self.faulty)
-        actions = np.repeat(np.atleast_2d(self.fallback), len(coefficients), axis=0)
+        actions[self.faulty] = self.fallback
         try:
             actions[sound] = self.take(sound)._solve_batch(coefficients[sound], None if hint is None else hint[sound])
         except Unsolved as unsolved:

@@ -173,3 +173,49 @@ def test_columns_that_hold_no_feasible_actions_are_refused_as_a_policy() -> None
     X = pd.DataFrame({"a": [0.5] * 200, "b": [0.9] * 200})
     with pytest.raises(InfeasibleActionError, match="policy 'log'"):
         oe.BlackBoxEnsemble([("log", Columns(["a", "b"]))], omega).fit(X, np.zeros((200, 2)))
+
+
+# Patterns
+
+
+def test_a_pattern_stands_for_all_columns_that_match_it_numbers_sorted() -> None:
+    frame = pd.DataFrame({"p_10": [1.0], "p_9": [2.0], "q_1": [3.0], "p_1": [4.0]})
+    columns = oe.Columns("p_*")
+    np.testing.assert_array_equal(columns.predict(frame), [[4.0, 2.0, 1.0]])
+    np.testing.assert_array_equal(columns.predict(pl.from_pandas(frame)), [[4.0, 2.0, 1.0]])
+    assert columns.found_in(frame) == ("p_1", "p_9", "p_10")
+    assert columns.width is None
+    assert oe.Columns(["q_1", "p_*"]).predict(frame).shape == (1, 4)
+
+
+def test_words_in_place_of_the_star_keep_the_order_of_the_table() -> None:
+    frame = pd.DataFrame({"p_west": [1.0], "p_east": [2.0]})
+    np.testing.assert_array_equal(oe.Columns("p_*").predict(frame), [[1.0, 2.0]])
+
+
+def test_a_column_whose_name_has_a_star_is_that_column() -> None:
+    frame = pd.DataFrame({"p_*": [1.0], "p_1": [2.0]})
+    np.testing.assert_array_equal(oe.Columns("p_*").predict(frame), [[1.0]])
+
+
+def test_a_single_column_need_not_be_a_list() -> None:
+    assert oe.Columns("price") == oe.Columns(["price"])
+    assert oe.Columns(3) == oe.Columns([3])
+    assert oe.Columns("price").width == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("prise_*", r"no column matches 'prise_\*'. Did you mean 'price_\*'\?"),
+        ("price*_*", "must have exactly one star. List the columns instead"),
+    ],
+)
+def test_patterns_that_match_nothing_are_refused(names: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        oe.Columns(names).predict(pd.DataFrame({"price_0": [1.0], "price_1": [1.0]}))
+
+
+def test_an_array_has_no_columns_of_a_pattern() -> None:
+    with pytest.raises(InputError, match="are names, but X is an array"):
+        oe.Columns("p_*").predict(np.ones((2, 2)))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 import optensemble as oe
-from optensemble.feasible import Box, FeasibleSet, Knapsack
+from optensemble.feasible import Assignment, Box, FeasibleSet, Knapsack
 
 Case = tuple[FeasibleSet, pd.DataFrame]
 """A set, and the rows that it takes its parameters from."""
@@ -43,7 +43,14 @@ def _knapsack_of_whole_items(rng: np.random.Generator, n: int) -> Case:
     return Knapsack(weights, capacity=[oe.Columns("budget"), oe.Columns("volume")], integer=True), X
 
 
+def _assignment(rng: np.random.Generator, n: int) -> Case:
+    forbidden = (rng.random((n, 3, 4)) < rng.uniform(0.0, 0.8, (n, 1, 1))).astype(float)
+    forbidden[:, range(3), rng.permutation(4)[:3]] = 0.0
+    return Assignment(3, 4, forbidden=oe.Columns("off_*")), _columns("off", forbidden.reshape(n, 12))
+
+
 CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
+    "assignment": _assignment,
     "box": _box,
     "knapsack": _knapsack,
     "knapsack of weights": _knapsack_of_weights,

@@ -4,6 +4,9 @@ Every row of a cost matrix takes one column, and no column is taken twice; there
 Columns have prices ``v <= 0``, those that are free the price 0. If every row has a column of least ``cost - v``, these
 prices prove the assignment the cheapest.
 
+Forbidden pairs cost ``_FORBIDDEN``, which no path of allowed ones comes near: a row whose nearest column is beyond
+``_OUT_OF_REACH`` has no column left.
+
 Free columns belong to ``no_row``, a row of zeros below the others. Costs and prices are even, and in comparisons taken
 columns cost 1 more, so that a free one comes first among equals. Loops over columns where time is spent have no
 branches, so that they are vectorised.
@@ -14,47 +17,67 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from optensemble._core.kernel import Kernel, make_kernel
+from optensemble._core.arrays import Floats
+from optensemble._core.kernel import Kernel, inner, make_kernel
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import magnitude
 
 _DONE = np.int64(2**62)
 """The distance of a column that is settled, above every other; costs are scaled such that none gets there."""
 
+_FORBIDDEN = np.int64(2**61)
+"""The cost of a forbidden pair. Prices and distances stay below 2**59 where pairs are forbidden."""
 
-def assignment_kernel(rows: int, columns: int) -> Kernel:
+_OUT_OF_REACH = np.int64(2**60)
+"""Distances beyond this one lead by a forbidden pair."""
+
+
+def assignment_kernel(rows: int, columns: int, forbidden: Floats | None) -> Kernel:
     """Return the kernel; where there are more rows than columns, it works on the transposed matrix."""
     n, m = min(rows, columns), max(rows, columns)
     bits = min(50, 58 - n.bit_length())  # costs go up to 2**(bits + 2), prices and distances to n times that
+    fewer = min(50, 55 - n.bit_length())  # costs of forbidden pairs, and distances beyond them, need room above
     rows_at_once = max(1, min(8192, 40_000_000 // (n * n * m)))
-    return make_kernel(best_assignments, floats=[2.0**bits], ints=[rows, columns], rows_at_once=rows_at_once)
+    floats = [2.0**bits, 2.0**fewer, *([] if forbidden is None else forbidden)]
+    return make_kernel(best_assignments, floats, ints=[rows, columns], rows_at_once=rows_at_once)
 
 
 @njit(cache=True, nogil=True)
 def best_assignments(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
-    """Take for each row of C the first of the best assignments.
+    """Take for each row of C the first of the best assignments; status 1 if its forbidden pairs leave none.
 
     No best assignment holds a coefficient below ``-(2 n + 1)`` times the size of the largest coefficient and of those
     that any assignment takes. Where that is little beside the largest magnitude, as when pairs are forbidden at a large
     cost, the row is solved again with all below cut off there, to tell the others apart.
     """
-    grid, rows, columns = floats[0], ints[0], ints[1]
+    rows, columns = ints[0], ints[1]
     n, m = min(rows, columns), max(rows, columns)
     cost, v = np.empty((n + 1, m), np.int64), np.empty(m, np.int64)
     column, owner = np.empty(n + 1, np.int64), np.empty(m, np.int64)
     waiting, work = np.empty(n, np.int64), np.empty((4, m + 1), np.int64)
-    slack = np.int64(2.0 * SAME_VALUE * grid)
+    allowed = np.empty(rows * columns)
     for r in range(len(C)):
-        c, action = C[r], actions[r]
+        action, forbidden = actions[r], own[r] if own.shape[1] else floats[2:]
+        any_forbidden = leave_out(forbidden, C[r], allowed)
+        c = allowed if any_forbidden else C[r]
+        grid = floats[1] if any_forbidden else floats[0]
+        slack = np.int64(2.0 * SAME_VALUE * grid)
         size = magnitude(c)
+        status[r] = 0
         while True:
             set_costs(c.reshape(rows, columns), size, grid, cost)
+            if any_forbidden:
+                forbid(forbidden, rows, columns, cost)
             v[:], owner[:] = 0, n
             left = auction(cost, v, column, owner, waiting, work)
             for start in waiting[:left]:
-                augment(cost, v, column, owner, start, work)
-            prefer_low_columns(cost, v, column, owner, slack, work)
+                if not augment(cost, v, column, owner, start, work):
+                    status[r] = 1
+                    break
             action[:] = 0.0
+            if status[r] != 0:
+                break
+            prefer_low_columns(cost, v, column, owner, slack, work)
             taken = 0.0
             for i in range(n):
                 k = i * columns + column[i] if rows <= columns else column[i] * columns + i
@@ -68,7 +91,19 @@ def best_assignments(C, hinted, actions, status, own, floats, ints):  # type: ig
             size = relevant
 
 
-@njit(cache=True, nogil=True)
+@inner
+def leave_out(forbidden, c, allowed):  # type: ignore[no-untyped-def]
+    """Write the coefficients with zeros for forbidden pairs, so that these do not count; return if there are any."""
+    found = 0
+    for k in range(len(forbidden)):
+        found += forbidden[k] != 0.0
+    if found > 0:
+        for k in range(len(c)):
+            allowed[k] = c[k] if forbidden[k] == 0.0 else 0.0
+    return found > 0
+
+
+@inner
 def set_costs(matrix, size, grid, cost):  # type: ignore[no-untyped-def]
     """Turn coefficients to maximise into even costs from 0 to ``4 * grid``, those below ``-size`` cut off there."""
     rows, columns = matrix.shape
@@ -83,7 +118,19 @@ def set_costs(matrix, size, grid, cost):  # type: ignore[no-untyped-def]
     cost[-1] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
+def forbid(forbidden, rows, columns, cost):  # type: ignore[no-untyped-def]
+    """Give forbidden pairs a cost beyond all others."""
+    for i in range(rows):
+        for j in range(columns):
+            if forbidden[i * columns + j] != 0.0:
+                if rows <= columns:
+                    cost[i, j] = _FORBIDDEN
+                else:
+                    cost[j, i] = _FORBIDDEN
+
+
+@inner
 def auction(cost, v, column, owner, waiting, work):  # type: ignore[no-untyped-def]
     """Let each row bid for its best column up to where the second best is as good; return how many rows still wait.
 
@@ -101,10 +148,13 @@ def auction(cost, v, column, owner, waiting, work):  # type: ignore[no-untyped-d
         for j in range(m):
             h[j] = cost[i, j] - v[j] + (owner[j] != no_row)
         best = smallest(h)
+        if best >= _OUT_OF_REACH:  # the row may have no column: the search for an augmenting path will tell
+            break
         j = index(h, best)
         h[j] = _DONE
         second = smallest(h)
-        v[j] -= (second | 1) - (best | 1)
+        if second < _OUT_OF_REACH:  # otherwise this is the row's only column, and no price is too high
+            v[j] -= (second | 1) - (best | 1)
         if owner[j] == no_row:
             left -= 1
         else:
@@ -113,9 +163,12 @@ def auction(cost, v, column, owner, waiting, work):  # type: ignore[no-untyped-d
     return left
 
 
-@njit(cache=True, nogil=True)
+@inner
 def augment(cost, v, column, owner, start, work):  # type: ignore[no-untyped-def]
-    """Find a column for one more row, by the shortest path of rows that move on from theirs (Dijkstra)."""
+    """Find a column for one more row, by the shortest path of rows that move on from theirs (Dijkstra).
+
+    Return whether there is one: forbidden pairs may leave none.
+    """
     m, no_row = len(v), len(cost) - 1
     distance, unseen, mover, price = work[0, :m], work[1, :m], work[2, :m], work[3, :m]
     for k in range(m):
@@ -124,6 +177,8 @@ def augment(cost, v, column, owner, start, work):  # type: ignore[no-untyped-def
         mover[k] = start
     while True:
         least = smallest(unseen)
+        if least >= _OUT_OF_REACH:
+            return False
         j = index(unseen, least)
         i = owner[j]
         if i == no_row:
@@ -141,9 +196,10 @@ def augment(cost, v, column, owner, start, work):  # type: ignore[no-untyped-def
     while i != start:
         i = owner[j] = mover[j]
         column[i], j = j, column[i]
+    return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def prefer_low_columns(cost, v, column, owner, slack, work):  # type: ignore[no-untyped-def]
     """Let each row in turn have the lowest column that any of the best assignments gives it, those before unchanged.
 
@@ -173,7 +229,7 @@ def prefer_low_columns(cost, v, column, owner, slack, work):  # type: ignore[no-
                 break
 
 
-@njit(cache=True, nogil=True)
+@inner
 def comes_free(first, target, i, cost, owner, seen, origin, queue):  # type: ignore[no-untyped-def]
     """Whether the first column comes free if its owner moves on, the owner of the next too, until one takes the target.
 
@@ -196,7 +252,7 @@ def comes_free(first, target, i, cost, owner, seen, origin, queue):  # type: ign
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def smallest(x):  # type: ignore[no-untyped-def]
     """Return the least of some integers."""
     least = x[0]
@@ -205,7 +261,7 @@ def smallest(x):  # type: ignore[no-untyped-def]
     return least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def index(x, value):  # type: ignore[no-untyped-def]
     """Return where a value, which must be there, comes first."""
     j = 0

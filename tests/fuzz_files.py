@@ -70,6 +70,7 @@ def make_sets() -> dict[str, feasible.FeasibleSet]:
         "whole": feasible.MixedInteger(A_ub=[[3.0, 4.0, 5.0]], b_ub=[8.0]),
         "mixed": feasible.MixedInteger(A_ub=[[3.0, 4.0, 5.0]], b_ub=[8.0], integer=[0, 1]),
         "product": feasible.Product([feasible.Simplex(2), feasible.Product([feasible.Box(upper=[0.5])])]),
+        "by key": feasible.ByKey(10, {0: feasible.Simplex(3), 1: feasible.Knapsack([1, 2, 3], oe.Columns(11))}),
     }
 
 
@@ -78,8 +79,9 @@ def make_rows(omega: feasible.FeasibleSet, n: int) -> tuple[npt.NDArray[np.float
     rng, d = np.random.default_rng(1), omega.dimension
     Y = rng.normal(size=(n, d)) + 0.5
     models = [Y + rng.normal(size=(n, d)), Y * rng.uniform(size=d)]
-    policy = omega.argmax(Y + 2 * rng.normal(size=(n, d)))
+    noise = 2 * rng.normal(size=(n, d))
     groups = [rng.integers(0, count, (n, 1)) for count in (4, 2, 20)]
+    policy = omega.for_rows(np.hstack([*models, noise, *groups])).argmax(Y + noise)
     return np.hstack([*models, policy, *groups]), Y
 
 

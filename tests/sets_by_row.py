@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 import optensemble as oe
-from optensemble.feasible import Assignment, Box, FeasibleSet, Knapsack
+from optensemble.feasible import Assignment, Box, ByKey, FeasibleSet, Knapsack, Product, Simplex, TopK
 
 Case = tuple[FeasibleSet, pd.DataFrame]
 """A set, and the rows that it takes its parameters from."""
@@ -28,6 +28,10 @@ def _box(rng: np.random.Generator, n: int) -> Case:
 def _knapsack(rng: np.random.Generator, n: int) -> Case:
     X = pd.DataFrame({"budget": rng.choice([0.0, 2.5, 7.0, 50.0], n) * rng.choice([1.0, rng.uniform()], n)})
     return Knapsack([3, 4, 5, 2, 0, 2], capacity=oe.Columns("budget")), X
+
+
+def _knapsack_of_budget(rng: np.random.Generator, n: int) -> Case:
+    return Knapsack([3, 4, 5, 2], capacity=oe.Columns("budget")), _knapsack(rng, n)[1]
 
 
 def _knapsack_of_weights(rng: np.random.Generator, n: int) -> Case:
@@ -49,10 +53,30 @@ def _assignment(rng: np.random.Generator, n: int) -> Case:
     return Assignment(3, 4, forbidden=oe.Columns("off_*")), _columns("off", forbidden.reshape(n, 12))
 
 
+def _product(rng: np.random.Generator, n: int) -> Case:
+    (box, free), (bag, budget) = _box(rng, n), _knapsack(rng, n)
+    return Product([box, Simplex(2), Product([bag])]), pd.concat([free, budget], axis=1)
+
+
+def _by_key(rng: np.random.Generator, n: int) -> Case:
+    (box, free), (bag, budget) = _box(rng, n), _knapsack_of_budget(rng, n)
+    X = pd.concat([free, budget, pd.DataFrame({"region": rng.choice(["north", "south", "east"], n)})], axis=1)
+    return ByKey("region", {"north": box, "south": bag, "east": TopK(4, 2)}), X
+
+
+def _by_key_of_numbers(rng: np.random.Generator, n: int) -> Case:
+    omega, X = _by_key(rng, n)
+    X["month"] = rng.choice([1, 12], n)
+    return ByKey("month", {1: omega, 12: Product([Box(upper=[2.0]), Simplex(3)])}), X
+
+
 CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "assignment": _assignment,
     "box": _box,
+    "by key": _by_key,
+    "by key of numbers": _by_key_of_numbers,
     "knapsack": _knapsack,
     "knapsack of weights": _knapsack_of_weights,
     "knapsack of whole items": _knapsack_of_whole_items,
+    "product": _product,
 }

@@ -5,10 +5,13 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.optimize import linprog
 
-from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError, SolverError
-from optensemble.feasible import Box, FeasibleSet, Oracle, Polytope, Simplex, Vertices
+import optensemble as oe
+from optensemble.exceptions import EmptySetError, FallbackWarning, InfeasibleActionError, InputError, SolverError
+from optensemble.feasible import Box, FeasibleSet, Knapsack, Oracle, Polytope, Simplex, Vertices
 from optensemble.feasible._base import Unsolved
 from optensemble.feasible.assignment import Assignment
 from optensemble.feasible.product import Product
@@ -31,7 +34,7 @@ class Stubborn(FeasibleSet):
     def _argmax(self, coefficients: Floats) -> Floats:
         failed = np.flatnonzero(coefficients[:, 0] < 0)
         if failed.size:
-            raise Unsolved(np.zeros_like(coefficients), {int(row): "it is stubborn." for row in failed})
+            raise Unsolved(np.sign(coefficients), {int(row): "it is stubborn." for row in failed})
         return np.sign(coefficients)
 
     def violation(self, actions: Floats) -> Floats:
@@ -126,3 +129,83 @@ def test_errors_say_what_to_do() -> None:
         Product([Simplex(3), 4])  # type: ignore[list-item]
     with pytest.raises(InputError, match="must have 3 columns"):
         Product([Simplex(3)]).argmax(np.zeros((1, 4)))
+
+
+# Parameters from the row
+
+
+def by_row(n: int = 1_200) -> tuple[Product, pd.DataFrame]:
+    """Bounds, a budget and a fixed set side by side."""
+    rng = np.random.default_rng(5)
+    rows = pd.DataFrame(rng.uniform(0, 5, (n, 3)), columns=["free_0", "free_1", "budget"])
+    blocks = [
+        Box(upper=oe.Columns("free_*"), dimension=2),
+        Simplex(2),
+        Knapsack([1, 2, 3], capacity=oe.Columns("budget")),
+    ]
+    return Product(blocks), rows
+
+
+def test_blocks_take_their_parameters_from_the_row() -> None:
+    omega, rows = by_row()
+    C = np.random.default_rng(6).normal(size=(len(rows), omega.dimension))
+    bound = omega.for_rows(rows)
+    actions = bound.argmax(C)
+    for (left, right, budget), c, action in zip(rows.to_numpy().tolist(), C, actions, strict=True):
+        bounds = [(0, left), (0, right), *[(0, 1)] * 5]
+        found = linprog(-c, [[0, 0, 0, 0, 1, 2, 3]], [budget], [[0, 0, 1, 1, 0, 0, 0]], [1.0], bounds)
+        assert c @ found.x - c @ action == pytest.approx(0.0, abs=1e-9 * max(1.0, abs(c @ found.x)))
+    assert bound.violation(actions).max() <= 1e-9
+    assert [parameter.name for parameter in omega.parameters] == ["blocks[0].upper", "blocks[2].capacity"]
+    np.testing.assert_array_equal(bound._of_rows("blocks[2].capacity")[:, 0], rows["budget"])
+    upper = [*rows[["free_0", "free_1"]].max(), 1, 1, 1, 1, 1]
+    np.testing.assert_array_equal(bound.upper, upper)
+
+
+def test_bad_rows_name_the_block() -> None:
+    omega, rows = by_row(4)
+    rows.loc[2, "budget"] = -1.0
+    message = r"blocks\[2\].capacity of a knapsack must not be negative; in row 2 of 4 it is -1 \(column 'budget'\)"
+    with pytest.raises(InputError, match=message):
+        omega.for_rows(rows)
+    with pytest.raises(InputError, match="X has no column 'budget'"):
+        omega.for_rows(rows.drop(columns="budget"))
+    whole = Product(omega.blocks, on_failure="fallback", fallback=np.zeros(7))
+    with pytest.warns(FallbackWarning, match="1 of 4 rows"):
+        bound = whole.for_rows(rows)
+    actions = bound.argmax(np.ones((4, 7)))
+    np.testing.assert_array_equal(actions[2], 0.0)
+    assert (actions[[0, 1, 3], 2] == 1.0).all()
+    bag = Knapsack([1, 2, 3], capacity=oe.Columns("budget"), on_failure="fallback", fallback=[0, 0, 0])
+    with pytest.warns(FallbackWarning, match="1 of 4 rows"):
+        settled = Product([*omega.blocks[:2], bag]).for_rows(rows)
+    actions = settled.argmax(np.ones((4, 7)))
+    np.testing.assert_array_equal(actions[2], [rows["free_0"][2], rows["free_1"][2], 1, 0, 0, 0, 0])
+
+
+def test_a_fallback_for_rows_that_a_block_cannot_solve() -> None:
+    class Unwilling(Stubborn):
+        argmax = FeasibleSet.argmax
+
+    omega = Product([Simplex(2), Unwilling()], on_failure="fallback", fallback=[0, 1, 0, 0])
+    with pytest.warns(FallbackWarning, match=r"row 1 could not be solved: in block 1, Unwilling.* it is stubborn"):
+        actions = omega.argmax([[1.0, 0.0, 1.0, 1.0], [1.0, 0.0, -1.0, 1.0]])
+    np.testing.assert_array_equal(actions, [[1, 0, 1, 1], [0, 1, 0, 0]])
+
+
+def test_rows_of_a_product_are_taken_joined_and_reordered() -> None:
+    omega, rows = by_row(9)
+    C = np.random.default_rng(0).normal(size=(9, 7))
+    bound = omega.for_rows(rows)
+    actions, order = bound.argmax(C), np.random.default_rng(1).permutation(9)
+    joined = bound.joined([omega.for_rows(rows[:4]), omega.for_rows(rows[4:])])
+    np.testing.assert_array_equal(joined.argmax(C), actions)
+    room = omega.unfilled(9)
+    room.take(slice(4)).fill(omega.for_rows(rows[:4]))
+    room.take(slice(4, 9)).fill(omega.for_rows(rows[4:]))
+    np.testing.assert_array_equal(room.argmax(C), actions)
+    room.reorder(slice(9), order)
+    np.testing.assert_array_equal(room.argmax(C[order]), actions[order])
+    np.testing.assert_array_equal(omega.bind(bound.values).argmax(C), actions)
+    known = omega.enveloped(np.zeros(7), np.ones(7)).for_rows(rows)
+    np.testing.assert_array_equal(known.beyond(), (rows[["free_0", "free_1"]] > 1 + 1e-7).any(axis=1))

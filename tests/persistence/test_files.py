@@ -69,10 +69,41 @@ def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
         feasible.ShortestPath([("a", "b"), ("b", "c"), ("a", "c")], "a", "c"),
         feasible.Product([feasible.Simplex(2), feasible.Product([feasible.Box(upper=[0.5])])]),
         feasible.Product([feasible.Box(upper=[0.5]), feasible.RiskBudget(np.eye(2), 0.6)]),
+        feasible.Product([feasible.Simplex(1), feasible.Box(dimension=2)], on_failure="fallback", fallback=[1, 0, 0]),
     ]
     for omega in sets:
         ensemble = oe.WhiteBoxEnsemble(PROBLEM.models, omega, **QUICK).fit(PROBLEM.X, PROBLEM.Y)
         round_trip(ensemble, PROBLEM.X, tmp_path, **MEMBERS)
+
+
+def sets_by_key() -> list[feasible.FeasibleSet]:
+    """Sets inside others, of which some have parameters from the row."""
+    bag = feasible.Knapsack([1.0, 2.0, 3.0], capacity=oe.Columns(1))
+    box = feasible.Box(upper=oe.Columns(1), dimension=2)
+    sides = feasible.Product([feasible.Vertices([[0.0], [0.25]]), box])
+    texts = feasible.ByKey(oe.Columns(3), {3: feasible.RiskBudget(np.eye(3), 0.6), -7: bag})
+    return [
+        texts,
+        feasible.ByKey(3, {3: sides, -7: texts}, on_failure="fallback", fallback=[0, 0, 0]),
+        feasible.Product([feasible.Simplex(1), box]),
+    ]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_sets_inside_others_with_parameters_from_the_row(number: int, tmp_path: Path) -> None:
+    omega = sets_by_key()[number]
+    rng = np.random.default_rng(0)
+    n = len(PROBLEM.Y)
+    X = np.column_stack([rng.normal(size=n), rng.uniform(0.5, 3, n), rng.normal(size=n), rng.choice([3, -7], n)])
+    models = {"a": oe.Columns([0, 1, 2]), "b": oe.Columns([2, 1, 0])}
+    for kind in (oe.WhiteBoxEnsemble, oe.DecisionEnsemble):
+        ensemble = kind(models, feasible=omega, **(QUICK if kind is oe.WhiteBoxEnsemble else {})).fit(X, PROBLEM.Y)
+        ensemble.save(tmp_path / "keyed.oe")
+        loaded = oe.load(tmp_path / "keyed.oe")
+        np.testing.assert_array_equal(loaded.decide(X), ensemble.decide(X))
+        assert repr(loaded.feasible_) == repr(omega)
+        loaded.save(tmp_path / "again.oe")
+        np.testing.assert_array_equal(oe.load(tmp_path / "again.oe").decide(X), ensemble.decide(X))
 
 
 def test_whole_numbers(tmp_path: Path) -> None:

@@ -189,6 +189,8 @@ LARGE: dict[str, tuple[str, Any, int, dict[str, Any]]] = {
     "no whole rows": ("MixedInteger", {}, 3, {"A_eq": np.zeros((0, 30_000_000)), "b_eq": np.zeros(0)}),
     "no factors": ("RiskBudget", {"limit": 1.0}, 3, {"factors": np.zeros((6_000, 0)), "specific": np.array(1.0)}),
     "blocks": ("Product", {"blocks": [{"kind": "Simplex", "spec": {"dimension": 5_000}}] * 1_000}, 5_000, {}),
+    "a set inside": ("ByKey", {"keys": ["a"], "sets": [{"kind": "Simplex", "spec": {"dimension": 10**8}}]}, 3, {}),
+    "a single set inside": ("WithCost", {"omega": {"kind": "Simplex", "spec": {"dimension": 10**8}}}, 3, {}),
 }
 
 
@@ -201,6 +203,27 @@ def test_sets_that_say_they_are_larger_than_their_actions(name: str, tmp_path: P
         oe.load(path)
     assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()
+
+
+def test_many_large_sets_by_key_must_fit_into_memory_together(tmp_path: Path) -> None:
+    d, n = 20_000, 2_000
+    sets = {"keys": list(range(n)), "sets": [{"kind": "Simplex", "spec": {"dimension": d}}] * n}
+    path = small(tmp_path, "ByKey", sets, d)
+    with pytest.raises(FileError, match=r"feasible.arguments must fit into .* bytes \(give load a larger limit=\)"):
+        oe.load(path)
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "a"], ["a", 1.5], ["a", True], ["a", None], "ab", {"a": 1, "b": 2}])
+def test_keys_are_one_for_each_set_and_text_or_whole_numbers(keys: Any, tmp_path: Path) -> None:
+    sets = [{"kind": "Simplex", "spec": {"dimension": 3}}] * 2
+    with pytest.raises(FileError, match=r"feasible.arguments.keys must (be text or whole|name each of the sets once)"):
+        oe.load(small(tmp_path, "ByKey", {"key": {"columns": [0]}, "keys": keys, "sets": sets}))
+
+
+@pytest.mark.parametrize("sets", [[], 3, ["a"], [{"kind": "Simplex"}, {"kind": "Simplex"}], {"a": 1}])
+def test_sets_by_key_that_are_none(sets: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileError):
+        oe.load(small(tmp_path, "ByKey", {"key": {"columns": [0]}, "keys": ["a", "b"], "sets": sets}))
 
 
 def test_sets_of_many_parts_are_read_in_time(tmp_path: Path) -> None:

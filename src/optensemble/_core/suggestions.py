@@ -17,7 +17,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
+def listed(names: Sequence[object], most: int = 8) -> str:
     """Name the first few, and count the rest.
 
     >>> listed(["a", "b", "c"], most=2)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from optensemble.feasible._base import FeasibleSet
     from optensemble.feasible.assignment import Assignment
     from optensemble.feasible.box import Box
+    from optensemble.feasible.by_key import ByKey
     from optensemble.feasible.contract import Finding, Report, check
     from optensemble.feasible.cvxpy_set import CvxpySet
     from optensemble.feasible.knapsack import Knapsack
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assignment",
     "Box",
+    "ByKey",
     "CvxpySet",
     "FeasibleSet",
     "Finding",
@@ -50,6 +52,7 @@ __all__ = [
 _MODULES = {
     "Assignment": "assignment",
     "Box": "box",
+    "ByKey": "by_key",
     "CvxpySet": "cvxpy_set",
     "FeasibleSet": "_base",
     "Finding": "contract",

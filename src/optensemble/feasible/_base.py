@@ -20,6 +20,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.kernel import SHARED, Kernel
+from optensemble._core.suggestions import did_you_mean
 from optensemble._core.validation import as_floats, describe_rows, is_finite, require_finite
 from optensemble.exceptions import (
     EmptySetError,
@@ -30,6 +31,7 @@ from optensemble.exceptions import (
     UnboundedSetError,
 )
 from optensemble.feasible._row_parameters import RowParameter, count_rows, from_rows, row_parameters
+from optensemble.feasible._table_rows import TableRows
 
 FEASIBILITY = 1e-7
 """Excess over a constraint, as a share of the set's extent, that still counts as inside: what solvers leave."""
@@ -132,6 +134,9 @@ class FeasibleSet(ABC):
     parameters: tuple[RowParameter, ...] = ()
     _values: Floats | None = None
     _faulty: npt.NDArray[np.bool_] | None = None
+    _table_rows: TableRows | None = None
+    needs_table: bool = False
+    """Whether it needs the rows of X themselves: what :meth:`read_rows` returns is not enough to bind it."""
     has_cost: bool = False
     """Whether acting has a known cost, so that :meth:`value` is less than ``c·a``."""
 
@@ -150,16 +155,20 @@ class FeasibleSet(ABC):
         -------
         Actions of the same shape, one for each row.
         """
-        coefficients = self._as_batch(C, "the coefficients")
-        self._require_rows(len(coefficients))
-        previous = None if hint is None else self._as_hint(hint, len(coefficients))
         try:
-            if self.row_count is not None and self.faulty.any():
-                return self._argmax_without_faults(coefficients, previous)
-            return self._solve_batch(coefficients, previous)
+            return self._unsettled(C, hint)
         except Unsolved as unsolved:
             actions, reasons = unsolved.actions, unsolved.reasons
         return self._settle(actions, reasons)
+
+    def _unsettled(self, C: npt.ArrayLike, hint: npt.ArrayLike | None) -> Floats:
+        """Return the actions of a batch, or raise :class:`Unsolved`."""
+        coefficients = self._as_batch(C, "the coefficients")
+        self._require_rows(len(coefficients))
+        previous = None if hint is None else self._as_hint(hint, len(coefficients))
+        if self.row_count is not None and self.faulty.any():
+            return self._argmax_without_faults(coefficients, previous)
+        return self._solve_batch(coefficients, previous)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("lower", "upper") and self.parameters:
@@ -221,7 +230,8 @@ class FeasibleSet(ABC):
         """
         if not self.varies:
             return self
-        bound = self.bind(self.read_rows(X))
+        rows = TableRows.of(X, count_rows(X)) if self.needs_table else None
+        bound = self.bind(self.read_rows(X), rows)
         bound.report_faults(X)
         return bound
 
@@ -230,10 +240,18 @@ class FeasibleSet(ABC):
         n = count_rows(X)
         return np.concatenate([parameter.read(X, n) for parameter in self.parameters], axis=1)
 
-    def bind(self, values: Floats) -> Self:
-        """Return the set bound to rows with these parameters, as :meth:`read_rows` returned them."""
+    @property
+    def width(self) -> int:
+        """How many numbers :meth:`read_rows` returns for a row."""
+        return sum(parameter.size for parameter in self.parameters)
+
+    def bind(self, values: Floats, rows: TableRows | None = None) -> Self:
+        """Return the set bound to rows with these parameters, as :meth:`read_rows` returned them.
+
+        A set that needs the table is given its rows too.
+        """
         bound = copy.copy(self)
-        bound._values = values
+        bound._values, bound._table_rows = values, rows
         bound._faulty = np.zeros(len(values), dtype=np.bool_)
         for fault in bound._faults():
             bound._faulty |= fault.rows
@@ -247,6 +265,7 @@ class FeasibleSet(ABC):
             return self
         part = copy.copy(self)
         part._values, part._faulty = self._values[rows], self.faulty[rows]
+        part._table_rows = None if self._table_rows is None else self._table_rows.take(rows)
         return part
 
     def unfilled(self, n: int) -> Self:
@@ -254,19 +273,24 @@ class FeasibleSet(ABC):
         if not self.varies:
             return self
         room = copy.copy(self)
-        room._values = np.empty((n, sum(parameter.size for parameter in self.parameters)))
+        room._values = np.empty((n, self.width))
         room._faulty = np.zeros(n, dtype=np.bool_)
+        room._table_rows = TableRows.unfilled(n) if self.needs_table else None
         return room
 
     def fill(self, bound: FeasibleSet) -> None:
         """Write the parameters of rows into the room made by :meth:`unfilled`."""
         if self._values is not None and self._faulty is not None:
             self._values[:], self._faulty[:] = bound.values, bound.faulty
+        if self._table_rows is not None and bound._table_rows is not None:
+            self._table_rows.fill(bound._table_rows)
 
     def reorder(self, rows: slice, order: Indices) -> None:
         """Put the parameters of the rows ``order`` in the place of ``rows``: for who owns them."""
         if self._values is not None and self._faulty is not None:
             self._values[rows], self._faulty[rows] = self._values[order], self._faulty[order]
+        if self._table_rows is not None:
+            self._table_rows.reorder(rows, order)
 
     def joined(self, bound: Sequence[FeasibleSet]) -> Self:
         """Return the set bound to the rows of several, which are it bound to some rows each, one after the other."""
@@ -275,6 +299,8 @@ class FeasibleSet(ABC):
         whole = copy.copy(self)
         whole._values = np.concatenate([each.values for each in bound])
         whole._faulty = np.concatenate([each.faulty for each in bound])
+        tables = [each._table_rows for each in bound if each._table_rows is not None]
+        whole._table_rows = TableRows.joined(tables) if tables else None
         return whole
 
     def of_row(self, row: int) -> FeasibleSet:
@@ -372,28 +398,44 @@ class FeasibleSet(ABC):
         if not self.faulty.any():
             return
         fault = next(self._faults())
-        rows = np.flatnonzero(fault.rows)
-        named = f"{describe_rows(rows)} of {self.row_count}"
-        found = f"{fault.parameter} {fault.rule}; in {named} it is {self._told(fault, int(rows[0]), X)}"
+        found, named, rows = self._describe(fault, X)
         if self.on_failure == "fallback":
             taken = f"{self.faulty.sum()} of {self.row_count} rows have no set and take the fallback action"
-            warnings.warn(f"{taken}: {found}.", FallbackWarning, stacklevel=3)
+            warnings.warn(f"{taken}: {found}", FallbackWarning, stacklevel=3)
             return
         error = InputError(
-            f"{found}. Correct these rows, leave them out, or let them take a given action by on_failure='fallback'."
+            f"{found} Correct these rows, leave them out, or let them take a given action by on_failure='fallback'."
         )
         error.rows = named, int(rows[0]), len(rows)
         raise error
 
+    def _describe(self, fault: Fault, X: Any) -> tuple[str, str, Indices]:
+        """Return what is wrong, where and what is found there, in words; and the rows, in words and numbers."""
+        rows = np.flatnonzero(fault.rows)
+        named, first = f"{describe_rows(rows)} of {self.row_count}", int(rows[0])
+        told = f"{fault.parameter} {fault.rule}; in {named} it is {self._told(fault, first, X)}."
+        return told + self._suggestion(fault, first, X), named, rows
+
     def _told(self, fault: Fault, row: int, X: Any) -> str:
         """Return the value at fault in one row, and where it comes from."""
-        parameter = next(each for each in self.parameters if each.name == fault.parameter)
-        values = self._of_rows(parameter.name)[row].ravel()
-        wrong = np.broadcast_to(fault.where.reshape(len(fault.where), -1)[row], values.shape)
-        entry = int(wrong.argmax())
+        parameter, entry = self._at_fault(fault, row)
         title = parameter.titles(X)[entry]
-        shown = parameter.raw(X, row, entry) if X is not None else f"{values[entry]:g}"
+        value = self._of_rows(parameter.name)[row].ravel()[entry]
+        shown = parameter.raw(X, row, entry) if X is not None else f"{value:g}"
         return f"{shown} ({title})" if title else str(shown)
+
+    def _suggestion(self, fault: Fault, row: int, X: Any) -> str:
+        """Return the known label that is nearest to an unknown one, as a question."""
+        parameter, entry = self._at_fault(fault, row)
+        if parameter.codes is None or X is None:
+            return ""
+        return did_you_mean(parameter.raw(X, row, entry).strip("'"), [str(label) for label in parameter.codes])
+
+    def _at_fault(self, fault: Fault, row: int) -> tuple[RowParameter, int]:
+        """Return the parameter that is at fault in a row, and the number of its first wrong entry."""
+        parameter = next(each for each in self.parameters if each.name == fault.parameter)
+        wrong = np.broadcast_to(fault.where.reshape(len(fault.where), -1)[row], (parameter.size,))
+        return parameter, int(wrong.argmax())
 
     def _argmax_without_faults(self, coefficients: Floats, hint: Floats | None) -> Floats:
         """Solve the rows whose parameters make a set; the others, reported when they were bound, take the fallback."""

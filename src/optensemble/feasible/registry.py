@@ -7,10 +7,12 @@ from typing import Any
 from optensemble import feasible as _sets
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._composite import Composite
 
 SAVED_KINDS = (
     "Assignment",
     "Box",
+    "ByKey",
     "Knapsack",
     "MixedInteger",
     "Polytope",
@@ -37,12 +39,12 @@ def require_set(feasible: Any) -> FeasibleSet:
 
 
 def to_spec(omega: FeasibleSet) -> dict[str, Any] | None:
-    """Return the arguments that make a set again, or None for a set, or a product with a block, that is code."""
+    """Return the arguments that make a set again, or None for a set that is code, or that one inside it is."""
     name = type(omega).__name__
     # A class of the user's may have the name of one of ours.
     if name not in SAVED_KINDS or type(omega) is not getattr(_sets, name):
         return None
-    if isinstance(omega, _sets.Product) and any(to_spec(block) is None for block in omega.blocks):
+    if isinstance(omega, Composite) and any(to_spec(inner) is None for inner in omega.inner):
         return None
     if any(parameter.columns is None for parameter in omega.parameters):  # a function of X is code of the user's
         return None
@@ -61,9 +63,31 @@ def from_spec(kind: str, spec: dict[str, Any]) -> FeasibleSet:
             "be saved: give it again as feasible=."
         )
     try:
-        if kind == "Product":
-            spec = {"blocks": [from_spec(block["kind"], block["spec"]) for block in spec["blocks"]]}
-        omega: FeasibleSet = getattr(_sets, kind)(**spec)
-    except (KeyError, TypeError) as error:
+        arguments = {name: _with_sets(value) for name, value in spec.items()}
+        if kind == "ByKey":
+            arguments["sets"] = dict(zip(arguments.pop("keys"), arguments["sets"], strict=True))
+        omega: FeasibleSet = getattr(_sets, kind)(**arguments)
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the saved {kind} does not fit this version's arguments ({error}).") from error
     return omega
+
+
+def is_inner(value: Any) -> bool:
+    """Return whether an argument of a set is a set in turn: its kind and its ``spec``."""
+    return isinstance(value, dict) and value.keys() == {"kind", "spec"}
+
+
+def has_inner(value: Any) -> bool:
+    """Return whether an argument is a list of sets.
+
+    >>> has_inner([{"kind": "Simplex", "spec": {"dimension": 3}}]), has_inner([0.5, 1.0]), has_inner([])
+    (True, False, False)
+    """
+    return isinstance(value, list) and bool(value) and all(map(is_inner, value))
+
+
+def _with_sets(value: Any) -> Any:
+    """Make the sets that an argument consists of."""
+    if is_inner(value):
+        return from_spec(value["kind"], value["spec"])
+    return [from_spec(each["kind"], each["spec"]) for each in value] if has_inner(value) else value

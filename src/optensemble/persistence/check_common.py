@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from optensemble._core.arrays import Floats
 from optensemble._core.columns import as_column_names
 from optensemble._core.patterns import is_pattern
 from optensemble.ensembles.black_box import OWN, BlackBoxEnsemble
 from optensemble.exceptions import InputError
+from optensemble.feasible.registry import has_inner, is_inner
 from optensemble.persistence.contents import ANY_NUMBER
 from optensemble.persistence.parts import Part, Shelf, Wrong
 
 _COPIES_OF_COVARIANCE = 8
 """Copies of a risk budget's covariance in memory while the set is made; a few factors can describe a huge one."""
+
+_COPIES_OF_BOUNDS = 16
+"""Numbers for each coordinate that a set inside another one takes in memory, roughly: bounds, and a kernel's data."""
 
 _SIZES = ("dimension", "rows", "columns", "k")
 """Arguments that are sizes: a small file could ask for a huge set by them."""
@@ -65,8 +71,15 @@ def check_feasible(file: SavedFile) -> None:
     part["saved"].flag()
 
 
-def _check_set(file: SavedFile, part: Part, arguments_name: str, prefix: str, most: int) -> int:
-    """Return the number of coordinates that a set, or a block of a product, claims: at most as many as allowed."""
+class _Claim(NamedTuple):
+    """The number of coordinates that a set claims, and the bytes that making it takes."""
+
+    coordinates: int
+    bytes: int
+
+
+def _check_set(file: SavedFile, part: Part, arguments_name: str, prefix: str, most: int) -> _Claim:
+    """Return what a set, or one inside another, claims: at most as many coordinates and bytes as allowed."""
     kind, arguments = part["kind"].text(), part[arguments_name]
     arguments.require(isinstance(arguments.value, dict), "be a table of arguments")
     sizes = {name: arguments.get(name) for name in _SIZES}
@@ -79,15 +92,40 @@ def _check_set(file: SavedFile, part: Part, arguments_name: str, prefix: str, mo
     for name, axis in _BY_COORDINATE.items():
         if f"{prefix}{name}" in file.shelf and (shape := file.shelf.shape(f"{prefix}{name}")):
             lengths.append(shape[axis])
-    blocks = list(arguments["blocks"]) if arguments.get("blocks") else []
-    lengths.append(0)
-    for number, block in enumerate(blocks):
-        lengths[-1] += _check_set(file, block, "spec", f"{prefix}{number}/", most - lengths[-1])
+    inner = list(_inner_sets(file, arguments, prefix, most, side_by_side=kind == "Product"))
+    sizes_inside = [claim.coordinates for claim in inner]
+    lengths.append(sum(sizes_inside) if kind == "Product" else max(sizes_inside, default=0))
     arguments.require(max(lengths) <= most, f"make a set of at most {most} coordinates")
-    if kind == "RiskBudget":
-        fits = 8 * max(lengths) ** 2 * _COPIES_OF_COVARIANCE <= file.limit
-        arguments.require(fits, f"fit into {file.limit:,} bytes (give load a larger limit=)")
-    return max(lengths)
+    own = max(lengths) * _COPIES_OF_COVARIANCE if kind == "RiskBudget" else _COPIES_OF_BOUNDS
+    needed = 8 * max(lengths) * own + sum(claim.bytes for claim in inner)
+    if inner or kind == "RiskBudget":
+        arguments.require(needed <= file.limit, f"fit into {file.limit:,} bytes (give load a larger limit=)")
+    if kind == "ByKey":
+        _check_keys(arguments, len(inner))
+    return _Claim(max(lengths), needed)
+
+
+def _inner_sets(file: SavedFile, arguments: Part, prefix: str, most: int, *, side_by_side: bool) -> Iterator[_Claim]:
+    """Check the sets inside another; of those side by side, all together may have as many coordinates as allowed."""
+    for name, value in arguments.value.items():
+        argument = arguments[name]
+        if is_inner(value):
+            yield _check_set(file, argument, "spec", f"{prefix}{name}/", most)
+        elif has_inner(value):
+            left = most
+            for number, part in enumerate(argument):
+                claim = _check_set(file, part, "spec", f"{prefix}{number}/", left)
+                left -= claim.coordinates if side_by_side else 0
+                yield claim
+
+
+def _check_keys(arguments: Part, sets: int) -> None:
+    """Check the keys that sets are chosen by: one for each, text or whole numbers."""
+    keys = arguments["keys"]
+    right = isinstance(keys.value, list) and all(type(key) in (str, int) for key in keys.value)
+    keys.require(right, "be text or whole numbers")
+    distinct = len({(type(key), key) for key in keys.value}) == len(keys.value)
+    keys.require(distinct and len(keys.value) == sets > 0, "name each of the sets once")
 
 
 def check_members(file: SavedFile) -> None:

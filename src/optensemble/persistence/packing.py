@@ -13,7 +13,7 @@ from optensemble._core.columns import Columns
 from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
-from optensemble.feasible.registry import from_spec, to_spec
+from optensemble.feasible.registry import from_spec, has_inner, is_inner, to_spec
 from optensemble.members.validation import as_members
 from optensemble.multicalibration.events import Event, Layout, Partitions
 from optensemble.multicalibration.patches import Patch, PatchLog
@@ -103,19 +103,25 @@ def pack_set(omega: FeasibleSet, arrays: Arrays) -> dict[str, Any]:
 
 
 def _pack_spec(spec: dict[str, Any], arrays: Arrays, prefix: str) -> dict[str, Any]:
-    """Put a set's arrays, and those of a product's blocks, among the others under their names, and return the rest."""
+    """Put a set's arrays, and those of sets inside it, among the others under their names, and return the rest.
+
+    Sets of a list, of which there is at most one among the arguments, are known by number, a single one by name.
+    """
     plain: dict[str, Any] = {}
     for name, value in spec.items():
         if isinstance(value, np.ndarray):
             arrays[prefix + name] = value
-        elif name == "blocks":
-            plain[name] = [
-                {"kind": block["kind"], "spec": _pack_spec(block["spec"], arrays, f"{prefix}{number}/")}
-                for number, block in enumerate(value)
-            ]
+        elif is_inner(value):
+            plain[name] = _pack_inner(value, arrays, f"{prefix}{name}/")
+        elif has_inner(value):
+            plain[name] = [_pack_inner(each, arrays, f"{prefix}{number}/") for number, each in enumerate(value)]
         else:
             plain[name] = as_plain(value)
     return plain
+
+
+def _pack_inner(inner: dict[str, Any], arrays: Arrays, prefix: str) -> dict[str, Any]:
+    return {"kind": inner["kind"], "spec": _pack_spec(inner["spec"], arrays, prefix)}
 
 
 def _unpack_spec(plain: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
@@ -124,12 +130,16 @@ def _unpack_spec(plain: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         block, slash, within = name.partition("/")
         inside[block if slash else ""][within or name] = array
     spec = {**{name: _from_plain(value) for name, value in plain.items()}, **inside[""]}
-    if "blocks" in spec:
-        spec["blocks"] = [
-            {"kind": block["kind"], "spec": _unpack_spec(block["spec"], inside[str(number)])}
-            for number, block in enumerate(spec["blocks"])
-        ]
+    for name, value in spec.items():
+        if is_inner(value):
+            spec[name] = _unpack_inner(value, inside[name])
+        elif has_inner(value):
+            spec[name] = [_unpack_inner(each, inside[str(number)]) for number, each in enumerate(value)]
     return spec
+
+
+def _unpack_inner(inner: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    return {"kind": inner["kind"], "spec": _unpack_spec(inner["spec"], arrays)}
 
 
 def _from_plain(value: Any) -> Any:

@@ -159,6 +159,9 @@ class LinearProgram(PerThread):
         solvers = self._local.__dict__.setdefault("solvers", {})
         if margin not in solvers:
             solvers[margin] = build(self.model.relaxed(margin), _SIMPLEX_OPTIONS)
+            if margin == self._margin:
+                # The first run settles the scaling, and the last bits with it: it must have the same costs everywhere.
+                _run_highs(solvers[margin])
         return solvers[margin]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 import optensemble as oe
-from optensemble.feasible import Assignment, Box, ByKey, FeasibleSet, Knapsack, Product, Simplex, TopK
+from optensemble.feasible import Assignment, Box, ByKey, FeasibleSet, Knapsack, Product, RiskBudget, Simplex, TopK
 
 Case = tuple[FeasibleSet, pd.DataFrame]
 """A set, and the rows that it takes its parameters from."""
@@ -70,6 +71,39 @@ def _by_key_of_numbers(rng: np.random.Generator, n: int) -> Case:
     return ByKey("month", {1: omega, 12: Product([Box(upper=[2.0]), Simplex(3)])}), X
 
 
+def _risk(d: int) -> npt.NDArray[np.float64]:
+    """A covariance of few factors; the last two coordinates are alike."""
+    factors = np.random.default_rng(d).normal(size=(d, 3))
+    factors[-1] = factors[-2]
+    return np.asarray(factors @ factors.T + np.diag(np.arange(1, d + 1) % 3 + 0.5), dtype=np.float64)
+
+
+def _limits(omega: RiskBudget, rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+    """Limits from the least variance, exactly, to ones that bind nowhere."""
+    return omega.least_variance * rng.choice([1.0, 1.0 + 1e-12, 1.001, 1.5, 3.0, 50.0, rng.uniform(1, 3)], n)
+
+
+def _risk_limit(rng: np.random.Generator, n: int) -> Case:
+    X = pd.DataFrame({"risk": _limits(RiskBudget(_risk(6), 1e9), rng, n)})
+    return RiskBudget(_risk(6), limit=oe.Columns("risk")), X
+
+
+def _risk_limit_and_sectors(rng: np.random.Generator, n: int) -> Case:
+    rows: dict[str, Any] = {"upper": 0.3, "A_ub": [[1.0] * 5 + [0.0] * 7], "b_ub": [0.6]}
+    X = pd.DataFrame({"risk": _limits(RiskBudget(_risk(12), 1e9, **rows), rng, n)})
+    return RiskBudget(_risk(12), limit=oe.Columns("risk"), **rows), X
+
+
+def _risk_caps(rng: np.random.Generator, n: int) -> Case:
+    caps = np.where(rng.uniform(size=(n, 1)) < 0.3, 1.0, rng.choice([0.15, 0.3, 0.5, 2.0], (n, 10)) + 0.0)
+    return RiskBudget(_risk(10), limit=1.2, upper=oe.Columns("cap_*")), _columns("cap", caps)
+
+
+def _risk_limit_and_cap(rng: np.random.Generator, n: int) -> Case:
+    X = pd.DataFrame({"risk": rng.choice([1.0, 1.3, 2.0, 9.0], n), "cap": rng.choice([0.4, 0.6, 1.0], n)})
+    return RiskBudget(_risk(6), limit=oe.Columns("risk"), upper=oe.Columns("cap")), X
+
+
 CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "assignment": _assignment,
     "box": _box,
@@ -79,4 +113,8 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "knapsack of weights": _knapsack_of_weights,
     "knapsack of whole items": _knapsack_of_whole_items,
     "product": _product,
+    "risk limit": _risk_limit,
+    "risk limit and sectors": _risk_limit_and_sectors,
+    "risk caps": _risk_caps,
+    "risk limit and cap": _risk_limit_and_cap,
 }

@@ -76,7 +76,7 @@ def test_violation_names_the_worst() -> None:
         ({"covariance": [1.0, 2.0], "limit": 1.0}, "square matrix"),
         ({"covariance": np.ones((2, 3)), "limit": 1.0}, "square matrix"),
         ({"covariance": np.empty((0, 0)), "limit": 1.0}, "square matrix"),
-        ({"covariance": np.ones((5, 2, 2)), "limit": 1.0}, "One fixed set for all rows"),
+        ({"covariance": np.ones((5, 2, 2)), "limit": 1.0}, "give a set for each: feasible.ByKey"),
         ({"covariance": [[1.0, 0.3], [0.2, 1.0]], "limit": 1.0}, "symmetric; .* differ by up to 0.1"),
         ({"covariance": [[1.0, 2.0], [2.0, 1.0]], "limit": 1.0}, "smallest eigenvalue is -1"),
         ({"covariance": np.eye(2), "limit": np.nan}, "limit must be finite"),

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import copy
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
+from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
+from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.highs import LinearProgram
 from optensemble.feasible._solvers.risk_budget.active_set import NEAR
-from optensemble.feasible._solvers.risk_budget.cone import (
-    WAYS,
-    ConeProgram,
-    PortfolioRows,
-    least_variance,
-    least_variance_face,
-    share_out,
-)
-from optensemble.feasible._solvers.risk_budget.critical_line import line_kernel
-from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, guess_kernel, pack_portfolio, polishing
-from optensemble.feasible._solvers.risk_budget.supports import least_variance_on_simplex, pull_inside, supports_kernel
+from optensemble.feasible._solvers.risk_budget.body import Body
+from optensemble.feasible._solvers.risk_budget.cone import WAYS, ConeProgram, PortfolioRows, share_out
+from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, polishing, with_limit
+from optensemble.feasible._solvers.risk_budget.rows import as_dense_rows, collect_rows, scaled_rows
+from optensemble.feasible._solvers.risk_budget.supports import own_limits, pull_inside, supports_kernel
 from optensemble.feasible._solvers.scale import normalised
-
-_CLOSED_FORM = 8
-"""Up to this dimension all supports (255 of them) are known in closed form."""
 
 _GAP = 1e-8
 """An approximate action must be known to be within this much, of the spread of the coefficients, of the optimum."""
@@ -42,12 +36,6 @@ _UNSOLVED = (
     "covariance whose entries differ by many orders of magnitude; raise the limit, or rescale the covariance."
 )
 
-_ROOM = 1e-10
-"""Constraints, scaled to a largest entry of 1, that leave no more room than this leave none."""
-
-_EXCESS = 1e-9
-"""Constraints that must be missed by more than this contradict each other; less may be SciPy's tolerance."""
-
 _ASYMMETRY = 1e-9
 """Rounding of a covariance, relative to its largest entry: in its symmetry, and in its eigenvalues below 0."""
 
@@ -56,6 +44,13 @@ _LIMIT_SLACK = 1e-9
 
 _VARIANCE_SLACK = 1e-12
 """The same relative to the largest variance, whose rounding is in the least variance too."""
+
+
+_BINDS = 1e-7
+"""A constraint that leaves no more than this, as a share of the limit or of all weights, binds."""
+
+_KEPT = 64
+"""Sets of different caps that are kept, a few of d^2 numbers each: making one takes milliseconds."""
 
 
 @final
@@ -85,12 +80,13 @@ class RiskBudget(FeasibleSet):
     covariance
         Symmetric and positive semidefinite, of shape (dimension, dimension); it may be singular.
     limit
-        The largest variance allowed.
+        The largest variance allowed; by row if it is ``Columns`` or a callable of X.
     factors, specific
         Instead of the covariance, a factor model of it: ``factors @ factors.T + diag(specific)``, with factors of shape
         (dimension, number of factors) and specific variances (a number, or one for each coordinate).
     upper
-        The largest weight: a number, or one for each coordinate.
+        The largest weight: a number, or one for each coordinate; by row if they are ``Columns`` or callables of X. Rows
+        with the same caps are solved together; the first row with new ones takes some milliseconds more.
     A_ub, b_ub, A_eq, b_eq
         Further constraints ``A_ub a <= b_ub`` and ``A_eq a = b_eq``, such as the largest weight of a sector.
     on_failure, fallback
@@ -108,11 +104,11 @@ class RiskBudget(FeasibleSet):
     def __init__(
         self,
         covariance: npt.ArrayLike | None = None,
-        limit: float | None = None,
+        limit: Any = None,
         *,
         factors: npt.ArrayLike | None = None,
         specific: npt.ArrayLike | None = None,
-        upper: npt.ArrayLike = 1.0,
+        upper: Any = 1.0,
         A_ub: npt.ArrayLike | None = None,
         b_ub: npt.ArrayLike | None = None,
         A_eq: npt.ArrayLike | None = None,
@@ -123,77 +119,183 @@ class RiskBudget(FeasibleSet):
         self._factors, self.covariance = _read_risk(covariance, factors, specific)
         if limit is None:
             raise InputError("limit= is missing: give the largest variance allowed.")
-        self.limit = float(as_floats(limit, "limit", ndim=0)) + 0.0  # negative zero is zero
-        self._set_bounds(0.0, upper, len(self.covariance))
-        self._ub = _as_dense_rows(A_ub, b_ub, "ub", self.dimension)
-        self._eq = _as_dense_rows(A_eq, b_eq, "eq", self.dimension)
-        self._rows = self._collect_rows()
-        self._slack = max(_LIMIT_SLACK * self.limit, _VARIANCE_SLACK * float(np.diag(self.covariance).max()))
-        small = self.dimension <= _CLOSED_FORM and self._plain
-        if small:
-            self._centre, self.least_variance = least_variance_on_simplex(self.covariance)
-        else:
-            self._centre, self.least_variance = least_variance(self.covariance, self._rows)
-        if self.least_variance > self.limit + self._slack:
-            raise EmptySetError(
-                f"no portfolio has a variance of at most {self.limit:.6g}; the least attainable variance is "
-                f"{self.least_variance:.6g}. Raise limit= to at least that."
-            )
-        self._program: ConeProgram | LinearProgram
+        self.parameters = row_parameters(limit=(limit, ()))
+        # Negative zero is zero.
+        self.limit: Any = None if from_rows(limit) else float(as_floats(limit, "limit", ndim=0)) + 0.0
+        self._set_row_bounds(0.0, upper, len(self.covariance))
+        self._ub = as_dense_rows(A_ub, b_ub, "ub", self.dimension)
+        self._eq = as_dense_rows(A_eq, b_eq, "eq", self.dimension)
         self._packed: Packed | None = None
-        if small:
-            self.kernel = supports_kernel(self.covariance, self.limit, self._slack, self._centre)
-        elif self.limit - self.least_variance > self._slack:
-            self._program = ConeProgram(self.covariance, self.limit, self._rows)
-            self._packed = pack_portfolio(self.covariance, self.limit, self._centre, self._rows)
-            self.kernel = guess_kernel(self._packed) if self._packed.has_start else self._line
-        else:
-            self._program = least_variance_face(self.covariance, self._centre, self._rows)
+        self._kept = Kept()
+        if not self._bounds_vary():
+            self._set_caps(self.upper)
         self._set_failure(on_failure, fallback)
 
+    def _set_caps(self, upper: Floats) -> None:
+        """Prepare what rows with these caps share, and the limit if they share it too."""
+        self._body = Body(self.covariance, collect_rows(self._ub, self._eq, upper))
+        if self.limit is not None:
+            self._set_limit(self.limit)
+            return
+        self.kernel = self._body.kernel
+        self._packed = None if self._body.small else self._body.packed
+
+    def _set_limit(self, limit: float) -> None:
+        """Prepare the solvers for a limit that rows share, or raise ``EmptySetError``."""
+        body, slack = self._body, float(_slack(self.covariance, limit))
+        if body.least_variance > limit + slack:
+            raise EmptySetError(
+                f"no portfolio has a variance of at most {limit:.6g}; the least attainable variance is "
+                f"{body.least_variance:.6g}. Raise limit= to at least that."
+            )
+        self.limit, self._slack = limit, slack
+        self._program: ConeProgram | LinearProgram
+        self._packed, self.kernel = None, None
+        if body.small:
+            shared = own_limits(np.array([limit]), np.array([slack]), body.least_variance)[0]
+            self.kernel = supports_kernel(self.covariance, body.centre, shared)
+        elif limit - body.least_variance > slack:
+            self._program = ConeProgram(self.covariance, limit, body.rows)
+            self._packed, self.kernel = body.packed, with_limit(body.kernel, limit)
+        else:
+            self._program = body.face
+
     @property
-    def _plain(self) -> bool:
-        """Whether there are neither caps nor sectors."""
-        return len(self._rows.b) == 1 and bool((self.upper >= 1.0).all())
+    def least_variance(self) -> float:
+        """The least variance of the portfolios that caps and sectors allow."""
+        return self._body.least_variance
 
-    def _collect_rows(self) -> PortfolioRows:
-        """Return all linear constraints, scaled and without redundant ones, or raise ``EmptySetError``."""
-        if self.upper.sum() < 1.0:
-            raise EmptySetError(
-                f"no portfolio is feasible: the weights must sum to 1, and the caps upper= to only "
-                f"{self.upper.sum():.6g}. Raise upper=."
-            )
-        A, b = np.ones((1, self.dimension)), np.ones(1)
-        for row, right in zip(*_scaled_rows(*self._eq), strict=True):
-            if np.linalg.matrix_rank(np.vstack([A, row])) > len(A):
-                A, b = np.vstack([A, row]), np.append(b, right)
-        (ub, b_ub), (eq, b_eq) = _scaled_rows(*self._ub), _scaled_rows(*self._eq)
-        excess = _least_excess(np.vstack([ub, eq, -eq]), np.concatenate([b_ub, b_eq, -b_eq]), self.upper)
-        if excess > _EXCESS:
-            raise EmptySetError(
-                "no portfolio satisfies A_ub, b_ub, A_eq, b_eq, the caps upper= and a sum of 1 together: some "
-                f"constraint is missed by at least {excess:.3g} (rows scaled to a largest entry of 1). Check their "
-                "signs, and that the sectors leave room for weights that sum to 1."
-            )
-        always, needed = _sort_out(ub, b_ub, A, b, self.upper)
-        for row, right in zip(ub[always], b_ub[always], strict=True):
-            if np.linalg.matrix_rank(np.vstack([A, row])) > len(A):
-                A, b = np.vstack([A, row]), np.append(b, right)
-        return PortfolioRows(np.vstack([A, ub[needed]]), np.concatenate([b, b_ub[needed]]), len(b), self.upper)
+    @property
+    def _centre(self) -> Floats:
+        return self._body.centre
 
-    @cached_property
+    @property
+    def _rows(self) -> PortfolioRows:
+        return self._body.rows
+
+    @property
     def _line(self) -> Kernel:
-        """The kernel for rows whose active set is not proven at once; compiled when there is such a row."""
-        assert self._packed is not None
-        return line_kernel(self._packed)
+        return self._body.line if self.limit is None else with_limit(self._body.line, self.limit)
+
+    # Rows with limits and caps of their own
+
+    def _limits(self) -> Floats:
+        """Return the limit of every row."""
+        return np.full(len(self.values), self.limit) if self.limit is not None else self._of_rows("limit") + 0.0
+
+    def _pack(self) -> Floats:
+        limit = self._limits()
+        slack = _slack(self.covariance, limit)
+        return own_limits(limit, slack, self.least_variance) if self._body.small else self._body.own(limit, slack)
+
+    def _faults(self) -> Iterator[Fault]:
+        faulty = np.zeros(len(self.values), dtype=np.bool_)
+        for fault in super()._faults():
+            faulty |= fault.rows
+            yield fault
+        if self._bounds_vary():
+            for fault in self._faults_of_caps(~faulty):
+                faulty |= fault.rows
+                yield fault
+        elif self.limit is None:
+            limit = np.where(faulty, np.inf, self._limits())
+            if (below := self.least_variance > limit + _slack(self.covariance, limit)).any():
+                yield Fault(
+                    "limit", below, f"must be at least {self.least_variance:.6g}, the least attainable variance"
+                )
+
+    def _faults_of_caps(self, sound: npt.NDArray[np.bool_]) -> Iterator[Fault]:
+        """Go through what is wrong with caps, and with limits beside them, in rows whose numbers are sound."""
+        total = np.where(sound, self._row_box()[1].sum(axis=1), 1.0)
+        if (short := total < 1.0).any():
+            least = f"{total[short.argmax()]:.6g} in row {short.argmax()}"
+            yield Fault("upper", short, f"must sum to at least 1, as the weights do (the sum is {least})")
+        for rows, caps in self._by_caps(np.flatnonzero(sound & ~short)):
+            where = np.zeros(len(sound), dtype=np.bool_)
+            where[rows] = True
+            try:
+                alike = self._with_caps(caps)
+            except EmptySetError as error:
+                yield Fault("upper", where, f"must leave a portfolio ({error})")
+                continue
+            if self.limit is None:
+                for fault in alike.bind(self._of_rows("limit")[rows][:, None])._faults():
+                    where[rows] = fault.rows
+                    yield Fault(fault.parameter, where, fault.rule)
+
+    def _by_caps(self, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Floats]]:
+        """Go through rows that have the same caps."""
+        different, number = np.unique(self._row_box()[1][rows], axis=0, return_inverse=True)
+        order, ends = np.argsort(number.reshape(-1), kind="stable"), np.cumsum(np.bincount(number.reshape(-1)))
+        for caps, end, start in zip(different, ends, [0, *ends], strict=False):
+            yield rows[order[start:end]], caps
+
+    def _with_caps(self, caps: Floats) -> RiskBudget:
+        """Return the set of rows with these caps: its limit may still come from the row."""
+
+        def make() -> RiskBudget:
+            alike = self._unbound()
+            alike.parameters = tuple(each for each in self.parameters if each.name == "limit")
+            alike.lower, alike.upper = np.zeros(self.dimension), caps.copy()
+            alike._set_caps(alike.upper)
+            return alike
+
+        return self._kept.get(caps.tobytes(), make)
+
+    def _unbound(self) -> RiskBudget:
+        alone = copy.copy(self)
+        alone._values = alone._faulty = None
+        return alone
+
+    def _argmax_by_caps(self, coefficients: Floats, hint: Floats | None) -> Floats:
+        """Solve rows that have the same caps together."""
+        actions, reasons = np.empty_like(coefficients), dict[int, str]()
+        for rows, caps in self._by_caps(np.arange(len(coefficients))):
+            alike = self._with_caps(caps)
+            if self.limit is None:
+                alike = alike.bind(self._of_rows("limit")[rows][:, None])
+            try:
+                actions[rows] = alike._solve_batch(coefficients[rows], None if hint is None else hint[rows])
+            except Unsolved as unsolved:
+                actions[rows] = unsolved.actions
+                reasons |= {int(rows[row]): why for row, why in unsolved.reasons.items()}
+        if reasons:
+            raise Unsolved(actions, reasons)
+        return actions
+
+    def _solve_batch(self, coefficients: Floats, hint: Floats | None) -> Floats:
+        if self._bounds_vary():
+            return self._argmax_by_caps(coefficients, hint)
+        return super()._solve_batch(coefficients, hint)
 
     def _argmax(self, coefficients: Floats) -> Floats:
         if self._packed is None or not self._packed.has_start:
-            return self._by_solver(coefficients)
-        actions, status = run_kernel(self._line, coefficients)
-        if status.any():
-            try_again(self._by_solver, coefficients, actions, np.flatnonzero(status))
+            return self._by_second_solver(coefficients)
+        actions, status = run_kernel(self._line, coefficients, own=self._own())
+        failed = np.flatnonzero(status)
+        if failed.size:
+            try_again(self.take(failed)._by_second_solver, coefficients, actions, failed)
         return actions
+
+    def _by_second_solver(self, coefficients: Floats) -> Floats:
+        return self._by_solver(coefficients) if self.limit is not None else self._by_solvers_of_rows(coefficients)
+
+    def _by_solvers_of_rows(self, coefficients: Floats) -> Floats:
+        """Solve rows with limits of their own, each by the solver for its limit."""
+        actions, reasons = np.empty_like(coefficients), dict[int, str]()
+        for row, limit in enumerate(self._limits()):
+            alone = self._unbound()
+            alone.parameters = ()
+            alone._set_limit(float(limit))
+            try:
+                actions[row] = alone._by_solver(coefficients[row : row + 1])[0]
+            except Unsolved as unsolved:
+                actions[row], reasons[row] = unsolved.actions[0], unsolved.reasons[0]
+        if reasons:
+            raise Unsolved(actions, reasons)
+        return actions
+
+    # Rows that the kernels give up
 
     def _by_solver(self, coefficients: Floats) -> Floats:
         scaled = normalised(coefficients)
@@ -206,7 +308,7 @@ class RiskBudget(FeasibleSet):
             found, reasons = self._program.try_argmax(scaled)
             actions = self._make_feasible(found)
         flat = spread[:, 0] <= SAME_VALUE
-        alone = (scaled >= -SAME_VALUE) & (np.diag(self.covariance) <= self.limit) & self._plain
+        alone = (scaled >= -SAME_VALUE) & (np.diag(self.covariance) <= self.limit) & self._body.plain
         single = alone.any(axis=1)
         actions[flat] = self._centre
         actions[single] = np.eye(self.dimension)[alone[single].argmax(axis=1)]
@@ -261,8 +363,10 @@ class RiskBudget(FeasibleSet):
         that is more). Constraints are scaled to a largest entry of 1.
         """
         variance = np.einsum("ij,ij->i", actions @ self.covariance, actions)
-        excess = np.maximum(variance - self.limit, 0.0) / (1e9 * self._slack or 1.0)
-        (ub, b_ub), (eq, b_eq) = _scaled_rows(*self._ub), _scaled_rows(*self._eq)
+        limit = self.limit if self.limit is not None else self._limits()
+        slack = 1e9 * _slack(self.covariance, limit)
+        excess = np.maximum(variance - limit, 0.0) / np.where(slack > 0.0, slack, 1.0)
+        (ub, b_ub), (eq, b_eq) = scaled_rows(*self._ub), scaled_rows(*self._eq)
         outside = np.column_stack(
             [
                 self._outside_box(actions),
@@ -275,9 +379,27 @@ class RiskBudget(FeasibleSet):
         largest: Floats = outside.max(axis=1)
         return largest
 
+    def binding(self, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
+        limit = self.limit if self.limit is not None else float(self._limits()[0])
+        upper = np.atleast_2d(self._row_box()[1])[0]
+        titles = {each.name: each.titles() for each in self.parameters}
+        found = list[str]()
+        if action @ self.covariance @ action >= limit - _BINDS * max(
+            limit, 1e3 * float(_slack(self.covariance, limit))
+        ):
+            found.append(f"limit = {limit:g}{_from(titles, 'limit', 0)}")
+        for j in np.flatnonzero((action >= upper - _BINDS) & (upper < 1.0)):
+            found.append(f"upper[{j}] = {upper[j]:g}{_from(titles, 'upper', int(j))}")
+        (ub, b_ub), given = scaled_rows(*self._ub), self._ub[1]
+        for k in np.flatnonzero(ub @ action >= b_ub - _BINDS):
+            found.append(f"A_ub[{k}]: b_ub[{k}] = {given[k]:g}")
+        return found
+
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
-        arguments: dict[str, Any] = {"limit": self.limit, "upper": self.upper.copy(), **self._failure_spec()}
+        arguments: dict[str, Any] = {"limit": self._argument("limit", self.limit), **self._failure_spec()}
+        arguments["upper"] = self._bounds_spec()["upper"]
         if self._factors is None:
             arguments["covariance"] = self.covariance.copy()
         else:
@@ -286,6 +408,42 @@ class RiskBudget(FeasibleSet):
             if len(right):
                 arguments[f"A_{name}"], arguments[f"b_{name}"] = matrix.copy(), right.copy()
         return arguments
+
+
+class Kept:
+    """Sets of rows with the same caps, the last few of them; copies and pickles are made without."""
+
+    def __init__(self) -> None:
+        self._sets: OrderedDict[bytes, RiskBudget] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes, make: Callable[[], RiskBudget]) -> RiskBudget:
+        """Return the set under a key, made now if it is not there."""
+        with self._lock:
+            found = self._sets.get(key)
+            if found is not None:
+                self._sets.move_to_end(key)
+        if found is None:
+            found = make()
+            with self._lock:
+                self._sets[key] = found
+                while len(self._sets) > _KEPT:
+                    self._sets.popitem(last=False)
+        return found
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
+        return Kept, ()
+
+
+def _from(titles: dict[str, list[str]], name: str, entry: int) -> str:
+    """Return where an entry of an argument comes from, in brackets, if that is the row."""
+    title = titles[name][entry] if name in titles else ""
+    return f" ({title})" if title else ""
+
+
+def _slack(covariance: Floats, limit: Any) -> Any:
+    """Return how far above a limit the least variance may be, and be taken for the limit."""
+    return np.maximum(_LIMIT_SLACK * limit, _VARIANCE_SLACK * float(np.diag(covariance).max()))
 
 
 def _read_risk(
@@ -314,8 +472,8 @@ def _as_covariance(value: npt.ArrayLike) -> Floats:
     matrix = as_floats(value, "the covariance")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise InputError(
-            f"the covariance must be a square matrix; got an array of shape {matrix.shape}. One fixed set "
-            "for all rows is supported."
+            f"the covariance must be a square matrix; got an array of shape {matrix.shape}. Where it differs "
+            "between rows, give a set for each: feasible.ByKey."
         )
     size = float(np.abs(matrix).max())
     skew = float(np.abs(matrix - matrix.T).max())
@@ -332,57 +490,3 @@ def _as_covariance(value: npt.ArrayLike) -> Floats:
             "negative eigenvalues to zero, or shrink the matrix toward its diagonal."
         )
     return symmetric
-
-
-def _as_dense_rows(A: npt.ArrayLike | None, b: npt.ArrayLike | None, name: str, d: int) -> tuple[Floats, Floats]:
-    if (A is None) != (b is None):
-        raise InputError(f"A_{name} and b_{name} go together; only one of them is given.")
-    if A is None or b is None:
-        return np.empty((0, d)), np.empty(0)
-    matrix, right = np.atleast_2d(as_floats(A, f"A_{name}")), np.atleast_1d(as_floats(b, f"b_{name}"))
-    if matrix.ndim != 2 or matrix.shape[1] != d or right.shape != (len(matrix),):
-        raise InputError(
-            f"A_{name} must have {d} columns, one for each coordinate, and b_{name} one entry for each of its rows; "
-            f"got arrays of shape {matrix.shape} and {right.shape}."
-        )
-    return matrix, right + 0.0  # negative zero is zero
-
-
-def _scaled_rows(A: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Divide each row by its largest entry; a row of zeros stays as it is."""
-    size = np.abs(A).max(axis=1, initial=0.0)
-    size[size == 0.0] = 1.0
-    return A / size[:, None], b / size
-
-
-def _least_excess(A: Floats, b: Floats, upper: Floats) -> float:
-    """Return the least excess over ``A a <= b`` of weights between 0 and their caps that sum to 1."""
-    if not len(b):
-        return 0.0
-    d = len(upper)
-    columns, cost = np.column_stack([A, -np.ones(len(b))]), np.append(np.zeros(d), 1.0)
-    total, bounds = np.append(np.ones(d), 0.0)[None], [*((0.0, cap) for cap in upper), (0.0, None)]
-    return float(linprog(cost, A_ub=columns, b_ub=b, A_eq=total, b_eq=[1.0], bounds=bounds)["fun"])
-
-
-def _sort_out(A: Floats, b: Floats, A_eq: Floats, b_eq: Floats, upper: Floats) -> tuple[list[int], list[int]]:
-    """Return which of ``A a <= b`` always bind, and which of the others the rest does not imply.
-
-    Interior-point and active-set methods fail where a constraint leaves no room, or repeats others.
-    """
-
-    def least(row: Floats, rows: list[int]) -> float:
-        bounds = [(0.0, cap) for cap in upper]
-        if not rows:
-            return float(linprog(row, A_eq=A_eq, b_eq=b_eq, bounds=bounds)["fun"])
-        return float(linprog(row, A_ub=A[rows], b_ub=b[rows], A_eq=A_eq, b_eq=b_eq, bounds=bounds)["fun"])
-
-    everything = list(range(len(b)))
-    always = [i for i in everything if least(A[i], everything) >= b[i] - _ROOM]
-    A_eq, b_eq = np.vstack([A_eq, A[always]]), np.concatenate([b_eq, b[always]])
-    needed = [i for i in everything if i not in always]
-    for i in list(needed):
-        others = [j for j in needed if j != i]
-        if -least(-A[i], others) <= b[i] + _ROOM:
-            needed = others
-    return always, needed

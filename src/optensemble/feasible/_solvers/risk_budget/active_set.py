@@ -36,8 +36,8 @@ from optensemble._core.kernel import inner
 OUT, IN, CAPPED = 0, 1, 2
 """Where a coordinate is (at 0, free, at its cap), and whether a row binds (IN) or not (OUT)."""
 
-SPOILED, WRONG, LOOSE, CLEAN, PROVEN, CERTAIN, NEVER = -1, 0, 1, 2, 3, 4, 5
-"""The grades of an active set, see :func:`judge_signs`; none is as good as NEVER."""
+SPOILED, WRONG, LOOSE, CLEAN, PROVEN, CERTAIN = -1, 0, 1, 2, 3, 4
+"""The grades of an active set, see :func:`judge_signs`."""
 
 _CLEAN = 1e-13
 """Signs wrong by no more than this are right: it is the rounding of one elimination."""

@@ -20,7 +20,6 @@ from optensemble.feasible._solvers.risk_budget.active_set import (
     CAPPED,
     IN,
     LOOSE,
-    NEVER,
     OUT,
     Problem,
     add_rows,
@@ -31,10 +30,13 @@ from optensemble.feasible._solvers.risk_budget.active_set import (
 )
 from optensemble.feasible._solvers.risk_budget.portfolio import (
     Packed,
+    Start,
     new_portfolio_work,
     read_hint,
     read_scaled,
+    scale_to,
     takes_all,
+    trusts_hints,
     unpack_portfolio,
     write_portfolio,
 )
@@ -49,14 +51,23 @@ def line_kernel(packed: Packed) -> Kernel:
 def best_portfolios(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row: by the hint's active set, or by the line up from the least variance, or down from the top."""
     n, d = C.shape
-    problem, start, variances, centre, limit, plain = unpack_portfolio(d, floats, ints)
-    N, m, n0 = len(problem.H), len(problem.b), len(start.places)
-    H = floats[len(floats) - N * N :].reshape(N, N) if ints[4] > 0 else problem.H
-    path = Problem(d, problem.equal, problem.rho, H, problem.b, problem.upper)
+    model, base, start, H, nudged = unpack_portfolio(d, floats, ints)
+    N, m, n0, plain, variances = len(H), len(model.b), len(base.places), model.plain, model.variances
+    problem = path = Problem(d, model.equal, 0.0, H, model.b, model.upper)
     work = new_portfolio_work(d, N)
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
-    c, ordered, use_hint = np.empty(d), np.empty(d), hinted and floats[4] < NEVER
+    c, ordered, limit = np.empty(d), np.empty(d), 0.0
     for i in range(n):
+        mine = own[i] if own.shape[1] else floats
+        if mine[1] != 0.0:
+            status[i] = 1
+            continue
+        if mine[0] != limit:
+            limit = mine[0]
+            rho, variance = scale_to(limit, model, base, start, H, nudged)
+            problem = Problem(d, model.equal, rho, H, model.b, model.upper)
+            path = Problem(d, model.equal, rho, nudged, model.b, model.upper)
+            start = Start(base.state, base.places, start.inverse, start.x, start.w, variance)
         tie = read_scaled(C[i], c)
         for j in range(d):
             ordered[j] = c[j] - tie * j
@@ -64,21 +75,21 @@ def best_portfolios(C, hinted, actions, status, own, floats, ints):  # type: ign
             continue
         if tie == 1.0:
             for j in range(d):
-                actions[i, j] = centre[j]
+                actions[i, j] = model.centre[j]
             continue
-        t = -1.0
+        t, use_hint = -1.0, hinted and trusts_hints(limit, floats[3], model.least)
         for way in range(3):  # by the hint, up from the least variance, down from the top
             if t >= 0.0 or (way == 0 and not use_hint) or (way == 1 and n0 == 0) or (way == 2 and m > 1):
                 continue
             down = way == 2
             if way == 0:
-                read_hint(actions[i], floats[3], problem, work.state)
+                read_hint(actions[i], floats[2], problem, work.state)
             else:
                 size = (
                     start_at_top(ordered, problem, work, line) if down else start_at_centre(c, start, path, work, line)
                 )
                 follow_line(ordered if down else c, down, size, problem if down else path, work, line)
-            t = repair(c, tie, 6, int(floats[4]) if way == 0 else LOOSE, problem, work)
+            t = repair(c, tie, 6, int(floats[3]) if way == 0 else LOOSE, problem, work)
         status[i] = t < 0.0
         if t >= 0.0:
             write_portfolio(t, plain, problem, work, actions[i])

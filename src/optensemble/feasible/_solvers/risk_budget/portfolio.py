@@ -1,8 +1,9 @@
 """Portfolios under a limit of variance: the data that all rows share, and the kernel that guesses and proves.
 
 The guess is the hint's active set, or the one at the point where the line from the portfolio of least variance, which
-is the same for all rows, would meet the limit if no bound stood in its way. Places whose signs are wrong are then
-exchanged, all at once, a few times over. A row whose active set is not proven like this is left to ``critical_line``.
+is the same for all rows whatever their limits, would meet the limit if no bound stood in its way. Places whose signs
+are wrong are then exchanged, all at once, a few times over. A row whose active set is not proven like this is left to
+``critical_line``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from optensemble.feasible._solvers.risk_budget.active_set import (
     CAPPED,
     CERTAIN,
     IN,
-    NEVER,
     OUT,
     PROVEN,
     PortfolioWork,
@@ -52,7 +52,7 @@ class Packed(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The active set of least variance, the inverse of H on it (padded), x and w there, and its variance."""
+    """The active set of least variance, the inverse of H on it, x and w there, and its variance."""
 
     state: Indices
     places: Indices
@@ -62,37 +62,66 @@ class Start(NamedTuple):
     variance: float
 
 
-def pack_portfolio(covariance: Floats, limit: float, centre: Floats, rows: PortfolioRows) -> Packed:
-    """Lay out a set for :func:`unpack_portfolio`; the covariance is measured in units of the limit."""
+class Model(NamedTuple):
+    """What rows share whose limits differ; variances that are ``nudged`` single out one active set of least variance.
+
+    The start counts variance in a unit of its own, and is scaled to the limit of the row.
+    """
+
+    d: int
+    equal: int
+    plain: bool
+    nudged: bool
+    unit: float
+    largest: float
+    least: float
+    covariance: Floats
+    nudge: Floats
+    variances: Floats
+    centre: Floats
+    b: Floats
+    upper: Floats
+
+
+_NUMBERS = 8
+"""Numbers at the head of the kernels' floats, as :func:`pack_portfolio` lists them."""
+
+
+def pack_portfolio(covariance: Floats, centre: Floats, rows: PortfolioRows) -> Packed:
+    """Lay out a set for :func:`unpack_portfolio`, without its limit."""
     d, m = len(covariance), len(rows.b)
-    largest = float(np.diag(covariance).max())
-    rho = min(1.0, largest / limit) or 1.0
-    H = np.zeros((d + m, d + m))
-    H[:d, :d] = covariance / limit + rho
-    H[d:, :d], H[:d, d:] = rows.A, rows.A.T
-    start, nudged = _find_start(H, centre, rows), H[:0]
+    largest, least = float(np.diag(covariance).max()), float(centre @ covariance @ centre)
+    unit = max(least, 1e-3 * largest) or 1.0
+    start, nudge = _find_start(_system(covariance, unit, largest, rows), centre, rows), np.zeros(d)
     if not len(start.places) and m > 1:
-        nudge = _NUDGE * np.diag(np.maximum(np.diag(covariance), 1e-6 * largest))
-        nudged = H.copy()
-        nudged[:d, :d] += nudge / limit
-        start = _find_start(nudged, least_variance(covariance + nudge, rows)[0], rows)
+        nudge = _NUDGE * np.maximum(np.diag(covariance), 1e-6 * largest)
+        near = covariance + np.diag(nudge)
+        start = _find_start(_system(near, unit, largest, rows), least_variance(near, rows)[0], rows)
     plain = m == 1 and bool((rows.upper >= 1.0).all())
     # Weights that sum to one need no cap of one, and guesses do better without it.
     upper = np.where(rows.upper < 1.0, rows.upper, np.inf)
-    needed = CERTAIN if limit < _LOOSE_LIMIT * (centre @ covariance @ centre) else NEVER
-    numbers = np.array([rho, limit, start.x[:d] @ covariance @ start.x[:d] / limit, HELD[0], needed])
+    n0, variance = len(start.places), float(start.x[:d] @ covariance @ start.x[:d])
+    # The first two are the limit, and whether it leaves a face alone, as of rows with their own.
+    numbers = [np.nan, 0.0, HELD[0], CERTAIN, least, unit, largest, variance]
     table = np.zeros((6, d + m))
-    table[1], vectors = np.inf, (rows.b, upper, np.diag(covariance), centre, start.x, start.w)
+    table[1], vectors = np.inf, (rows.b, upper, nudge, centre, start.x, start.w)
     for row, vector in zip(table, vectors, strict=True):
         row[: len(vector)] = vector
-    inverse = np.zeros((len(start.places), d + m))
-    inverse[:, : len(start.places)] = start.inverse[:, : len(start.places)]
     return Packed(
-        [numbers, H, table, inverse, nudged],
-        [m, rows.equal, plain, len(start.places), len(nudged), start.state, start.places],
-        len(start.places) > 0,
+        [numbers, covariance, rows.A, table, start.inverse[:n0, :n0]],
+        [m, rows.equal, plain, n0, nudge.any(), start.state, start.places],
+        n0 > 0,
         min(8192, max(1, 200_000_000 // (d + m) ** 3)),
     )
+
+
+def _system(covariance: Floats, unit: float, largest: float, rows: PortfolioRows) -> Floats:
+    """Return H with variances in some unit."""
+    d, N = len(covariance), len(covariance) + len(rows.b)
+    H = np.zeros((N, N))
+    H[:d, :d] = covariance / unit + (min(1.0, largest / unit) or 1.0)
+    H[d:, :d], H[:d, d:] = rows.A, rows.A.T
+    return H
 
 
 def guess_kernel(packed: Packed) -> Kernel:
@@ -100,10 +129,17 @@ def guess_kernel(packed: Packed) -> Kernel:
     return make_kernel(prove_guesses, packed.floats, packed.ints, packed.rows_at_once)
 
 
+def with_limit(kernel: Kernel, limit: float) -> Kernel:
+    """Return a kernel for rows that share a limit."""
+    floats = kernel.floats.copy()
+    floats[0] = limit
+    return kernel._replace(floats=floats)
+
+
 def polishing(line: Kernel, held: float) -> Kernel:
     """Return the line's kernel for hints that come from the row alone: read at a threshold, a proof is enough."""
     floats = line.floats.copy()
-    floats[3:5] = held, PROVEN
+    floats[2:4] = held, PROVEN
     return line._replace(floats=floats)
 
 
@@ -148,41 +184,101 @@ def _condition(system: Floats, free: int) -> float:
 
 @maker
 def unpack_portfolio(d, floats, ints):  # type: ignore[no-untyped-def]
-    """Cut up the arrays of :func:`pack_portfolio`: the problem, the start, and the data that vertices need."""
-    m, equal, plain, n0 = ints[0], ints[1], ints[2] == 1, ints[3]
-    N = d + m
-    table = floats[5:].reshape((len(floats) - 5) // N, N)
-    start = Start(ints[5 : 5 + N], ints[5 + N :], table[N + 6 : N + 6 + n0], table[N + 4], table[N + 5], floats[2])
-    problem = Problem(d, equal, floats[0], table[:N], table[N][:m], table[N + 1])
-    return problem, start, table[N + 2], table[N + 3], floats[1], plain
+    """Cut up the arrays of :func:`pack_portfolio`: the model, its start, and room for both at a limit."""
+    m, n0 = ints[0], ints[3]
+    N, at = d + m, _NUMBERS + d * d + m * d
+    covariance, A = floats[_NUMBERS : _NUMBERS + d * d].reshape(d, d), floats[_NUMBERS + d * d : at].reshape(m, d)
+    table, inverse = floats[at : at + 6 * N].reshape(6, N), floats[at + 6 * N :].reshape(n0, n0)
+    base = Start(ints[5 : 5 + N], ints[5 + N :], inverse, table[4], table[5], floats[7])
+    variances = np.empty(d)
+    for j in range(d):
+        variances[j] = covariance[j, j]
+    model = Model(
+        d, ints[1], ints[2] == 1, ints[4] == 1, floats[5], floats[6], floats[4],
+        covariance, table[2][:d], variances, table[3][:d], table[0][:m], table[1],
+    )  # fmt: skip
+    start = Start(base.state, base.places, inverse.copy(), table[4].copy(), table[5].copy(), 0.0)
+    H = np.zeros((N, N))
+    for k in range(m):
+        for j in range(d):
+            H[d + k, j] = H[j, d + k] = A[k, j]
+    return model, base, start, H, H.copy() if ints[4] == 1 else H
+
+
+@inner
+def scale_to(limit, model, base, start, H, nudged):  # type: ignore[no-untyped-def]
+    """Write H and the start with variances in units of the limit. Return the constant in H, and the start's variance.
+
+    Another unit divides the prices of constraints, and multiplies how far coefficients move the weights. The constant
+    is in the price of the first row, ``sum(a) = 1``, alone.
+    """
+    d, n, free = model.d, len(base.places), 0
+    rho, own = min(1.0, model.largest / limit), min(1.0, model.largest / model.unit)
+    rho, own = (1.0 if rho == 0.0 else rho), (1.0 if own == 0.0 else own)
+    for i in range(d):
+        for j in range(d):
+            H[i, j] = model.covariance[i, j] / limit + rho
+    if model.nudged:
+        for i in range(d):
+            for j in range(d):
+                nudged[i, j] = H[i, j]
+            nudged[i, i] += model.nudge[i] / limit
+    ratio = model.unit / limit
+    shift = ratio * own - rho
+    for s in range(len(base.x)):
+        start.x[s] = base.x[s] * (1.0 if s < d else ratio) + (shift if s == d else 0.0)
+        start.w[s] = base.w[s] * (ratio if s < d else 1.0)
+    for i in range(n):
+        free += base.places[i] < d
+    for i in range(n):
+        for j in range(n):
+            factor = 1.0 if (i < free) != (j < free) else (1.0 / ratio if i < free else ratio)
+            start.inverse[i, j] = base.inverse[i, j] * factor + (shift if i == free and j == free else 0.0)
+    return rho, base.variance / limit
+
+
+@inner
+def trusts_hints(limit, needed, least):  # type: ignore[no-untyped-def]
+    """Return whether hints are used: a second solver's always, and a user's unless the limit is far above the least."""
+    return needed < CERTAIN or limit < _LOOSE_LIMIT * least
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def prove_guesses(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Solve rows whose active set is proven, from the hint or from the least variance; the others get status 1."""
     n, d = C.shape
-    problem, start, variances, centre, limit, plain = unpack_portfolio(d, floats, ints)
-    work, c = new_portfolio_work(d, len(problem.H)), np.empty(d)
+    model, base, start, H, nudged = unpack_portfolio(d, floats, ints)
+    problem = Problem(d, model.equal, 0.0, H, model.b, model.upper)
+    work, c, limit = new_portfolio_work(d, len(H)), np.empty(d), 0.0
     for i in range(n):
+        mine = own[i] if own.shape[1] else floats
+        if mine[1] != 0.0:  # a limit at the least variance leaves a face, for another solver
+            status[i] = 1
+            continue
+        if mine[0] != limit:
+            limit = mine[0]
+            rho, variance = scale_to(limit, model, base, start, H, nudged)
+            problem = Problem(d, model.equal, rho, H, model.b, model.upper)
+            start = Start(base.state, base.places, start.inverse, start.x, start.w, variance)
         tie = read_scaled(C[i], c)
-        if plain and takes_all(c, tie, variances, limit, actions[i]):
+        if model.plain and takes_all(c, tie, model.variances, limit, actions[i]):
             continue
         if tie == 1.0:
-            status[i] = not plain and len(problem.b) == 1  # caps: the first coefficients may be filled up
+            status[i] = not model.plain and len(problem.b) == 1  # caps: the first coefficients may be filled up
             for j in range(d):
-                actions[i, j] = centre[j]
+                actions[i, j] = model.centre[j]
             continue
-        t, guess = -1.0, 0 if hinted and floats[4] < NEVER else 1
+        t, guess = -1.0, 0 if hinted and trusts_hints(limit, floats[3], model.least) else 1
         while t < 0.0 and guess < 2:
             if guess == 0:
-                read_hint(actions[i], floats[3], problem, work.state)
+                read_hint(actions[i], floats[2], problem, work.state)
             else:
                 go_straight(c, start, problem, work)
             t = repair(c, tie, _GUESSES, CERTAIN if guess == 0 else PROVEN, problem, work)
             guess += 1
         status[i] = t < 0.0
         if t >= 0.0:
-            write_portfolio(t, plain, problem, work, actions[i])
+            write_portfolio(t, model.plain, problem, work, actions[i])
 
 
 @maker

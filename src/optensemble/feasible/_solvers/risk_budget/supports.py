@@ -39,7 +39,7 @@ NEGATIVE = 1e-12
 _HELD = 1e-9
 """A hint with this much of a coordinate holds it."""
 
-_HEADER = 8
+_HEADER = 10
 """Numbers at the head of a support's record, as :func:`_record` lists them."""
 
 System = tuple[tuple[int, ...], Floats, float]
@@ -78,14 +78,24 @@ def least_variance_on_simplex(covariance: Floats) -> tuple[Floats, float]:
     return best, least
 
 
-def supports_kernel(covariance: Floats, limit: float, slack: float, centre: Floats) -> Kernel:
-    """Return the kernel that finds the best support of each row; the supports within the limit are laid out here."""
+def own_limits(limit: Floats, slack: Floats, least: float) -> Floats:
+    """Return what the kernel needs to know of limits, a row each: the limit, its slack, the most variance, if a face.
+
+    The slack is for a limit at the least variance alone; nothing can be proven there.
+    """
+    face = limit - least <= slack
+    return np.column_stack([limit, slack, limit + np.where(face, slack, 1e-12 * limit), face])
+
+
+def supports_kernel(covariance: Floats, centre: Floats, limit: Floats | None = None) -> Kernel:
+    """Return the kernel that finds the best support of each row, for one limit (see :func:`own_limits`) or the rows'.
+
+    Supports beyond the one limit are left out.
+    """
     d, scale = len(covariance), float(np.diag(covariance).max()) or 1.0
     systems = list_systems(covariance)
-    # The slack is for a limit at the least variance alone; nothing can be proven there.
-    face = limit - centre @ covariance @ centre <= slack
-    most = limit + (slack if face else 1e-12 * limit)
-    systems = [one for one in systems if -scale * one[1][-1, -1] <= most]
+    if limit is not None:
+        systems = [one for one in systems if -scale * one[1][-1, -1] <= limit[2]]
     records = np.zeros((len(systems), _HEADER + d + d * d))
     order = np.zeros((len(systems), d), dtype=np.int64)
     number = np.full(2**d, -1)
@@ -93,17 +103,19 @@ def supports_kernel(covariance: Floats, limit: float, slack: float, centre: Floa
         others = [j for j in range(d) if j not in members]
         order[t] = [*members, *others]
         number[sum(1 << j for j in members)] = t
-        records[t] = _record(covariance, limit, order[t], inverse, np.inf if face else condition, scale)
+        records[t] = _record(covariance, order[t], inverse, condition, scale)
+    if limit is not None:
+        limit_records(records, limit[0], limit[3])
     sizes = [len(members) for members, _, _ in systems]
     return make_kernel(
         best_on_supports,
-        floats=[records, covariance, centre, [limit, slack]],
+        floats=[records, covariance, centre, np.full(4, np.nan) if limit is None else limit],
         ints=[len(systems), number, sizes, order],
     )
 
 
 def _record(
-    covariance: Floats, limit: float, order: npt.NDArray[np.int64], inverse: Floats, condition: float, scale: float
+    covariance: Floats, order: npt.NDArray[np.int64], inverse: Floats, condition: float, scale: float
 ) -> Floats:
     """Return the numbers of one support: a header, the constant part, and the columns of the linear part."""
     d, size = len(order), len(inverse) - 1
@@ -112,20 +124,45 @@ def _record(
     constant = np.concatenate([m, cross @ m - v])
     columns = np.zeros((d, d))
     columns[:size] = np.concatenate([D, m + cross @ D]).T
-    room, widest = np.sqrt(max(limit - v, 0.0)), float(np.diag(D).max())
+    widest = float(np.diag(D).max())
     rounding = 64 * np.finfo(np.float64).eps * condition
-    provable = size > 1 and 0.0 < 1e-8 * limit < room**2 and condition < _PROVABLE
     header = [
-        room,
-        1.0 / room if provable else 0.0,  # no price, no proof
+        v,
+        size > 1 and condition < _PROVABLE,
         100 * SAME_VALUE * np.sqrt(widest),  # a support whose coefficients are tied stays below
         max(1e-7, rounding),
         512 * SAME_VALUE * widest,
         64 * SAME_VALUE * (1.0 + 2.0 * np.sqrt(widest * scale)),
         max(64 * SAME_VALUE, rounding),
-        limit > 0.0 and rounding * np.sqrt(scale / limit) < 1e-9,  # rounding cannot lead beyond the limit
+        rounding,
+        0.0,  # of a limit that all rows share: the room it leaves, and its price
+        0.0,
     ]
     return np.concatenate([header, constant, columns.ravel()])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def leave_room(record, limit, face):  # type: ignore[no-untyped-def]
+    """Return the root of what the limit leaves a support above its least variance, and the price of that.
+
+    No price, no proof.
+    """
+    room = np.sqrt(max(limit - record[0], 0.0))
+    provable = record[1] != 0.0 and face == 0.0 and 0.0 < 1e-8 * limit < room * room
+    return room, (1.0 / room if provable else 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def limit_records(records, limit, face):  # type: ignore[no-untyped-def]
+    """Write the room that a limit shared by all rows leaves each support."""
+    for t in range(len(records)):
+        records[t, 8], records[t, 9] = leave_room(records[t], limit, face)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def stays_inside(record, limit, face, scale):  # type: ignore[no-untyped-def]
+    """Return whether rounding cannot lead beyond the limit."""
+    return face == 0.0 and limit > 0.0 and record[7] * np.sqrt(scale / limit) < 1e-9
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -136,25 +173,29 @@ def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ig
     number, sizes = ints[1 : 1 + (1 << d)], ints[1 + (1 << d) : 1 + (1 << d) + count]
     order = ints[1 + (1 << d) + count :].reshape(count, d)
     records, rest = floats[: count * width].reshape(count, width), floats[count * width :]
-    covariance, centre, limit, slack = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[-2], rest[-1]
-    c, y, best = np.empty(d), np.empty(d), np.empty(d)
+    covariance, centre = rest[: d * d].reshape(d, d), rest[d * d : d * d + d]
+    c, y, best, scale, varies = np.empty(d), np.empty(d), np.empty(d), 0.0, own.shape[1] > 0
+    for j in range(d):
+        scale = max(scale, covariance[j, j])
+    scale = 1.0 if scale == 0.0 else scale
     guess = number[support_of(centre)]
     for i in range(n):
+        mine = own[i] if varies else rest[d * d + d :]
         size, top = read_row(C[i], c)
-        if covariance[top, top] <= limit and stands_out(c, top, 3.0 * SAME_VALUE * size):
+        if covariance[top, top] <= mine[0] and stands_out(c, top, 3.0 * SAME_VALUE * size):
             for j in range(d):
                 actions[i, j] = 1.0 if j == top else 0.0
             continue
         if hinted:
             held = number[support_of(actions[i])]
             guess = held if held >= 0 else guess
-        winner = pursue(c, size, top, guess, number, sizes, order, records, y)
+        winner = pursue(c, size, top, guess, varies, mine, number, sizes, order, records, y)
         if winner < 0:
-            winner = compare_all(c, size, sizes, order, records, y, best)
+            winner = compare_all(c, size, varies, mine, sizes, order, records, y, best)
         guess = winner
         write_support(y, order[winner], sizes[winner], actions[i])
-        if records[winner, 7] == 0.0:
-            pull_row_inside(actions[i], covariance, limit, slack, centre)
+        if not stays_inside(records[winner], mine[0], mine[3], scale):
+            pull_row_inside(actions[i], covariance, mine[0], mine[1], centre)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -188,7 +229,7 @@ def support_of(action):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def solve_on(c, flat, record, order, size, y):  # type: ignore[no-untyped-def]
+def solve_on(c, flat, room, record, order, size, y):  # type: ignore[no-untyped-def]
     """Write the weights of members, then the multipliers of others times ``s``, into ``y``; return ``sqrt(c'Dc)``.
 
     On a tied (``flat``) support every point is as good; its least variance is taken, and 0 returned.
@@ -209,16 +250,16 @@ def solve_on(c, flat, record, order, size, y):  # type: ignore[no-untyped-def]
     for k in range(1, size):
         curvature += y[k] * (c[order[k]] - first)
     root = 0.0 if flat or curvature <= 0.0 else np.sqrt(curvature)
-    step = record[0] / root if root > 0.0 else 0.0
+    step = room / root if root > 0.0 else 0.0
     for k in range(d):
         y[k] = record[_HEADER + k] + step * y[k]
     return root
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def proves(c_size, root, record, weight, multiplier):  # type: ignore[no-untyped-def]
+def proves(c_size, root, per_room, record, weight, multiplier):  # type: ignore[no-untyped-def]
     """Return whether the least weight and the least multiplier (times ``s``) of a support prove it."""
-    price = root * record[1]
+    price = root * per_room
     return (
         root > record[2] * c_size
         and weight > record[3]
@@ -239,16 +280,19 @@ def lowest(y, start, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def pursue(c, c_size, top, start, number, sizes, order, records, y):  # type: ignore[no-untyped-def]
+def pursue(c, c_size, top, start, varies, mine, number, sizes, order, records, y):  # type: ignore[no-untyped-def]
     """Exchange one coordinate after the other until a support is proven; return it, or -1 if none is."""
     d, t = len(c), start
     for _ in range(3 * d):
+        if t < 0 or (varies and records[t, 0] > mine[2]):
+            return -1
         size, moved = sizes[t], top
         if size > 1:
-            root = solve_on(c, False, records[t], order[t], size, y)
+            room, price = leave_room(records[t], mine[0], mine[3]) if varies else (records[t, 8], records[t, 9])
+            root = solve_on(c, False, room, records[t], order[t], size, y)
             weakest, weight = lowest(y, 0, size)
             nearest, multiplier = lowest(y, size, d)
-            if proves(c_size, root, records[t], weight, multiplier):
+            if proves(c_size, root, price, records[t], weight, multiplier):
                 return t
             if weight >= 0.0 and multiplier >= 0.0:
                 return -1
@@ -257,31 +301,32 @@ def pursue(c, c_size, top, start, number, sizes, order, records, y):  # type: ig
         for k in range(size):
             bits ^= 1 << order[t, k]
         t = number[bits]
-        if t < 0:
-            return -1
     return -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare_all(c, c_size, sizes, order, records, y, best):  # type: ignore[no-untyped-def]
+def compare_all(c, c_size, varies, mine, sizes, order, records, y, best):  # type: ignore[no-untyped-def]
     """Return the support that is proven, or else the best; a later one must win by more than the tie."""
-    d, to_beat, winner = len(c), -np.inf, 0
+    d, to_beat, winner, settled = len(c), -np.inf, 0, False
     for t in range(len(sizes)):
+        if varies and records[t, 0] > mine[2]:
+            continue
         size, first = sizes[t], c[order[t, 0]]
         low = high = first
         for k in range(1, size):
             low, high = min(low, c[order[t, k]]), max(high, c[order[t, k]])
-        if high <= to_beat and (sizes[winner] == 1 or records[winner, 1] > 0.0):
+        if high <= to_beat and settled:
             continue
-        root = solve_on(c, high - low <= SAME_VALUE * c_size, records[t], order[t], size, y)
+        room, price = leave_room(records[t], mine[0], mine[3]) if varies else (records[t, 8], records[t, 9])
+        root = solve_on(c, high - low <= SAME_VALUE * c_size, room, records[t], order[t], size, y)
         weight, multiplier = lowest(y, 0, size)[1], lowest(y, size, d)[1]
-        if proves(c_size, root, records[t], weight, multiplier):
+        if proves(c_size, root, price, records[t], weight, multiplier):
             return t
-        value = first + records[t, 0] * root
+        value = first + room * root
         for k in range(1, size):
             value += records[t, _HEADER + k] * (c[order[t, k]] - first)
         if weight >= -NEGATIVE and value > to_beat:
-            to_beat, winner = value + SAME_VALUE * c_size, t
+            to_beat, winner, settled = value + SAME_VALUE * c_size, t, size == 1 or price > 0.0
             for k in range(size):
                 best[k] = y[k]
     for k in range(sizes[winner]):

@@ -10,7 +10,18 @@ import numpy.typing as npt
 import pandas as pd
 
 import optensemble as oe
-from optensemble.feasible import Assignment, Box, ByKey, FeasibleSet, Knapsack, Product, RiskBudget, Simplex, TopK
+from optensemble.feasible import (
+    Assignment,
+    Box,
+    ByKey,
+    FeasibleSet,
+    Knapsack,
+    Product,
+    RiskBudget,
+    Simplex,
+    TopK,
+    Vertices,
+)
 
 Case = tuple[FeasibleSet, pd.DataFrame]
 """A set, and the rows that it takes its parameters from."""
@@ -18,6 +29,13 @@ Case = tuple[FeasibleSet, pd.DataFrame]
 
 def _columns(name: str, values: npt.NDArray[np.float64]) -> pd.DataFrame:
     return pd.DataFrame(values, columns=[f"{name}_{j}" for j in range(values.shape[1])])
+
+
+def _flags(rng: np.random.Generator, n: int, count: int) -> pd.DataFrame:
+    """Zeros and ones, of which each row has a 1."""
+    flags = rng.random((n, count)) < rng.uniform(0.0, 1.0, (n, 1))
+    flags[np.arange(n), rng.integers(0, count, n)] = True
+    return _columns("open", flags.astype(float))
 
 
 def _box(rng: np.random.Generator, n: int) -> Case:
@@ -104,6 +122,34 @@ def _risk_limit_and_cap(rng: np.random.Generator, n: int) -> Case:
     return RiskBudget(_risk(6), limit=oe.Columns("risk"), upper=oe.Columns("cap")), X
 
 
+def _simplex(rng: np.random.Generator, n: int) -> Case:
+    X = _flags(rng, n, 5).assign(amount=rng.choice([0.0, 1.0, 0.3, 7.5], n))
+    return Simplex(5, available=oe.Columns("open_*"), total=oe.Columns("amount")), X
+
+
+def _simplex_of_available(rng: np.random.Generator, n: int) -> Case:
+    return Simplex(4, available=oe.Columns("open_*"), total=2.0), _flags(rng, n, 4)
+
+
+def _top_k(rng: np.random.Generator, n: int) -> Case:
+    return TopK(12, k=oe.Columns("places")), pd.DataFrame({"places": rng.integers(1, 13, n)})
+
+
+def _top_k_of_available(rng: np.random.Generator, n: int) -> Case:
+    X = _flags(rng, n, 12)
+    X["places"] = rng.integers(1, X.sum(axis=1) + 1)
+    return TopK(12, k=oe.Columns("places"), available=oe.Columns("open_*")), X
+
+
+def _top_k_at_most(rng: np.random.Generator, n: int) -> Case:
+    X = _flags(rng, n, 9).assign(places=rng.integers(0, 10, n))
+    return TopK(9, oe.Columns("places"), at_most=True, available=oe.Columns("open_*")), X
+
+
+def _vertices(rng: np.random.Generator, n: int) -> Case:
+    return Vertices(rng.integers(-1, 3, (7, 3)), available=oe.Columns("open_*")), _flags(rng, n, 7)
+
+
 CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "assignment": _assignment,
     "box": _box,
@@ -117,4 +163,10 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "risk limit and sectors": _risk_limit_and_sectors,
     "risk caps": _risk_caps,
     "risk limit and cap": _risk_limit_and_cap,
+    "simplex": _simplex,
+    "simplex of available": _simplex_of_available,
+    "top k": _top_k,
+    "top k at most": _top_k_at_most,
+    "top k of available": _top_k_of_available,
+    "vertices": _vertices,
 }

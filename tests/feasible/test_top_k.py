@@ -102,7 +102,7 @@ def test_a_spec_makes_the_same_set() -> None:
 def test_errors_say_what_to_do() -> None:
     for k in (0, 1.5, "2", True, np.nan):
         with pytest.raises(InputError, match="k must be a whole number at least 1; got"):
-            TopK(3, k)  # type: ignore[arg-type]
+            TopK(3, k)
     with pytest.raises(InputError, match="at most the number of coordinates, 3; got 4"):
         TopK(3, 4)
     with pytest.raises(InputError, match="dimension must be at least 1"):

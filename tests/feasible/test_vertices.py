@@ -52,7 +52,7 @@ def test_errors_say_what_to_do() -> None:
     for empty in empties:
         with pytest.raises(EmptySetError, match="at least one action"):
             Vertices(empty)
-    with pytest.raises(InputError, match="One fixed set for all rows"):
+    with pytest.raises(InputError, match="list all and give available="):
         Vertices(np.zeros((2, 2, 2)))
     with pytest.raises(InputError, match=r"rows 1, 2 of 3 do not\. Widen"):
         Vertices([[0.5, 0.5], [2.0, 0.0], [-1.0, 0.0]], lower=0, upper=1)

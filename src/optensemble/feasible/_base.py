@@ -308,7 +308,11 @@ class FeasibleSet(ABC):
         arguments = self.spec()
         if arguments is None or not self.varies:
             return self
-        return type(self)(**arguments | {each.name: self._of_rows(each.name)[row] for each in self.parameters})
+        return type(self)(**arguments | self._arguments_of(row))
+
+    def _arguments_of(self, row: int) -> dict[str, Any]:
+        """Return the arguments that come from the row as they are in one row."""
+        return {each.name: self._of_rows(each.name)[row] for each in self.parameters}
 
     def enveloped(self, lower: Floats, upper: Floats) -> Self:
         """Return the set with a box that holds the actions of all rows to come, or nearly all."""
@@ -573,6 +577,10 @@ class FeasibleSet(ABC):
     def _failure_spec(self) -> dict[str, Any]:
         """Return the arguments about failure, for ``spec``."""
         return {"on_failure": self.on_failure, "fallback": None if self.fallback is None else self.fallback.copy()}
+
+    def _failure_spec_if_any(self) -> dict[str, Any]:
+        """Return the same of a set that is saved without them, unless it has a fallback."""
+        return self._failure_spec() if self.on_failure == "fallback" else {}
 
     @abstractmethod
     def violation(self, actions: Floats) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
+import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats
@@ -24,14 +25,33 @@ class Box(FeasibleSet):
         Numbers, or one for each coordinate; by row if they are ``Columns`` or callables of X.
     dimension
         The number of coordinates; needed where both bounds are numbers.
+    on_failure, fallback
+        What to do with a row whose bounds make no box: "raise" an error, or take the "fallback" action and warn.
 
     Examples
     --------
     >>> Box(upper=[1, 2, 3]).argmax([[0.5, -1.0, 2.0]])
     array([[1., 0., 3.]])
+
+    Upper bounds by row:
+
+    >>> import pandas as pd
+    >>> from optensemble import Columns
+    >>> free = pd.DataFrame({"free_0": [0.4, 1.0], "free_1": [0.0, 2.0]})
+    >>> Box(upper=Columns(["free_0", "free_1"])).for_rows(free).argmax([[1.0, 1.0], [-1.0, 1.0]])
+    array([[0.4, 0. ],
+           [0. , 2. ]])
     """
 
-    def __init__(self, lower: Any = 0.0, upper: Any = 1.0, dimension: int | None = None) -> None:
+    def __init__(
+        self,
+        lower: Any = 0.0,
+        upper: Any = 1.0,
+        dimension: int | None = None,
+        *,
+        on_failure: str = "raise",
+        fallback: npt.ArrayLike | None = None,
+    ) -> None:
         found = bound_length(lower, upper) if dimension is None else as_dimension(dimension)
         if not found:
             raise InputError(
@@ -40,6 +60,7 @@ class Box(FeasibleSet):
             )
         self._set_row_bounds(lower, upper, found)
         self.kernel = make_kernel(best_corners, floats=() if self.varies else [self.lower, self.upper])
+        self._set_failure(on_failure, fallback)
 
     def _pack(self) -> Floats:
         return self._pack_bounds()
@@ -51,7 +72,7 @@ class Box(FeasibleSet):
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
-        return {**self._bounds_spec(), "dimension": self.dimension}
+        return {**self._bounds_spec(), "dimension": self.dimension, **self._failure_spec_if_any()}
 
 
 @njit(cache=True, nogil=True)

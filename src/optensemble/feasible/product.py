@@ -106,4 +106,4 @@ class Product(Composite):
         specs = self._inner_specs()
         if specs is None:
             return None
-        return {"blocks": specs, **(self._failure_spec() if self.on_failure == "fallback" else {})}
+        return {"blocks": specs, **self._failure_spec_if_any()}

@@ -25,9 +25,14 @@ def vertex_kernel(vertices: Floats) -> Kernel:
     return make_kernel(best_vertices, floats, ints=[len(padded)], rows_at_once=rows_at_once)
 
 
+def padded_flags(flags: Floats) -> Floats:
+    """Return a flag for each vertex in every row, of shape (n, vertices), as the kernel takes them."""
+    return np.concatenate([flags, np.repeat(flags[:, -1:], -flags.shape[1] % _LANES, axis=1)], axis=1)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_vertices(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
-    """Take for each row the first of the best vertices."""
+    """Take for each row the first of the best vertices; of those that its own flags, if it has any, let it take."""
     n, d = C.shape
     count = ints[0]
     vertices = floats[: count * d].reshape(count, d)
@@ -45,6 +50,9 @@ def best_vertices(C, hinted, actions, status, own, floats, ints):  # type: ignor
             most += sizes[j] * abs(c)
             for v in range(count):
                 values[v] += columns[j, v] * c
+        if own.shape[1]:
+            for v in range(count):
+                values[v] = values[v] if own[i, v] != 0.0 else -np.inf
         best = largest(values)
         chosen = first_from(values, best - SAME_VALUE * most)
         if values[chosen] < best:  # maybe tied: now with the size of the best one's own terms

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -9,32 +11,44 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions
-from optensemble.feasible._solvers.conic import ConicProgram, explain_clarabel
-from optensemble.feasible._solvers.cvxpy_form import clarabel_form, read_problem, recognise, require_form
-from optensemble.feasible._solvers.scale import rounded
-from optensemble.feasible.mixed_integer import MixedInteger
+from optensemble.feasible._base import Fault, FeasibleSet, checks_actions
+from optensemble.feasible._solvers.conic import ConicProgram
+from optensemble.feasible._solvers.conic_rows import ConicRows
+from optensemble.feasible._solvers.cvxpy_checks import Watched, is_plain, require_form
+from optensemble.feasible._solvers.cvxpy_form import clarabel_form, read_problem, recognise
+from optensemble.feasible._solvers.cvxpy_program import Program, read_program
+from optensemble.feasible._solvers.lifted_rows import LiftedRows
+from optensemble.feasible._solvers.lifting import Lifted, lift
+from optensemble.feasible._solvers.row_sources import as_row_parameters, require_used
 
 
 @final
 class CvxpySet(FeasibleSet):
-    """The feasible set of a convex cvxpy problem whose objective is ``parameter @ variable``.
+    """The feasible set of a convex cvxpy problem whose objective is ``parameter @ variable``, less a known cost.
 
-    The problem is read once; later changes to it are not seen. What it describes decides how rows are solved:
+    ``variable`` may be any linear expression of variables, such as ``discharge - charge``: the action is its value, and
+    the objective multiplies it by the parameter. One of two dimensions is laid out row by row, as NumPy does (cvxpy's
+    own ``vec`` goes by columns). The problem is read once; a parameter that changes later is an error. What it
+    describes decides how rows are solved:
 
-    - linear constraints on the variable alone make a :class:`Polytope`;
+    - linear constraints on a variable alone make a :class:`Polytope`;
     - with one more constraint ``quad_form(a, C) <= limit``, ``sum_squares(F.T @ a) <= limit`` or
       ``norm(F.T @ a) <= s`` beside ``sum(a) == 1`` and ``a >= 0``, a :class:`RiskBudget`;
-    - linear constraints with whole numbers, in other variables too, a :class:`MixedInteger`;
+    - linear constraints on other variables too, and piecewise linear ones and costs (``norm1``, ``abs``, ``max``), a
+      :class:`Polytope` of more coordinates, of which the first are the action. Its rule for ties decides. Variables
+      without bounds are eliminated, or bounded where costs do that; where neither can be, the problem is conic;
+    - the same with whole numbers a :class:`MixedInteger`;
     - anything else is "conic": brought to standard form once, and solved for each row by Clarabel at a tolerance of
       1e-12, or 1e-10 or 1e-9 where rounding does not let it get there. A gap of 1e-12 moves the action by about 1e-6
       where the set is curved. Rows that do not get within 1e-9 have failed. Coefficients are rounded to 40 bits below
       the largest of their row first, and tied rows get a point inside the face of the best actions, which depends on
       the set and the row alone.
 
-    A set maximises. With ``cp.Maximize(parameter @ variable)`` the parameter stands for the coefficients; with
-    ``cp.Minimize(parameter @ variable)`` for costs, and the set maximises the coefficients all the same, by taking
-    their negative as costs.
+    A set maximises. With ``cp.Maximize(parameter @ variable - cost)`` the parameter stands for the coefficients; with
+    ``cp.Minimize(parameter @ variable + cost)`` for costs, and the set maximises the coefficients all the same, by
+    taking their negative as costs. Terms without the parameter are a known cost in either case: what they take from
+    the payoff is subtracted in :meth:`value`. If they depend on other variables, :meth:`cost` is the least that an
+    action can have.
 
     A cvxpy problem is code, which cannot be saved; a recognised set can: give ``inner`` to the ensemble instead.
 
@@ -43,17 +57,23 @@ class CvxpySet(FeasibleSet):
     problem
         A ``cvxpy.Problem``. It may have other variables, and other parameters, whose present values are taken.
     variable
-        The action: a ``cvxpy.Variable`` of one dimension.
+        The action: a ``cvxpy.Variable``, or a linear expression of variables.
     parameter
         The coefficients: a ``cvxpy.Parameter`` of the same shape, in the objective alone.
     on_failure, fallback
         What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
+    rows
+        Parameters that differ between rows, as a dict of a ``cvxpy.Parameter`` and where its numbers come from: the
+        name of a column, a pattern, a list of names, ``oe.Columns``, a function of X, or a list that mixes columns and
+        numbers. One of two dimensions is filled row by row. Where such parameters are in right-hand sides, bounds and
+        linear costs alone, rows are solved by a set whose arguments come from the row; otherwise by Clarabel, and then
+        linear constraints must tell bounds of the action.
 
     Attributes
     ----------
     inner
-        The recognised set that solves the rows, or None where Clarabel does. If whole numbers come with other
-        variables, its first coordinates are the action.
+        The recognised set that solves the rows, or None where Clarabel does. If there are other variables, its first
+        coordinates are the action. It can be saved if what comes from the row is columns as they are.
 
     Examples
     --------
@@ -64,9 +84,28 @@ class CvxpySet(FeasibleSet):
     'conic'
     >>> omega.argmax([[3.0, 4.0, -1.0]]).round(6)
     array([[0.6, 0.8, 0. ]])
+
+    A battery with a loss, and a cost of wear:
+
+    >>> charge, discharge = cp.Variable(3, nonneg=True), cp.Variable(3, nonneg=True)
+    >>> stored, price = cp.cumsum(0.9 * charge - discharge), cp.Parameter(3)
+    >>> earned = price @ (discharge - charge) - 0.1 * cp.sum(charge + discharge)
+    >>> limits = [stored >= 0, stored <= 2, charge <= 1, discharge <= 1]
+    >>> battery = CvxpySet(cp.Problem(cp.Maximize(earned), limits), discharge - charge, price)
+    >>> battery.recognised
+    'Polytope'
+    >>> actions = battery.argmax([[1.0, 2.0, 3.0]])
+    >>> actions
+    array([[-1. , -0.1111..., 1. ]])
+    >>> battery.cost(actions)
+    array([0.2111...])
     """
 
     inner: FeasibleSet | None
+    _way: LiftedRows | ConicRows | None = None
+    """How rows are solved that no set of the same dimension solves."""
+    _at: Floats = np.zeros((1, 0))
+    """The parameters of the row that this is the set of."""
 
     def __init__(
         self,
@@ -75,24 +114,57 @@ class CvxpySet(FeasibleSet):
         parameter: Any,
         on_failure: str = "raise",
         fallback: npt.ArrayLike | None = None,
+        rows: Mapping[Any, Any] | None = None,
     ) -> None:
-        require_form(problem, variable, parameter)
-        form = read_problem(problem, variable)
-        self.inner = recognise(form, variable.size)
-        self._lifted = self.inner is not None and self.inner.dimension > variable.size
-        if self.inner is not None:
-            self.kernel = None if self._lifted else self.inner.kernel
-            self._set_bounds(self.inner.lower[: variable.size], self.inner.upper[: variable.size], variable.size)
-        elif form.whole.any():
-            raise InputError(
-                "the problem has whole numbers, and constraints that are not linear. Make all constraints linear, or "
-                "bring your own solver as feasible.Oracle."
-            )
+        given = as_row_parameters(rows, parameter)
+        open_ones = list(given)
+        self.has_cost = require_form(problem, variable, parameter, open_ones)
+        require_used(problem, open_ones)
+        known = {parameter.id, *(each.id for each in open_ones)}
+        self._watched = Watched([each for each in problem.parameters() if each.id not in known])
+        self.parameters = tuple(given.values())
+        self.dimension = int(variable.size)
+        self.inner = None
+        if not (given or self.has_cost) and is_plain(variable):
+            self._read_plain(problem, variable, parameter)
         else:
-            self._program = ConicProgram(*clarabel_form(problem, variable), variable.size)
-            lower, upper = form.lower[: variable.size], form.upper[: variable.size]
-            self._set_bounds(*self._program.tighten(lower, upper), variable.size)
-        if self.inner is not None and not self._lifted:
+            program = read_program(problem, variable, parameter, open_ones)
+            lifted = lift(program)
+            self._way = self._as_lifted(program, lifted) or ConicRows(program, lifted)
+        self._adopt(on_failure, fallback)
+
+    def _read_plain(self, problem: Any, variable: Any, parameter: Any) -> None:
+        """Recognise a set of the variable alone; otherwise a polytope with more coordinates; otherwise a cone."""
+        form = read_problem(problem, variable)
+        self.inner = recognise(form, self.dimension)
+        if self.inner is None:
+            program = read_program(problem, variable, parameter)
+            self._way = self._as_lifted(program, lift(program))
+        if self.inner is None and self._way is None:
+            conic = ConicProgram(*clarabel_form(problem, variable), self.dimension)
+            self._way = ConicRows.plain(conic, form.lower[: self.dimension], form.upper[: self.dimension])
+
+    def _as_lifted(self, program: Program, lifted: Lifted | None) -> LiftedRows | None:
+        if not program.whole.any():
+            return LiftedRows.of(lifted, self.parameters)
+        if lifted is None or not lifted.complete or lifted.P.any():
+            raise InputError(
+                "the problem has whole numbers, and constraints or costs that are not linear, or coordinates without "
+                "bounds. Make all of them linear and bounded, or bring your own solver as feasible.Oracle."
+            )
+        return LiftedRows(lifted, self.parameters)
+
+    def _adopt(self, on_failure: str, fallback: npt.ArrayLike | None) -> None:
+        """Take bounds and kernel from what solves the rows."""
+        if self._way is not None:
+            self.inner = self._way.inner
+            self._at = np.zeros((1, sum(each.size for each in self.parameters)))
+            if not self._way.box_varies:
+                self._set_bounds(*self._way.box(self._at), self.dimension)
+        elif self.inner is not None:
+            self._set_bounds(self.inner.lower, self.inner.upper, self.dimension)
+        if self.inner is not None and self.inner.dimension == self.dimension:
+            self.kernel = self.inner.kernel
             self.inner._set_failure(on_failure, fallback)
         self._set_failure(on_failure, fallback)
 
@@ -102,48 +174,82 @@ class CvxpySet(FeasibleSet):
         return "conic" if self.inner is None else type(self.inner).__name__
 
     def argmax(self, C: npt.ArrayLike, hint: npt.ArrayLike | None = None) -> Floats:
-        """Return the action that maximises ``c·a`` for every row ``c`` of ``C``; see :meth:`FeasibleSet.argmax`."""
-        if self.inner is None or self._lifted:
-            return super().argmax(C, hint)
-        return self.inner.argmax(C, hint)
+        """Return the action that maximises ``c·a``, less the cost, for every row ``c`` of ``C``."""
+        self._watched.require_unchanged()
+        if self._way is None and self.inner is not None:
+            return self.inner.argmax(C, hint)
+        return super().argmax(C, hint)
 
-    def _argmax(self, coefficients: Floats) -> Floats:
-        if self.inner is None:
-            return self._by_clarabel(coefficients)
-        others = self.inner.dimension - self.dimension
-        try:
-            return self.inner._argmax(np.pad(coefficients, ((0, 0), (0, others))))[:, : self.dimension]
-        except Unsolved as unsolved:
-            raise Unsolved(unsolved.actions[:, : self.dimension], unsolved.reasons) from unsolved
+    def _solve_batch(self, coefficients: Floats, hint: Floats | None) -> Floats:
+        assert self._way is not None
+        return self._way.argmax(coefficients, self._parameters_of(len(coefficients)))
 
-    def _by_clarabel(self, coefficients: Floats) -> Floats:
-        actions, failures = self._program.argmax(rounded(coefficients))
-        actions = np.clip(actions, self.lower, self.upper) + 0.0
-        if failures:
-            raise Unsolved(actions, {row: explain_clarabel(status) for row, status in failures.items()})
-        return actions
+    def _parameters_of(self, n: int) -> Floats:
+        return np.repeat(self._at, n, axis=0) if self._values is None else self._values
+
+    def _pack(self) -> Floats:
+        assert isinstance(self._way, LiftedRows)
+        return self._way.bound(self.values)._pack()
 
     def _diagnosis(self, status: int) -> str:
         return super()._diagnosis(status) if self.inner is None else self.inner._diagnosis(status)
+
+    def of_row(self, row: int) -> FeasibleSet:
+        """Return the set of one of the rows that this one is bound to, as a set of its own for all rows."""
+        if self._values is None or self._way is None:
+            return self
+        fixed = copy.copy(self)
+        fixed._at, fixed._values, fixed._faulty, fixed.parameters = self._values[row : row + 1], None, None, ()
+        fixed._way = self._way.of_row(fixed._at)
+        fixed.inner = fixed._way.inner
+        fixed.kernel = fixed.inner.kernel if fixed.inner is not None and self.kernel is not None else None
+        fixed.lower, fixed.upper = (np.atleast_2d(side)[0] for side in fixed._way.box(fixed._at))
+        return fixed
+
+    def _faults(self) -> Iterator[Fault]:
+        for parameter in self.parameters:
+            found = self._of_rows(parameter.name)
+            if not np.isfinite(found).all():
+                yield Fault(parameter.name, ~np.isfinite(found), "must be a finite number")
+        if self.parameters and isinstance(self._way, LiftedRows):
+            crossed = self._way.crossed(self.values)
+            if crossed.any():
+                yield Fault(self.parameters[0].name, crossed, "must leave room between the bounds of the problem")
+
+    def _bounds_vary(self) -> bool:
+        return self._way is not None and self._way.box_varies and bool(self.parameters)
+
+    def _row_box(self) -> tuple[Floats, Floats]:
+        if self._way is None or self._values is None or not self._bounds_vary():
+            return self.lower, self.upper
+        return self._way.box(self._values)
+
+    def cost(self, actions: Floats) -> Floats:
+        """Return the known cost of each action in its row: the least that the other variables allow."""
+        if not self.has_cost or self._way is None:
+            return np.zeros(len(actions))
+        costs, sound = np.zeros(len(actions)), ~self.faulty if self._values is not None else slice(None)
+        costs[sound] = self._way.cost(np.asarray(actions)[sound], self._parameters_of(len(actions))[sound])
+        return costs
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return the distance of each row from the set.
 
-        A recognised set measures it in its own way. Otherwise it is the distance, in its largest coordinate, to the
-        nearest action of the set, by Clarabel; or to the bounds, if they are further away than they are apart. Where
-        whole numbers come with other variables, only the bounds and the whole numbers of the action are looked at.
+        A recognised set of the same dimension measures it in its own way. Otherwise it is the distance, in its largest
+        coordinate, to the nearest action of the set, by HiGHS or Clarabel; or to the bounds, if they are further away
+        than they are apart.
         """
-        if self.inner is None:
-            excess = self._outside_box(actions)
-            near = excess <= self.extent  # Clarabel fails on numbers that are too large
-            excess[near] = np.maximum(excess[near], self._program.distance(actions[near]))
-            return excess
-        if not self._lifted:
+        if self._way is None and self.inner is not None:
             return self.inner.violation(actions)
-        assert isinstance(self.inner, MixedInteger)
-        parts = np.abs(actions - np.rint(actions))[:, self.inner.integer[: self.dimension]]
-        return np.asarray(np.maximum(self._outside_box(actions), parts.max(axis=1, initial=0.0)))
+        values = self._parameters_of(len(actions))
+        if isinstance(self._way, LiftedRows) and self._way.direct:
+            return self._way.bound(values).violation(actions)
+        assert self._way is not None
+        excess = self._outside_box(actions)
+        near = excess <= self.extent  # solvers fail on numbers that are too large
+        excess[near] = np.maximum(excess[near], self._way.distance(actions[near], values[near]))
+        return excess
 
     def spec(self) -> None:
         """Return None: a cvxpy problem is code, which cannot be saved. Save ``inner``, if there is one."""

@@ -23,11 +23,22 @@ _NEAREST = ((1e-9, 0.99), (1e-9, 0.9), (1e-8, 0.99), (1e-8, 0.8))
 
 
 class ConicProgram(PerThread):
-    """Maximise ``c·x[:d]`` with ``b - A x`` in a product of cones, by one Clarabel for each thread."""
+    """Maximise ``c·x[:d] - x'Px / 2 - q·x`` with ``b - A x`` in a product of cones, by one Clarabel for each thread."""
 
-    def __init__(self, A: Any, b: Floats, cones: list[tuple[Any, ...]], start: int, dimension: int) -> None:
+    def __init__(
+        self,
+        A: Any,
+        b: Floats,
+        cones: list[tuple[Any, ...]],
+        start: int,
+        dimension: int,
+        P: Any = None,
+        q: Floats | None = None,
+    ) -> None:
         self.A, self.b, self.cones = sparse.csc_matrix(A), b, cones
         self.columns = slice(start, start + dimension)
+        self.P = None if P is None else sparse.csc_matrix(sparse.triu(P))
+        self.q = np.zeros(self.A.shape[1]) if q is None else q
         super().__init__()
 
     def argmax(self, costs: Floats) -> tuple[Floats, dict[int, str]]:
@@ -53,6 +64,19 @@ class ConicProgram(PerThread):
             distances[row] = max(x[-1], 0.0)
         return distances
 
+    def least_cost(self, actions: Floats, room: float) -> Floats:
+        """Return ``x'Px / 2 + q·x`` of the cheapest x that completes each action, which may move by its distance."""
+        costs = np.zeros(len(actions))
+        for row, (action, near) in enumerate(zip(actions, self.distance(actions) + room, strict=True)):
+            x, status = self._solve("cheapest", _NEAREST, b=np.concatenate([self.b, action + near, near - action]))
+            if status is not None:
+                raise SolverError(
+                    f"the least cost of the action of row {row} could not be found: {explain_clarabel(status)}"
+                )
+            x[self.columns] = action
+            costs[row] = self.q @ x + (0.0 if self.P is None else x @ self.P @ x - 0.5 * x**2 @ self.P.diagonal())
+        return costs
+
     def _solve(self, kind: str, tries: tuple[tuple[float, float], ...], **data: Floats) -> tuple[Floats, str | None]:
         """Solve with new data; return the status if no try succeeds."""
         status = ""
@@ -73,7 +97,16 @@ class ConicProgram(PerThread):
 
     def _build_best(self, tolerance: float, step: float) -> Any:
         d = self.columns.stop - self.columns.start
-        return _conic_solver(self.A, self.b, self._objective(np.ones(d)), self.cones, tolerance, _BEST[-1][0], step)
+        q = self._objective(np.ones(d))
+        return _conic_solver(self.A, self.b, q, self.cones, tolerance, _BEST[-1][0], step, self.P)
+
+    def _build_cheapest(self, tolerance: float, step: float) -> Any:
+        """Minimise the cost with an action between right-hand sides."""
+        pick: Any = sparse.eye_array(self.A.shape[1], format="csr")[self.columns]
+        d = pick.shape[0]
+        A, b = sparse.vstack([self.A, pick, -pick]), np.append(self.b, np.zeros(2 * d))
+        cones = [*self.cones, ("NonnegativeConeT", 2 * d)]
+        return _conic_solver(A, b, self.q, cones, tolerance, _NEAREST[-1][0], step, self.P)
 
     def _build_nearest(self, tolerance: float, step: float) -> Any:
         """Minimise ``t`` with ``-t <= x[:d] - action <= t``; the actions are right-hand sides."""
@@ -114,13 +147,20 @@ class ConicProgram(PerThread):
         return np.asarray(actions[0], dtype=np.float64)
 
     def _objective(self, cost: Floats) -> Floats:
-        q = np.zeros(self.A.shape[1])
-        q[self.columns] = -cost
+        q = self.q.copy()
+        q[self.columns] -= cost
         return q
 
 
 def _conic_solver(
-    A: Any, b: Floats, q: Floats, cones: list[tuple[Any, ...]], tolerance: float, almost: float, step: float
+    A: Any,
+    b: Floats,
+    q: Floats,
+    cones: list[tuple[Any, ...]],
+    tolerance: float,
+    almost: float,
+    step: float,
+    P: Any = None,
 ) -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -132,8 +172,8 @@ def _conic_solver(
         setattr(settings, f"tol_{name}", tolerance)
         setattr(settings, f"reduced_tol_{name}", almost)
     made = [getattr(clarabel, name)(*arguments) for name, *arguments in cones]
-    nothing = sparse.csc_matrix((len(q), len(q)))
-    return clarabel.DefaultSolver(nothing, q, sparse.csc_matrix(A), b, made, settings)
+    square = sparse.csc_matrix((len(q), len(q))) if P is None else P
+    return clarabel.DefaultSolver(square, q, sparse.csc_matrix(A), b, made, settings)
 
 
 def explain_clarabel(status: str) -> str:

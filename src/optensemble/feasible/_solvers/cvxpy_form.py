@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +10,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._core.arrays import Floats
-from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._solvers.cvxpy_checks import load_cvxpy, values_restored
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
 from optensemble.feasible.risk_budget import RiskBudget
@@ -21,69 +19,6 @@ from optensemble.feasible.risk_budget import RiskBudget
 _BOUND_ATTRIBUTES = ("nonneg", "nonpos", "pos", "neg", "bounds")
 _WHOLE_ATTRIBUTES = ("boolean", "integer")
 """Attributes of variables that a form can express; one with any other makes the problem conic."""
-
-
-def _cvxpy() -> Any:
-    try:
-        import cvxpy
-    except ImportError as error:
-        raise ImportError("CvxpySet needs cvxpy. Install it with: pip install 'optensemble[cvxpy]'") from error
-    return cvxpy
-
-
-def require_form(problem: Any, variable: Any, parameter: Any) -> None:
-    """Raise ``InputError`` unless the problem is convex, with ``parameter @ variable`` as its objective."""
-    cp = _cvxpy()
-    for name, value, kind in (("problem", problem, "Problem"), ("variable", variable, "Variable")):
-        if not isinstance(value, getattr(cp, kind)):
-            raise InputError(f"{name} must be a cvxpy.{kind}; got {type(value).__name__}.")
-    if not isinstance(parameter, cp.Parameter) or parameter.shape != variable.shape or variable.ndim != 1:
-        raise InputError(
-            "variable and parameter must be a cvxpy.Variable and a cvxpy.Parameter of one dimension and the same "
-            f"length; got {variable.shape} and {getattr(parameter, 'shape', type(parameter).__name__)}."
-        )
-    if variable.is_complex() or not problem.is_dcp(dpp=True):
-        raise InputError(
-            "the problem must be real and convex by cvxpy's rules, with its parameters too: is_dcp(dpp=True)."
-        )
-    unknown = [other for other in problem.parameters() if other.value is None and other.id != parameter.id]
-    if unknown:
-        raise InputError(f"the other parameters of the problem need values; {unknown[0].name()} has none.")
-    if any(used.id == parameter.id for constraint in problem.constraints for used in constraint.parameters()):
-        raise InputError(
-            "the parameter must be in the objective alone, and it is in a constraint: one fixed set for all rows is "
-            "supported."
-        )
-    if not _is_product(problem, variable, parameter):
-        raise InputError(
-            "the objective must be the product of the parameter and the variable and nothing else: "
-            f"cp.Maximize(parameter @ variable), or cp.Minimize(parameter @ variable); got {problem.objective}."
-        )
-
-
-def _is_product(problem: Any, variable: Any, parameter: Any) -> bool:
-    """Try whether the objective is ``parameter @ variable``, of either sign."""
-    if [used.id for used in problem.objective.variables()] != [variable.id]:
-        return False
-    p, x = np.random.default_rng(0).normal(size=(2, variable.size))
-    with _values_restored([parameter, variable]):
-        found = []
-        for weights, action in ((p, x), (x, p), (np.abs(p), x), (p, 0 * x)):
-            parameter.save_value(weights)
-            variable.save_value(action)
-            found.append((float(problem.objective.expr.value), float(weights @ action)))
-    return any(np.allclose([sign * value for value, _ in found], [product for _, product in found]) for sign in (1, -1))
-
-
-@contextmanager
-def _values_restored(leaves: list[Any]) -> Iterator[None]:
-    """Give variables and parameters back the values they had."""
-    kept = [leaf.value for leaf in leaves]
-    try:
-        yield
-    finally:
-        for leaf, value in zip(leaves, kept, strict=True):
-            leaf.save_value(value)
 
 
 @dataclass
@@ -105,7 +40,7 @@ def read_problem(problem: Any, variable: Any) -> Form:
     variables = [variable, *(other for other in problem.variables() if other.id != variable.id)]
     n = sum(other.size for other in variables)
     form = Form(np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, dtype=np.bool_))
-    with _values_restored(variables):
+    with values_restored(variables):
         for other in variables:
             other.save_value(np.zeros(other.shape))
         start = 0
@@ -139,7 +74,7 @@ def _read_attributes(form: Form, variable: Any, columns: slice) -> None:
 
 
 def _read_constraint(form: Form, constraint: Any, variables: list[Any]) -> None:
-    cp = _cvxpy()
+    cp = load_cvxpy()
     kind = type(constraint).__name__
     if kind in ("Inequality", "NonPos", "NonNeg", "Equality", "Zero") and constraint.expr.is_affine():
         sign = -1.0 if kind == "NonNeg" else 1.0
@@ -205,11 +140,11 @@ def _as_square(cp: Any, constraint: Any, variable: Any) -> tuple[Floats, float] 
 
 
 def recognise(form: Form, d: int) -> FeasibleSet | None:
-    """Return the built-in set that a form describes, or None."""
+    """Return the built-in set of the variable alone that a form describes, or None."""
     whole = bool(form.whole.any())
-    if form.other or (len(form.lower) > d and not whole) or len(form.quadratic) > (0 if whole else 1):
-        return None
     n = len(form.lower)
+    if form.other or n > d or len(form.quadratic) > (0 if whole else 1):
+        return None
     arguments: dict[str, Any] = {}
     for name, rows in (("ub", form.ub), ("eq", form.eq)):
         if rows:
@@ -241,14 +176,19 @@ def _as_risk_budget(form: Form, arguments: dict[str, Any]) -> RiskBudget | None:
 
 def clarabel_form(problem: Any, variable: Any) -> tuple[Any, Floats, list[tuple[Any, ...]], int]:
     """Return A, b, the cones, and where the variable begins, of the problem as Clarabel sees it."""
-    cp = _cvxpy()
+    cp = load_cvxpy()
     constraints, target = list(problem.constraints), variable
     if any(value is not None and value is not False for value in variable.attributes.values()):
         target = cp.Variable(variable.size)  # cvxpy replaces variables with attributes by others
         constraints.append(target == variable)
     plain = cp.Problem(cp.Minimize(cp.sum(target)), constraints)
     data = plain.get_problem_data(cp.CLARABEL)[0]
-    dims = data["dims"]
+    cones = cones_of(data["dims"])
+    return data["A"], np.asarray(data["b"], dtype=np.float64), cones, data["param_prob"].var_id_to_col[target.id]
+
+
+def cones_of(dims: Any) -> list[tuple[Any, ...]]:
+    """Return the names of Clarabel's cones with their arguments, in cvxpy's order."""
     cones: list[tuple[Any, ...]] = [("ZeroConeT", dims.zero), ("NonnegativeConeT", dims.nonneg)]
     cones = [cone for cone in cones if cone[1]]
     cones += [("SecondOrderConeT", size) for size in dims.soc]
@@ -256,4 +196,4 @@ def clarabel_form(problem: Any, variable: Any) -> tuple[Any, Floats, list[tuple[
     cones += [("ExponentialConeT",)] * dims.exp
     cones += [("PowerConeT", power) for power in dims.p3d]
     cones += [("GenPowerConeT", power, 1) for power in dims.pnd]
-    return data["A"], np.asarray(data["b"], dtype=np.float64), cones, data["param_prob"].var_id_to_col[target.id]
+    return cones

@@ -10,10 +10,10 @@ import numpy as np
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError, UnboundedSetError
 from optensemble.feasible._base import Unsolved
+from optensemble.feasible._solvers.action_cost import ActionCost
 from optensemble.feasible._solvers.affine import VaryingMatrix
 from optensemble.feasible._solvers.conic import ConicProgram, explain_clarabel
 from optensemble.feasible._solvers.cvxpy_program import Program
-from optensemble.feasible._solvers.known_cost import ActionCost
 from optensemble.feasible._solvers.lifting import Lifted
 from optensemble.feasible._solvers.scale import rounded
 

@@ -14,8 +14,8 @@ from optensemble._core.arrays import Floats
 from optensemble.exceptions import UnboundedSetError
 from optensemble.feasible._base import FeasibleSet, Unsolved
 from optensemble.feasible._row_parameters import RowParameter
+from optensemble.feasible._solvers.action_cost import ActionCost
 from optensemble.feasible._solvers.affine import Affine
-from optensemble.feasible._solvers.known_cost import ActionCost
 from optensemble.feasible._solvers.lifting import Lifted
 from optensemble.feasible._solvers.projection import Projection, Sides
 from optensemble.feasible._solvers.row_sources import RowNumbers, as_columns

@@ -104,10 +104,64 @@ def repair(c, tie, most, enough, problem, work):  # type: ignore[no-untyped-def]
 
 
 @inner
+def repair_at(t, c, tie, most, enough, problem, work):  # type: ignore[no-untyped-def]
+    """Do as :func:`repair` does for a price that is given; return whether the active set is good enough."""
+    for attempt in range(most):
+        least = settle_at(c, tie, problem, work)
+        if least <= 0.0:
+            return False
+        level = judge_signs(t, least, problem, work)
+        if level >= max(enough, CLEAN) or (level >= enough and attempt + 1 == most):
+            return True
+        if level >= CLEAN or level == SPOILED:
+            return False
+        for s in range(len(work.state)):
+            if work.margins[s] < -_CLEAN:
+                flip_place(t, s, problem, work)
+    return False
+
+
+@inner
 def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
     """Solve on the active set: write ``x`` and ``w``.
 
     Returns the best t (infinite where no price moves the action, -1 where there is none) and the least pivot.
+    """
+    d, x, w = problem.d, work.x, work.w
+    least, fixed, gain = solve_active(c, tie, problem, work)
+    if least <= 0.0:
+        return -1.0, 0.0
+    variance = variance_at(0.0, problem, x, w)
+    if variance > 1.0:
+        return -1.0, 0.0
+    t = np.inf if fixed else np.sqrt((1.0 - variance) / gain)
+    if not fixed and not abs(variance_at(t, problem, x, w) - 1.0) <= _MISSED:
+        return -1.0, 0.0
+    for s in range(d):
+        w[1, s] -= work.c[s]
+    return t, least
+
+
+@inner
+def settle_at(c, tie, problem, work):  # type: ignore[no-untyped-def]
+    """Solve on the active set for a price that is given: write ``x`` and ``w``, and return the least pivot, or 0."""
+    d, x, w = problem.d, work.x, work.w
+    least, fixed, _ = solve_active(c, tie, problem, work)
+    for s in range(d):
+        w[1, s] -= work.c[s]
+    if fixed:  # no price moves the action, and rounding must not
+        for s in range(d):
+            x[1, s] = 0.0
+        for s in range(d, len(work.state)):
+            w[1, s] = 0.0
+    return least
+
+
+@inner
+def solve_active(c, tie, problem, work):  # type: ignore[no-untyped-def]
+    """Solve on the active set: write ``x``, and ``w`` but for the coefficients.
+
+    Returns the least pivot (0 if there is no solution), whether no price moves the action, and ``q'Cq``.
     """
     d, state, x, w = problem.d, work.state, work.x, work.w
     n = freedom = 0
@@ -125,9 +179,9 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
         work.c[s] = c[s] - c[min(work.places[0], d - 1)]
     least = solve_system(work.c, problem, state, work.places[:n], work.system, x, w) if freedom >= 0 else 0.0
     if least <= 0.0:
-        return -1.0, 0.0
+        return 0.0, True, 0.0
     find_products(problem, state, work.places[:n], x, w)
-    variance, gain, push = variance_at(0.0, problem, x, w), 0.0, 0.0
+    gain = push = 0.0
     for s in range(d):
         if state[s] == IN:
             # What binding rows leave of the coefficient is Cq; q'c would add up what they take, which cancels.
@@ -135,15 +189,7 @@ def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
             for k in range(d, x.shape[1]):
                 left -= problem.H[s, k] * x[1, k]
             gain, push = gain + x[1, s] * left, max(push, abs(left))
-    if variance > 1.0:
-        return -1.0, 0.0
-    fixed = freedom == 0 or high - low <= tie or push <= tie or gain <= 0.0
-    t = np.inf if fixed else np.sqrt((1.0 - variance) / gain)
-    if not fixed and not abs(variance_at(t, problem, x, w) - 1.0) <= _MISSED:
-        return -1.0, 0.0
-    for s in range(d):
-        w[1, s] -= work.c[s]
-    return t, least
+    return least, freedom == 0 or high - low <= tie or push <= tie or gain <= 0.0, gain
 
 
 @inner

@@ -104,17 +104,17 @@ class ConeProgram(PerThread):
         scale = np.sqrt(np.diag(self.covariance / self.limit)) if way else np.ones(d)
         scale[scale == 0.0] = 1.0
         root = _root(self.covariance / self.limit / np.outer(scale, scale)) * scale
-        matrix, right, cones = _linear(self.rows)
+        matrix, right, cones = linear_constraints(self.rows)
         matrix = np.concatenate([matrix, np.zeros((1, d)), -root])
         right = np.concatenate([right, [1.0], np.zeros(len(root))])
         cones = [*cones, clarabel.SecondOrderConeT(1 + len(root))]
-        return _portfolio_solver(np.zeros((d, d)), np.linspace(0.0, 1.0, d), matrix, right, cones, WAYS[way]), root
+        return portfolio_solver(np.zeros((d, d)), np.linspace(0.0, 1.0, d), matrix, right, cones, WAYS[way]), root
 
 
 def least_variance(covariance: Floats, rows: PortfolioRows) -> tuple[Floats, float]:
     """Return the action of least variance, and its variance."""
     d, scale = len(covariance), float(np.diag(covariance).max()) or 1.0
-    solution = _portfolio_solver(covariance / scale, np.zeros(d), *_linear(rows), WAYS[0]).solve()
+    solution = portfolio_solver(covariance / scale, np.zeros(d), *linear_constraints(rows), WAYS[0]).solve()
     action = share_out(np.array(solution.x)[None], rows.upper)[0]
     return action, float(action @ covariance @ action)
 
@@ -139,7 +139,7 @@ def share_out(actions: Floats, upper: Floats) -> Floats:
     return np.asarray(np.minimum(clipped / np.where(total > 0.0, total, 1.0), upper), dtype=np.float64)
 
 
-def _linear(rows: PortfolioRows) -> tuple[Floats, Floats, list[Any]]:
+def linear_constraints(rows: PortfolioRows) -> tuple[Floats, Floats, list[Any]]:
     """Return the linear constraints as Clarabel wants them; caps of 1 or more are left out."""
     d = len(rows.upper)
     capped = np.flatnonzero(rows.upper < 1.0)
@@ -156,7 +156,7 @@ def _root(covariance: Floats) -> Floats:
     return root
 
 
-def _portfolio_solver(
+def portfolio_solver(
     quadratic: Floats, q: npt.ArrayLike, matrix: Floats, right: Floats, cones: list[Any], way: dict[str, float]
 ) -> Any:
     settings = clarabel.DefaultSettings()

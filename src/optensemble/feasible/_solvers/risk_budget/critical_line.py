@@ -56,7 +56,7 @@ def best_portfolios(C, hinted, actions, status, own, floats, ints):  # type: ign
     problem = path = Problem(d, model.equal, 0.0, H, model.b, model.upper)
     work = new_portfolio_work(d, N)
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
-    c, ordered, limit = np.empty(d), np.empty(d), 0.0
+    c, ordered, limit, until = np.empty(d), np.empty(d), 0.0, -1.0
     for i in range(n):
         mine = own[i] if own.shape[1] else floats
         if mine[1] != 0.0:
@@ -88,7 +88,7 @@ def best_portfolios(C, hinted, actions, status, own, floats, ints):  # type: ign
                 size = (
                     start_at_top(ordered, problem, work, line) if down else start_at_centre(c, start, path, work, line)
                 )
-                follow_line(ordered if down else c, down, size, problem if down else path, work, line)
+                follow_line(ordered if down else c, down, until, size, problem if down else path, work, line)
             t = repair(c, tie, 6, int(floats[3]) if way == 0 else LOOSE, problem, work)
         status[i] = t < 0.0
         if t >= 0.0:
@@ -169,12 +169,22 @@ def start_at_centre(c, start, problem, work, line):  # type: ignore[no-untyped-d
 
 
 @inner
-def follow_line(c, down, n, problem, work, line):  # type: ignore[no-untyped-def]
-    """Follow the line from t = infinity ``down``, or from 0 up, until the variance is 1 or rounding stops it."""
+def follow_line(c, down, until, n, problem, work, line):  # type: ignore[no-untyped-def]
+    """Follow the line from t = infinity ``down``, or from 0 up, until the variance is 1 or rounding stops it.
+
+    If ``until`` is not negative, it is the t to go to, whatever the variance.
+    """
     d, state, x, w = problem.d, work.state, work.x, work.w
     t = np.inf if down else 0.0
     for _ in range(20 + 4 * len(state)):
         t, place, bound = next_event(down, t, problem, work)
+        if until >= 0.0:
+            if place < 0 or (t <= until if down else t >= until):
+                return
+            n = exchange(place, bound, n, problem, work, line)
+            if n < 0:
+                return
+            continue
         variance, gain = -problem.rho, 0.0
         for s in range(d):
             if state[s] == CAPPED:
@@ -185,9 +195,17 @@ def follow_line(c, down, n, problem, work, line):  # type: ignore[no-untyped-def
         reached = variance + t * t * gain if gain > 0.0 else variance
         if place < 0 or (reached <= 1.0 if down else reached >= 1.0):
             return
-        n = leave(place, bound, n, problem, work, line) if state[place] == IN else enter(place, n, problem, work, line)
+        n = exchange(place, bound, n, problem, work, line)
         if n < 0:
             return
+
+
+@inner
+def exchange(place, bound, n, problem, work, line):  # type: ignore[no-untyped-def]
+    """Let a place leave the active set for a bound, or enter it. Return the size, or -1 where that cannot be."""
+    if work.state[place] == IN:
+        return leave(place, bound, n, problem, work, line)
+    return enter(place, n, problem, work, line)
 
 
 @inner

@@ -331,6 +331,14 @@ def read_hint(action, held, problem, state):  # type: ignore[no-untyped-def]
 @inner
 def go_straight(c, start, problem, work):  # type: ignore[no-untyped-def]
     """Go from the least variance straight to the limit, regardless of bounds, and take the active set held there."""
+    gain = find_direction(c, start, problem, work)
+    t = np.sqrt(max(1.0 - start.variance, 0.0) / gain) if gain > 0.0 else 0.0
+    hold_at(t, start, problem, work)
+
+
+@inner
+def find_direction(c, start, problem, work):  # type: ignore[no-untyped-def]
+    """Write the direction in which coefficients move the least variance into the margins; return their gain."""
     d, n, direction = problem.d, len(start.places), work.margins
     gain = 0.0
     for i in range(n):
@@ -340,10 +348,16 @@ def go_straight(c, start, problem, work):  # type: ignore[no-untyped-def]
             direction[i] += start.inverse[i, j] * (c[s] if s < d else 0.0)
         s = start.places[i]
         gain += direction[i] * c[s] if s < d else 0.0
-    t = np.sqrt(max(1.0 - start.variance, 0.0) / gain) if gain > 0.0 else 0.0
+    return gain
+
+
+@inner
+def hold_at(t, start, problem, work):  # type: ignore[no-untyped-def]
+    """Take the active set that is held at t on the way from the least variance, regardless of bounds."""
+    d, direction = problem.d, work.margins
     for s in range(len(work.state)):
         work.state[s] = start.state[s]
-    for i in range(n):
+    for i in range(len(start.places)):
         s = start.places[i]
         value = start.x[s] + t * direction[i]
         if value <= 0.0 and not d <= s < d + problem.equal:

@@ -133,6 +133,68 @@ def test_failures_are_named_or_take_the_fallback() -> None:
     np.testing.assert_array_equal(actions, ROUTES[[2, 2, 2, 2, 3]])
 
 
+class Lifted(Routes):
+    """A model of six variables of which four are predicted: it is given their costs, and returns all variables."""
+
+    c_pred_index: Any = np.array([4, 0, 2, 5])
+    fixed = np.zeros(6)
+
+    def solve(self) -> tuple[Any, float]:
+        values = ROUTES @ (self.c + self.fixed[self.c_pred_index])
+        best = values.argmin() if self.modelSense == 1 else values.argmax()
+        full = np.full(6, 7.0)
+        full[self.c_pred_index] = ROUTES[best]
+        return self.form(full), float(values[best])
+
+    def _fullCost(self, c: Any) -> Any:  # noqa: N802  (PyEPO's name)
+        full = self.fixed.copy()
+        full[self.c_pred_index] += c
+        return full
+
+
+@pytest.mark.parametrize("sense", [1, -1])
+@pytest.mark.parametrize("form", [list, as_dict, Tensor])
+def test_other_variables_of_a_model_are_left_out(sense: int, form: Any) -> None:
+    C = hard_rows(4, n=40)
+    omega = PyEPOSet(Lifted(sense, form))
+    np.testing.assert_array_equal(omega.argmax(C), PyEPOSet(Routes(sense)).argmax(C))
+    assert omega.dimension == 4
+    assert not omega.has_cost
+    assert check(omega).ok
+
+
+@pytest.mark.parametrize("sense", [1, -1])
+def test_fixed_costs_of_predicted_variables_are_known_costs(sense: int) -> None:
+    model = Lifted(sense)
+    model.fixed = np.array([0.5, 0.0, -0.25, 0.0, 1.0, 0.0])
+    omega = PyEPOSet(model)
+    C = np.random.default_rng(0).normal(size=(200, 4))
+    actions = omega.argmax(C)
+    unit = sense * model.fixed[model.c_pred_index]  # a model that maximises earns what is fixed
+    np.testing.assert_allclose(omega.value(actions, C), ((C - unit) @ ROUTES.T).max(axis=1), atol=1e-9)
+    assert omega.has_cost
+    np.testing.assert_allclose(omega.cost(ROUTES), ROUTES @ unit)
+
+
+def test_positions_that_do_not_fit_are_refused() -> None:
+    model = Lifted()
+    model.fixed = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    with pytest.raises(InputError, match=r"fixed costs of 1 variables that are not predicted.*CvxpySet"):
+        PyEPOSet(model)
+    for index in ([0, 1], [0, 1, 2, 2], [0.5, 1, 2, 3], [-1, 0, 1, 2]):
+        model = Lifted()
+        model.c_pred_index = np.array(index)
+        with pytest.raises(InputError, match="c_pred_index must have a position for each of the 4"):
+            PyEPOSet(model)
+
+    class Short(Lifted):
+        def solve(self) -> tuple[Any, float]:
+            return [0.0] * 4, 0.0
+
+    with pytest.raises(SolverError, match="c_pred_index goes up to 5; got 4 entries"):
+        PyEPOSet(Short()).argmax(np.ones((1, 4)))
+
+
 def test_an_interrupt_stops_the_batch() -> None:
     class Interrupted(Routes):
         def solve(self) -> tuple[Any, float]:

@@ -8,7 +8,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._core.arrays import Floats
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.exact_sums import row_dots
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, checks_actions
 from optensemble.feasible._solvers.scale import rounded
@@ -26,6 +27,11 @@ class PyEPOSet(FeasibleSet):
     Each action is checked to be finite and within the bounds, and clipped to them; the model's own constraints are not
     known here, hence ``violation`` sees the bounds alone.
 
+    Where the model has other variables than those with predicted costs, its ``c_pred_index`` tells the positions of
+    these: the action is the solution there. Fixed costs of the model at these positions are a known cost, which
+    :meth:`value` subtracts; the size of coefficients then matters, and they are rounded but not divided. Fixed costs of
+    other variables are refused, because a solver alone does not tell what they come to for an action.
+
     The model is used by one thread at a time. Whether it carries something from one row to the next (many solvers
     start from the last solution, which then chooses among tied actions) is up to the model:
     :func:`optensemble.feasible.check` finds out. A model cannot be saved with an ensemble: give it again on loading.
@@ -38,7 +44,7 @@ class PyEPOSet(FeasibleSet):
     ----------
     optmodel
         An object with ``setObj(c)``, ``solve()`` that returns a solution and its objective, ``num_cost``, and
-        ``modelSense`` (``EPO.MINIMIZE`` or ``EPO.MAXIMIZE``).
+        ``modelSense`` (``EPO.MINIMIZE`` or ``EPO.MAXIMIZE``); and perhaps ``c_pred_index``.
     lower, upper
         A box around the set.
     on_failure, fallback
@@ -79,11 +85,15 @@ class PyEPOSet(FeasibleSet):
         self.optmodel = optmodel
         self._sign = _as_sign(optmodel.modelSense)
         self._set_bounds(lower, upper, as_dimension(optmodel.num_cost))
+        self._positions = _as_positions(getattr(optmodel, "c_pred_index", None), self.dimension)
+        self._unit_costs = self._read_unit_costs()
+        self.has_cost = bool(self._unit_costs.any())
         self._set_failure(on_failure, fallback)
 
     def _argmax(self, coefficients: Floats) -> Floats:
         actions, reasons = np.zeros_like(coefficients), {}
-        for row, cost in enumerate(self._sign * rounded(coefficients) + 0.0):
+        size = np.abs(coefficients).max(axis=1, keepdims=True) if self.has_cost else 1.0
+        for row, cost in enumerate(self._sign * rounded(coefficients) * size + 0.0):
             try:
                 with self._one_at_a_time:
                     self.optmodel.setObj(cost)
@@ -99,6 +109,13 @@ class PyEPOSet(FeasibleSet):
         if hasattr(solution, "detach"):  # a tensor, which may be on another device
             solution = solution.detach().cpu().numpy()
         action = np.array(list(solution.values()) if isinstance(solution, dict) else solution, dtype=np.float64)
+        if self._positions is not None and action.ndim == 1:
+            if len(action) <= self._positions.max():
+                raise InputError(
+                    f"the solution must have an entry for every variable, and c_pred_index goes up to "
+                    f"{self._positions.max()}; got {len(action)} entries."
+                )
+            action = action[self._positions]
         if action.shape != (self.dimension,):
             raise InputError(f"the solution must have {self.dimension} entries; got shape {action.shape}.")
         excess = float(self._outside_box(action[None])[0])
@@ -109,6 +126,26 @@ class PyEPOSet(FeasibleSet):
             )
         return np.clip(action, self.lower, self.upper) + 0.0
 
+    def _read_unit_costs(self) -> Floats:
+        """Return the fixed costs of the action's coordinates, as what they take from the payoff."""
+        known = np.zeros(self.dimension)
+        if self._positions is None or not hasattr(self.optmodel, "_fullCost"):
+            return known
+        full = self.optmodel._fullCost(known.copy())
+        costs = np.array(full.detach().cpu().numpy() if hasattr(full, "detach") else full, dtype=np.float64).ravel()
+        others = np.delete(costs, self._positions)
+        if others.any():
+            raise InputError(
+                f"the model has fixed costs of {np.count_nonzero(others)} variables that are not predicted, which are "
+                "a cost of the action that its solver does not tell. Write the problem in cvxpy, as CvxpySet, which "
+                "knows it; or leave these costs out of the model."
+            )
+        return -self._sign * costs[self._positions] + 0.0
+
+    def cost(self, actions: Floats) -> Floats:
+        """Return the model's fixed cost of each action."""
+        return row_dots(np.ascontiguousarray(actions), np.broadcast_to(self._unit_costs, actions.shape).copy())
+
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its excess over the bounds; the model's constraints are not known here."""
@@ -116,6 +153,20 @@ class PyEPOSet(FeasibleSet):
 
     def spec(self) -> None:
         """Return None: a model is code, which cannot be saved."""
+
+
+def _as_positions(index: Any, dimension: int) -> Indices | None:
+    """Return the positions of the predicted variables in a solution; None if all are predicted."""
+    if index is None:
+        return None
+    positions = np.asarray(index.detach().cpu().numpy() if hasattr(index, "detach") else index)
+    whole = positions.dtype.kind in "iu" and positions.ndim == 1 and (positions >= 0).all()
+    if not whole or len(np.unique(positions)) != dimension or len(positions) != dimension:
+        raise InputError(
+            f"c_pred_index must have a position for each of the {dimension} predicted costs (num_cost), all distinct; "
+            f"got {index!r}."
+        )
+    return positions.astype(np.int64)
 
 
 def _as_sign(sense: Any) -> float:

@@ -108,11 +108,20 @@ def job_text(**changes: dict[str, Any] | None) -> str:
         lines.append(f"[{name}]")
         blocks = section.get("blocks", ()) if isinstance(section.get("blocks", ()), list) else ()
         plain = {key: value for key, value in section.items() if value is not None and not (key == "blocks" and blocks)}
-        lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in plain.items()]
+        lines += [f"{json.dumps(key)} = {toml_text(value)}" for key, value in plain.items()]
         for block in blocks:
             lines.append(f"[[{name}.blocks]]")
-            lines += [f"{key} = {json.dumps(value)}" for key, value in block.items()]
+            lines += [f"{key} = {toml_text(value)}" for key, value in block.items()]
     return "\n".join(lines) + "\n"
+
+
+def toml_text(value: Any) -> str:
+    """Return a value as TOML has it: as JSON, but for tables."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {toml_text(each)}' for key, each in value.items())}}}"
+    return json.dumps(value)
 
 
 def write_job(folder: Path, **changes: dict[str, Any] | None) -> Path:

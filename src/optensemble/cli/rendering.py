@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_LABELS = 12
 _MOST_SETTINGS = 8
 _MOST_CELLS = 5
+_BEYOND = "have bounds beyond those of the fitting rows; actions out there count as in the outermost level set"
 _LEADERBOARD = (0, 1, 2, 3, 7, 8)  # candidate, kind, realised with its interval, followed, decides
 
 
@@ -42,6 +43,9 @@ def print_job_summary(output: CommandOutput, summary: JobSummary) -> None:
             "job": str(summary.task.job.path),
             "rows": len(summary.task.rows),
             "columns": summary.pairs,
+            "parameters": [vars(parameter) for parameter in summary.parameters],
+            "fallback": summary.task.fallbacks.count,
+            "first_fallback": summary.task.fallbacks.first or None,
             "members": summary.members,
             "cells": {"filled": cells.filled, "thin": cells.below_min_cell, "median": cells.median},
             "plan": summary.plan.parts,
@@ -119,6 +123,7 @@ def print_decisions(output: CommandOutput, decisions: DecisionSummary, out: Path
     output.print_lines(
         f"{decisions.rows:,} {rows} decided, following {followed}.",
         f"Promised: {decisions.promise}.",
+        *([f"{decisions.beyond:,} of {decisions.rows:,} rows {_BEYOND}."] if decisions.beyond else []),
         f"Wrote {out}.",
     )
     promise = {name: value for name, value in vars(decisions.promise).items() if name != "advantage"}
@@ -128,6 +133,8 @@ def print_decisions(output: CommandOutput, decisions: DecisionSummary, out: Path
             "rows": decisions.rows,
             "followed": decisions.followed,
             "unseen": decisions.unseen,
+            "beyond": decisions.beyond,
+            "fallback": decisions.fallback,
             "promise": promise,
         }
     )

@@ -63,6 +63,9 @@ def decide_command(
     if decisions.unseen:
         unseen = f"{decisions.unseen:,} of {decisions.rows:,} rows are of groups that were not in the rows of the fit"
         warnings.warn(f"{unseen}: for them the promise rests on other groups", UserWarning, stacklevel=2)
+    if decisions.fallback:
+        unsolved = f"{decisions.fallback:,} of {decisions.rows:,} rows could not be solved"
+        warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)
     print_decisions(output, decisions, out)
 
 

@@ -79,6 +79,7 @@ class FittedDecision(Policy):
             predictions=self._sign * decisions.forecast,
             assessed=assessed,
             beyond=int(done.outputs.omega.beyond().sum()),
+            fallback=int(done.outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
         )
 
     def promise_of(self, assessed: Assessments) -> Promise:

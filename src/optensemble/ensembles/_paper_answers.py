@@ -87,17 +87,19 @@ class FittedPaper(Policy):
 
     def _answer(self, situation: Situation) -> Answer:
         assessed: Floats = situation.taken(situation.assessed)
+        actions, predictions, omega = situation.taken(situation.actions), situation.behind(), situation.omega
         unknown = np.full_like(assessed, np.inf)
         low, high = self.record_.limits(assessed) if self.has_record else (-unknown, unknown)
         return Answer(
-            actions=situation.taken(situation.actions),
+            actions=actions,
             promised=self._calibrated(assessed),
             low=low,
             high=high,
             chosen=situation.choice,
-            predictions=situation.behind(),
+            predictions=predictions,
             assessed=assessed,
-            beyond=int(situation.omega.beyond().sum()),
+            beyond=int(omega.beyond().sum()),
+            fallback=int(omega.took_fallback(actions, self.terms_.sign * predictions).sum()),
         )
 
     def self_assess(self, X: Any) -> Floats:

@@ -57,6 +57,8 @@ class Answer:
     beyond
         The number of rows whose own bounds of actions go beyond those of all rows fitted on: actions out there count as
         in the outermost level set.
+    fallback
+        The number of rows that could not be solved, and took the fallback action of the feasible set.
     """
 
     actions: Floats
@@ -67,6 +69,7 @@ class Answer:
     predictions: Floats
     assessed: Floats
     beyond: int = 0
+    fallback: int = 0
 
 
 class Policy(BaseEstimator, ABC):

@@ -161,6 +161,29 @@ class FeasibleSet(ABC):
             actions, reasons = unsolved.actions, unsolved.reasons
         return self._settle(actions, reasons)
 
+    def unsolved(self, C: npt.ArrayLike, X: Any = None) -> dict[int, str]:
+        """Return the rows that have no set, or that :meth:`argmax` cannot solve, and for each the reason.
+
+        The rows of X that the set is bound to let the reasons quote what is in them.
+        """
+        reasons = dict[int, str]()
+        for fault in self._faults() if self.row_count is not None and self.faulty.any() else ():
+            for row in np.flatnonzero(fault.rows).tolist():
+                reasons.setdefault(row, f"{fault.parameter} {fault.rule}, and is {self._told(fault, row, X)}.")
+        try:
+            self._unsettled(C, None)
+        except Unsolved as unsolved:
+            reasons |= unsolved.reasons
+        return reasons
+
+    def took_fallback(self, actions: Floats, C: Floats) -> npt.NDArray[np.bool_]:
+        """Return for each row whether its action is the fallback because the row could not be solved."""
+        taken = np.zeros(len(actions), dtype=np.bool_)
+        if self.fallback is not None:
+            suspects = np.flatnonzero((actions == self.fallback).all(axis=1))
+            taken[suspects[list(self.take(suspects).unsolved(C[suspects]))]] = True
+        return taken
+
     def _unsettled(self, C: npt.ArrayLike, hint: npt.ArrayLike | None) -> Floats:
         """Return the actions of a batch, or raise :class:`Unsolved`."""
         coefficients = self._as_batch(C, "the coefficients")

@@ -171,6 +171,14 @@ class Composite(FeasibleSet):
         """Return an inner set as messages name it."""
         return f"{self.inner_names[part.number]}, {self.inner[part.number]!r}"
 
+    def took_fallback(self, actions: Floats, C: Floats) -> npt.NDArray[np.bool_]:
+        """Return for each row whether its action, or a part of it, is a fallback: its own or an inner set's."""
+        taken = super().took_fallback(actions, C)
+        for part in self._parts():
+            place = _place(part)
+            taken[part.rows] |= part.omega.took_fallback(actions[place], C[place])
+        return taken
+
     def _largest_violation(self, actions: Floats) -> Floats:
         """Return for each row the largest violation of an inner set."""
         excess = np.zeros(len(actions))

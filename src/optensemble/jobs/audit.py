@@ -13,7 +13,7 @@ from optensemble._core.arrays import Floats
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
 from optensemble.exceptions import InputError
-from optensemble.jobs.rows import in_time_order, needed_columns, read_rows
+from optensemble.jobs.rows import in_time_order
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.tables.labels import column_text, value_text
 from optensemble.tables.reading import Tables
@@ -45,7 +45,7 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
             f"{tables} has no column {missing[0]!r}: an audit needs the labels. Add them, or name their "
             "columns with --labels."
         )
-    rows, _ = saved.grouped(read_rows(tables, roles, [*saved.numbers, *roles.labels]), roles)
+    rows, _ = saved.grouped(saved.reader(tables, roles).read(tables))
     rows = in_time_order(rows, roles, str(tables))
     clusters = roles.clusters
     if clusters is not None and rows[clusters].nunique() == 1:
@@ -83,7 +83,7 @@ def make_report(audited: TableAudit) -> str:
 def explain_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value: str | None) -> Explanation:
     """Explain one row, given by its number in the files or by its id."""
     number, found = _find_row(saved, tables, row, id_value)
-    found, _ = saved.grouped(found, saved.roles.for_decisions())
+    found, _ = saved.grouped(found)
     explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=list(saved.roles.coordinates))
     return replace(explanation, row=number)
 
@@ -96,13 +96,14 @@ def _find_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value: s
         raise InputError("--row and --id are both given. Give one of them.")
     if id_value is not None and roles.id is None:
         raise InputError(f"{saved.path} has no id column. Name it with --id-column, or give --row.")
-    for part in tables.batches(needed_columns(roles, saved.numbers)):
+    reader = saved.reader(tables, roles)
+    for part in tables.batches(reader.selection):
         if row is not None and row < start + len(part):
-            return row, part[row - start : row - start + 1].reset_index(drop=True)
+            return row, reader.known(part[row - start : row - start + 1].reset_index(drop=True))
         if id_value is not None:
             at = np.flatnonzero(column_text(part[str(roles.id)]).isin([value_text(id_value), _as_date(id_value)]))
             if at.size:
-                return start + int(at[0]), part[at[0] : at[0] + 1].reset_index(drop=True)
+                return start + int(at[0]), reader.known(part[at[0] : at[0] + 1].reset_index(drop=True))
         start += len(part)
     what = f"no row {row}: it has {start:,}, counted from 0" if row is not None else f"no row of id {id_value!r}"
     raise InputError(f"{tables} has {what}. Check --row or --id.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +21,11 @@ from optensemble.evaluation.planning import (
     RowPlan,
     plan,
 )
+from optensemble.exceptions import FallbackWarning
+from optensemble.feasible import FeasibleSet
 from optensemble.jobs.data_warnings import find_data_warnings
 from optensemble.jobs.fit import Task, shortage
+from optensemble.jobs.set_columns import ParameterSummary, summarise_parameters
 from optensemble.stats.sample_size import MIN_CELL
 
 _BUCKETS = 10
@@ -57,10 +61,12 @@ class JobSummary:
 
     ``pairs`` has, for every label, the matching column of each member and the bounds of its coordinate.
     ``members`` has a row for every member: its kind, the share of the labels' variance it explains (R²), and its
-    realised payoff on these rows.
+    realised payoff on these rows. ``omega`` is the set bound to the rows; ``parameters`` are those that come from them.
     """
 
     task: Task
+    omega: FeasibleSet
+    parameters: list[ParameterSummary]
     pairs: list[dict[str, Any]]
     members: pd.DataFrame
     cells: LevelSetCounts
@@ -80,6 +86,9 @@ class JobSummary:
         low, high = task.labels.to_numpy().min(), task.labels.to_numpy().max()
         yield f"{len(task.roles.labels)} labels between {_four_digits(low)} and {_four_digits(high)}; {self._goal()}"
         yield f"decisions: {self._bounds()}"
+        yield from (f"{parameter}" for parameter in self.parameters)
+        if task.fallbacks.count:
+            yield task.fallbacks.told(rows)
         for what, each in (("groups", task.roles.groups), ("clusters", [task.roles.clusters or ""])):
             for name in filter(None, each):
                 sizes = task.table[name].value_counts()
@@ -107,17 +116,22 @@ class JobSummary:
         return f", {ends[0]} to {ends[1]}"
 
     def _goal(self) -> str:
+        net = ", net of the known cost of acting" if self.omega.has_cost else ""
+        return f"{self._sense()}{net}"
+
+    def _sense(self) -> str:
         return "the payoff is maximised" if self.task.job.sense == "max" else "the cost is minimised"
 
     def _bounds(self) -> str:
-        omega = self.task.omega
+        omega = self.omega
         same = len(np.unique(omega.lower)) == 1 and len(np.unique(omega.upper)) == 1
         each = (
             f"each between {_four_digits(omega.lower[0])} and {_four_digits(omega.upper[0])}"
             if same
             else "each within its own bounds"
         )
-        return f"{type(omega).__name__}, {omega.dimension} coordinates, {each}"
+        over = " over all rows" if omega.open_bounds else ""
+        return f"{type(omega).__name__}, {omega.dimension} coordinates, {each}{over}"
 
     @property
     def verdict(self) -> str:
@@ -133,16 +147,22 @@ def _four_digits(value: float) -> str:
 def summarise_job(task: Task) -> JobSummary:
     """Compute the summary of a job and its data."""
     sign = 1.0 if task.job.sense == "max" else -1.0
-    labels, omega = task.labels.to_numpy(), task.omega
+    labels = task.labels.to_numpy()
     predictions = {name: member.predict(task.table) for name, member in task.models.items()}
-    actions = {name: omega.argmax(sign * predicted) for name, predicted in predictions.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)  # the summary counts these rows
+        omega = task.omega.for_rows(task.table)
+        actions = {name: omega.argmax(sign * predicted) for name, predicted in predictions.items()}
     actions |= {name: member.decide(task.table) for name, member in task.policies.items()}
     noise, payoff_noise = _noise_levels(predictions, actions, labels)
     access = "mixed" if task.models and task.policies else "white" if task.models else "black"
+    earned = {name: float((sign * omega.value(action, sign * labels)).mean()) for name, action in actions.items()}
     return JobSummary(
         task=task,
-        pairs=_label_pairs(task),
-        members=_member_frame(predictions, actions, labels),
+        omega=omega,
+        parameters=summarise_parameters(omega, task.table),
+        pairs=_label_pairs(task, omega),
+        members=_member_frame(predictions, earned, labels),
         cells=_count_level_sets(actions, Buckets(omega.lower, omega.upper, _BUCKETS)),
         plan=plan(
             k=len(actions),
@@ -156,8 +176,8 @@ def summarise_job(task: Task) -> JobSummary:
     )
 
 
-def _label_pairs(task: Task) -> list[dict[str, Any]]:
-    members, omega = {**task.models, **task.policies}, task.omega
+def _label_pairs(task: Task, omega: FeasibleSet) -> list[dict[str, Any]]:
+    members = {**task.models, **task.policies}
     return [
         {
             "label": label,
@@ -169,14 +189,14 @@ def _label_pairs(task: Task) -> list[dict[str, Any]]:
     ]
 
 
-def _member_frame(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> pd.DataFrame:
+def _member_frame(predictions: dict[str, Floats], earned: dict[str, float], labels: Floats) -> pd.DataFrame:
     spread = np.square(labels - labels.mean(axis=0)).sum()
     rows = []
-    for name, action in actions.items():
+    for name, realised in earned.items():
         missed = np.square(labels - predictions[name]).sum() if name in predictions else np.nan
         kind = "model" if name in predictions else "policy"
         explained = 1 - missed / spread if spread > 0 else np.nan
-        rows.append((name, kind, explained, float(row_dots(action, labels).mean())))
+        rows.append((name, kind, explained, realised))
     return pd.DataFrame(rows, columns=["member", "kind", "explained", "realised"])
 
 

@@ -20,7 +20,7 @@ _SLACK = 1e-6
 def find_data_warnings(
     predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats, omega: FeasibleSet
 ) -> Iterator[str]:
-    """Yield a sentence for each suspicious property of the predictions and the set."""
+    """Yield a sentence for each suspicious property of the predictions and the set, which is bound to the rows."""
     for name, predicted in predictions.items():
         yield from (f"model {name}: {warning}" for warning in _model_warnings(predicted, labels, omega))
     spec = omega.spec() or {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,9 +18,9 @@ from optensemble._core.arrays import Floats
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
-from optensemble.exceptions import InputError, OptEnsembleError
+from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, OptEnsembleError
 from optensemble.jobs.roles import FOLLOWED, HIGH, LOW, PROMISED
-from optensemble.jobs.rows import needed_columns, require_feasible_actions
+from optensemble.jobs.rows import RowPlace, require_feasible_actions
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.tables.ids import IdRegister
 from optensemble.tables.reading import BATCH, ColumnSelection, Tables
@@ -30,13 +31,16 @@ from optensemble.tables.writing import require_output_path, table_writer
 class DecisionSummary:
     """Summary of a table of decisions: rows, promise of their mean payoff, and rows per followed member.
 
-    ``unseen`` counts rows of groups that were not in the rows of the fit.
+    ``unseen`` counts rows of groups that were not in the rows of the fit, ``beyond`` rows whose own bounds go beyond
+    those of the fitting rows, and ``fallback`` rows that could not be solved and took the fallback action.
     """
 
     rows: int
     promise: Promise
     followed: dict[str, int]
     unseen: int
+    beyond: int = 0
+    fallback: int = 0
 
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
@@ -56,14 +60,17 @@ def decide_table(
     ``over`` maps the deciding over batches; by default it is done here, one after the other.
     """
     require_output_path(out, [saved.path, *tables.paths])
-    roles, assessed, followed, rows, unseen = saved.roles.for_decisions(), Assessments(), Counter[int](), 0, 0
-    needed = needed_columns(roles, saved.numbers)
+    roles, assessed, followed, rows = saved.roles.for_decisions(), Assessments(), Counter[int](), 0
+    counts = Counter[str]()
+    reader = saved.reader(tables, roles)
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
         table = stack.enter_context(table_writer(out))
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, str(tables)))
-        grouped = (saved.grouped(part, roles) for part in tables.batches(needed, batch))
+        grouped = (saved.grouped(reader.known(part)) for part in tables.batches(reader.selection, batch))
         decided = (map if over is None else over)(partial(_decide_part, saved.policy), grouped)
-        for part, unseen_here, answer in decided:
+        for part, unseen, answer in decided:
             if isinstance(answer, OptEnsembleError):
                 with _naming_rows(saved, tables, part, rows):
                     raise answer
@@ -73,7 +80,7 @@ def decide_table(
             assessed += Assessments.of(answer.assessed)
             followed.update(dict(enumerate(np.bincount(answer.chosen).tolist())))
             rows += len(part)
-            unseen += unseen_here
+            counts.update(unseen=unseen, beyond=answer.beyond, fallback=answer.fallback)
             if progress is not None:
                 progress(rows)
         if not rows:
@@ -81,8 +88,8 @@ def decide_table(
         if ids is not None:
             ids.require_distinct(lambda: _id_batches(tables, str(roles.id)))
     names = saved.ensemble.names_
-    counts = {names[number]: count for number, count in followed.most_common() if count}
-    return DecisionSummary(rows, saved.policy.promise_of(assessed), counts, unseen)
+    by_name = {names[number]: count for number, count in followed.most_common() if count}
+    return DecisionSummary(rows, saved.policy.promise_of(assessed), by_name, **counts)
 
 
 def _decide_part(policy: Any, grouped: tuple[pd.DataFrame, int]) -> tuple[pd.DataFrame, int, Any]:
@@ -128,7 +135,11 @@ def _naming_rows(saved: SavedEnsemble, tables: Tables, part: pd.DataFrame, start
     try:
         yield
     except OptEnsembleError as error:
-        for name, policy in saved.policies:
-            require_feasible_actions(part, name, policy, saved.ensemble.feasible, str(tables), start)
+        if isinstance(error, InfeasibleActionError):
+            for name, policy in saved.policies:
+                require_feasible_actions(part, name, policy, saved.policy.feasible_, str(tables), start)
+        if error.rows is not None:
+            with RowPlace(str(tables), saved.roles.id, start).naming(part):
+                raise error
         where = f"{tables}, in the rows from {start:,} to {start + len(part) - 1:,}"
         raise type(error)(f"{where}, numbered anew from 0: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,22 @@ import pandas as pd
 from optensemble._core.columns import Columns
 from optensemble._core.progress import Progress
 from optensemble.ensembles.base import BLACK_BOX, DECISION, WHITE_BOX, Policy
-from optensemble.exceptions import InputError
+from optensemble.exceptions import FallbackWarning, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.job import Job
 from optensemble.jobs.roles import Roles, find_members, find_roles
-from optensemble.jobs.rows import JobRows, in_time_order, read_rows, require_feasible_actions, stream_rows
+from optensemble.jobs.rows import (
+    NO_FALLBACKS,
+    Fallbacks,
+    JobRows,
+    RowPlace,
+    RowReader,
+    in_time_order,
+    require_feasible_actions,
+    require_sets,
+    stream_rows,
+)
+from optensemble.jobs.set_columns import ReadColumns, SetTable
 from optensemble.jobs.sets import make_set
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from optensemble.tables.reading import Tables, find_tables
@@ -25,7 +37,8 @@ class Task:
     """A job with its data, validated: everything that a fit needs.
 
     ``rows`` holds the columns of members and labels, ids, times and groups, in time order if there are times. Rows that
-    would take more than the memory allowed are read from their files when they are needed.
+    would take more than the memory allowed are read from their files when they are needed. ``fallbacks`` are rows that
+    take the fallback action of the set.
     """
 
     job: Job
@@ -35,6 +48,7 @@ class Task:
     policies: dict[str, Columns]
     omega: FeasibleSet
     rows: pd.DataFrame | JobRows
+    fallbacks: Fallbacks = NO_FALLBACKS
 
     @property
     def table(self) -> pd.DataFrame:
@@ -59,19 +73,23 @@ def prepare(job: Job, memory: float | None = None) -> Task:
     columns, name = tables.columns, str(tables)
     roles = find_roles(job, columns, name)
     members = find_members(job, roles, columns, name)
-    omega = make_set(job.feasible, len(roles.labels), job.folder, f"{job.path}: [feasible]")
+    table = SetTable(columns, name, roles.labels, roles.coordinates)
+    omega = make_set(job.feasible, len(roles.labels), job.folder, f"{job.path}: [feasible]", table)
     _require_members(job)
     used = [str(name) for each in members.values() for member in each.values() for name in member.names]
-    numbers, models, policies = [*used, *roles.labels], members["models"], members["policies"]
+    reader = RowReader(roles, (*used, *roles.labels), ReadColumns.of(omega, columns, name))
+    models, policies, sign = members["models"], members["policies"], 1.0 if job.sense == "max" else -1.0
     rows: pd.DataFrame | JobRows
-    if memory is not None and job.kind == DECISION and _COPIES * tables.bytes(len(numbers)) > memory:
-        rows = stream_rows(tables, roles, numbers, policies, omega)
+    if memory is not None and job.kind == DECISION and _COPIES * tables.bytes(len(reader.selection.numbers)) > memory:
+        rows, fallbacks = stream_rows(tables, reader, policies, omega, sign)
     else:
-        read = read_rows(tables, roles, numbers)
+        read = reader.read(tables)
+        labels = read[list(roles.labels)].to_numpy()
+        fallbacks = require_sets(read, omega, sign * labels, RowPlace(name, roles.id))
         for policy, member in policies.items():
             require_feasible_actions(read, policy, member, omega, name)
         rows = in_time_order(read, roles, name)
-    task = Task(job, tables, roles, models, policies, omega, rows)
+    task = Task(job, tables, roles, models, policies, omega, rows, fallbacks)
     _require_options(task)
     return task
 
@@ -80,6 +98,15 @@ def fit_job(task: Task, progress: Progress | None = None, n_jobs: int | None = N
     """Fit the ensemble of a job; it keeps the roles of the columns."""
     if shortage(task):
         raise InputError(shortage(task))
+    if not task.fallbacks.count:
+        return _fit(task, progress, n_jobs, engine)
+    warnings.warn(f"{task.tables}: {task.fallbacks.told(len(task.rows))}", FallbackWarning, stacklevel=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)  # one for each pass over the same rows
+        return _fit(task, progress, n_jobs, engine)
+
+
+def _fit(task: Task, progress: Progress | None, n_jobs: int | None, engine: Any) -> Policy:
     seed = task.job.ensemble.get("seed")
     terms = {"time_ordered": task.roles.time is not None, "random_state": seed}
     ensemble: Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,12 @@ class Job:
     def folder(self) -> Path:
         """The folder that paths in the file are relative to."""
         return self.path.parent
+
+    @property
+    def patterns(self) -> list[str]:
+        """The patterns that members, and parameters of the feasible set, name their columns by."""
+        members = [given for given in (*self.models.values(), *self.policies.values()) if isinstance(given, str)]
+        return [*members, *_patterns_of(self.feasible)]
 
     @property
     def kind(self) -> str:
@@ -144,6 +150,15 @@ def _read_members(document: dict[str, Any], what: str, path: Path) -> dict[str, 
         if not members and not document.get("models"):
             raise InputError(f'{path} names no models or policies. Add, for example, [models] ours = "ours_*".')
     return members
+
+
+def _patterns_of(section: Any) -> Iterator[str]:
+    """Go through the patterns ``{ columns = "free_*" }`` of a section."""
+    if isinstance(section, (list, dict)):
+        for value in section if isinstance(section, list) else section.values():
+            yield from _patterns_of(value)
+    if isinstance(section, dict) and isinstance(given := section.get("columns"), str) and is_pattern(given):
+        yield given
 
 
 def _read_ensemble(given: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -49,8 +49,7 @@ class Roles:
 
 def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     """Resolve labels and single columns in a table."""
-    members = [given for given in (*job.models.values(), *job.policies.values()) if isinstance(given, str)]
-    own = left_to(job.labels, members, columns) if isinstance(job.labels, str) else columns
+    own = left_to(job.labels, job.patterns, columns) if isinstance(job.labels, str) else columns
     labels, names = find_labels(job.labels, own, f"{job.path}: [data] labels", table)
     roles = Roles(labels, names, job.id, job.time, job.clusters, job.groups)
     for what in ("id", "time", "clusters"):
@@ -59,7 +58,7 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     require_columns(roles.groups, columns, f"[data] groups of {job.path}: {table}")
     single = {"id": job.id, "time": job.time, "clusters": job.clusters}
     for what, name in [*single.items(), *(("groups", name) for name in job.groups)]:
-        _require_no_label([name], labels, f"{job.path}: [data] {what}")
+        require_no_label([name], labels, f"{job.path}: [data] {what}")
     require_own_name(roles, f"{job.path}: ")
     return roles
 
@@ -70,7 +69,7 @@ def require_own_name(roles: Roles, where: str = "") -> None:
         raise InputError(f"{where}the id column {roles.id!r} has the name of a column of the decisions. Rename it.")
 
 
-def _require_no_label(names: Sequence[Any], labels: Sequence[str], where: str) -> None:
+def require_no_label(names: Sequence[Any], labels: Sequence[str], where: str) -> None:
     """Raise ``InputError`` on a label in another role: labels are unknown at the time of a decision."""
     for name in names:
         if name in labels:
@@ -106,7 +105,7 @@ def find_members(job: Job, roles: Roles, columns: Sequence[str], table: str) -> 
 def _find_member(given: Names, roles: Roles, columns: Sequence[str], where: str, table: str) -> Columns:
     names = _aligned(given, roles, columns, f"{where}, in {table}") if isinstance(given, str) else list(given)
     require_columns(names, columns, f"{where}: {table}")
-    _require_no_label(names, roles.labels, where)
+    require_no_label(names, roles.labels, where)
     if len(names) != len(roles.labels):
         raise InputError(
             f"{where} names {len(names)} columns, but there are {len(roles.labels)} labels. Give one for each, in "

@@ -13,7 +13,8 @@ from optensemble._core.columns import Columns
 from optensemble.ensembles.base import BLACK_BOX, Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.roles import Roles, require_own_name
-from optensemble.jobs.rows import with_text_groups
+from optensemble.jobs.rows import RowReader
+from optensemble.jobs.set_columns import ReadColumns, expanded, require_parameters
 from optensemble.persistence.files import load
 from optensemble.tables.labels import value_text
 from optensemble.tables.patterns import align, coordinates, is_pattern
@@ -27,6 +28,13 @@ class SavedEnsemble:
     path: Path
     ensemble: Any
     roles: Roles
+
+    def reader(self, tables: Tables, roles: Roles) -> RowReader:
+        """Return how rows of tables are read: the columns of members and labels, and those the set depends on."""
+        columns, omega = tables.columns, self.policy.feasible_
+        require_parameters(omega, columns, str(tables))
+        members = (*expanded(self.numbers, columns, str(tables)), *roles.labels)
+        return RowReader(roles, members, ReadColumns.of(omega, columns, str(tables)))
 
     @property
     def policy(self) -> Policy:
@@ -43,9 +51,9 @@ class SavedEnsemble:
         pairs = zip(self.roles.groups, grouping.values, strict=True)
         return {name: {value_text(value): value for value in values} for name, values in pairs}
 
-    def grouped(self, rows: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, int]:
+    def grouped(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
         """Return rows with groups as at the fit, and the number of rows of unseen groups."""
-        rows, unseen = with_text_groups(rows, roles), np.zeros(len(rows), dtype=bool)
+        unseen = np.zeros(len(rows), dtype=bool)
         for name, known in self.known_groups.items():
             unseen |= ~rows[name].isin(known)
             rows = rows.assign(**{name: [known.get(text, text) for text in rows[name]]})
@@ -58,7 +66,7 @@ class SavedEnsemble:
 
     @property
     def numbers(self) -> list[str]:
-        """The columns of the members."""
+        """The columns and patterns of the members."""
         return [name for member in column_members(self.ensemble) for name in member.names]
 
 
@@ -82,7 +90,13 @@ def open_ensemble(
         ) from error
     if any(isinstance(member.names[0], int) for member in column_members(ensemble)):
         raise InputError(f"{path}: its members are numbered columns of an array, not of a table. Use it from Python.")
-    roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _default_roles(ensemble)
+    parameters = ensemble.feasible_.parameters
+    if any(isinstance(name, int) for parameter in parameters for name in parameter.columns or ()):
+        raise InputError(
+            f"{path}: {parameters[0].name} of its feasible set comes from numbered columns of an array, not of a "
+            "table. Use it from Python."
+        )
+    roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _default_roles(ensemble, tables)
     if labels is not None:
         roles = replace(roles, labels=_find_label_columns(labels, roles, tables))
     roles = replace(roles, id=id_column or roles.id, time=time or roles.time)
@@ -104,8 +118,8 @@ def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, 
     return names
 
 
-def _default_roles(ensemble: Any) -> Roles:
+def _default_roles(ensemble: Any, tables: Tables) -> Roles:
     """Return the roles of columns for an ensemble that was fitted in Python."""
     groups = ensemble.subgroups or ()
-    names = coordinates([str(name) for name in column_members(ensemble)[0].names])
+    names = coordinates(expanded(column_members(ensemble)[0].names, tables.columns, str(tables)))
     return Roles((), tuple(names), groups=(groups,) if isinstance(groups, str) else tuple(groups))

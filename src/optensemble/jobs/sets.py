@@ -1,10 +1,12 @@
-"""Feasible sets from the ``[feasible]`` section: a built-in kind by name, matrices inline or from CSV files."""
+"""Feasible sets from the ``[feasible]`` section: a built-in kind by name, arguments inline, in files or in columns."""
 
 from __future__ import annotations
 
 import csv
 import inspect
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,11 @@ from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import FeasibleSetError, FileError, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import SAVED_KINDS
+from optensemble.jobs.set_columns import SetTable, has_patterns, require_set_columns, resolved, with_columns
 from optensemble.tables.reading import is_number
 
 _VECTORS = ("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific", "fallback")
-_SIZED = ("A_ub", "A_eq", "lower", "upper")
+_SIZED = ("A_ub", "A_eq", "lower", "upper", "weights")
 """Arguments whose length is the number of coordinates."""
 
 _NEEDS_PYTHON = ("oracle", "cvxpy_set", "py_eposet", "pyepo_set")
@@ -38,13 +41,17 @@ SET_KINDS = {snake(name): name for name in SAVED_KINDS}
 """Sets that a job file can describe: the class by its name in the file. A class is imported when it is needed."""
 
 
-def make_set(section: dict[str, Any], dimension: int, folder: Path, where: str) -> FeasibleSet:
+def make_set(
+    section: dict[str, Any], dimension: int, folder: Path, where: str, table: SetTable | None = None
+) -> FeasibleSet:
     """Make the set of a section with one coordinate for each label; paths are relative to ``folder``.
+
+    Parameters that come from the row name columns of the ``table``.
 
     >>> make_set({"kind": "simplex"}, 3, Path(), "job.toml")
     Simplex(dimension=3)
     """
-    omega = _make_block(section, dimension, folder, where)
+    omega = _SetMaker(folder, table)(section, dimension, where)
     if omega.dimension != dimension:
         raise InputError(
             f"{where} describes decisions of {omega.dimension} coordinates, but there are {dimension} labels. "
@@ -53,35 +60,92 @@ def make_set(section: dict[str, Any], dimension: int, folder: Path, where: str) 
     return omega
 
 
-def _make_block(section: dict[str, Any], dimension: int | None, folder: Path, where: str) -> FeasibleSet:
-    kind = _set_class(section, where)
-    arguments = {name: _read_argument(value, name, folder, where) for name, value in section.items() if name != "kind"}
-    known = list(inspect.signature(kind).parameters)
-    for name in arguments:
+@dataclass(frozen=True)
+class _SetMaker:
+    """Makes sets of sections: where their files are, and the table whose columns they name."""
+
+    folder: Path
+    table: SetTable | None
+
+    def __call__(self, section: dict[str, Any], dimension: int | None, where: str) -> FeasibleSet:
+        kind = _set_class(section, where)
+        known = inspect.signature(kind).parameters
+        given = {name: value for name, value in _renamed(section, known).items() if name != "kind"}
+        _require_arguments(section["kind"], given, known, where)
+        arguments = {name: self._argument(value, name, dimension, where) for name, value in given.items()}
+        sized = any(isinstance(arguments.get(name), (list, np.ndarray)) for name in _SIZED)
+        if "dimension" in known and dimension and not sized:
+            arguments.setdefault("dimension", dimension)
+        omega = _construct(kind, arguments, section["kind"], where)
+        table = self.table
+        if table is None or not omega.varies:
+            return omega
+        if has_patterns(arguments):
+            arguments = {name: resolved(value, omega, table, f"{where} {name}") for name, value in arguments.items()}
+            omega = _construct(kind, arguments, section["kind"], where)
+        require_set_columns(omega, table, where)
+        return omega
+
+    def _argument(self, value: Any, name: str, dimension: int | None, where: str) -> Any:
+        """Return an argument: sets for sections with a kind, the contents of a file for its name."""
+        if name == "blocks":
+            return self._blocks(value, where)
+        if _is_section(value):
+            return self(value, dimension, f"{where} {name}")
+        if isinstance(value, dict) and value and all(map(_is_section, value.values())):
+            return {key: self(each, dimension, f"{where} {name}.{key}") for key, each in value.items()}
+        return with_columns(_read_argument(value, name, self.folder, where), f"{where} {name}")
+
+    def _blocks(self, blocks: Any, where: str) -> list[FeasibleSet]:
+        if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+            raise InputError(f"{where}: blocks must be sections [[feasible.blocks]], each with a kind; got {blocks!r}.")
+        made, first = list[FeasibleSet](), 0
+        for number, block in enumerate(blocks):
+            table = None if self.table is None else self.table.beginning(first)
+            made.append(_SetMaker(self.folder, table)(block, None, f"{where} block {number}"))
+            first += made[-1].dimension
+        return made
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, dict) and "kind" in value
+
+
+def _renamed(section: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a section with what it builds upon, a ``set`` or a ``column``, under the name of the class's argument."""
+    first, kinds = next(iter(known), ""), {"set": _is_section, "column": lambda value: isinstance(value, str)}
+    alias = {name: first for name, fits in kinds.items() if name not in known and fits(section.get(name))}
+    return {alias.get(name, name): value for name, value in section.items()}
+
+
+def _require_arguments(kind: str, given: dict[str, Any], known: Mapping[str, inspect.Parameter], where: str) -> None:
+    for name in given:
         if name not in known:
             hint = did_you_mean(name, known) or f" It takes {', '.join(known)}."
-            raise InputError(f"{where}: {section['kind']} has no argument {name!r}.{hint}")
-    needed = [name for name, each in inspect.signature(kind).parameters.items() if each.default is each.empty]
-    missing = [name for name in needed if name not in arguments and name != "dimension"]
+            raise InputError(f"{where}: {kind} has no argument {name!r}.{hint}")
+    needed = [name for name, each in known.items() if each.default is each.empty]
+    missing = [name for name in needed if name not in given and name != "dimension"]
     if missing:
-        raise InputError(f"{where}: {section['kind']} needs {missing[0]!r}. It takes {', '.join(known)}.")
-    if "blocks" in arguments:
-        arguments["blocks"] = _make_blocks(arguments["blocks"], folder, where)
-    sized = any(isinstance(arguments.get(name), (list, np.ndarray)) for name in _SIZED)
-    if "dimension" in known and dimension and not sized:
-        arguments.setdefault("dimension", dimension)
+        raise InputError(f"{where}: {kind} needs {missing[0]!r}. It takes {', '.join(known)}.")
+
+
+def _construct(kind: type[FeasibleSet], arguments: dict[str, Any], name: str, where: str) -> FeasibleSet:
     try:
         return kind(**arguments)
     except (InputError, FeasibleSetError) as error:
         raise type(error)(f"{where}: {error}") from error
     except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: {section['kind']} cannot be made from these arguments ({error}).") from error
+        raise InputError(f"{where}: {name} cannot be made from these arguments ({error}).") from error
 
 
 def files_of(section: dict[str, Any], folder: Path) -> list[Path]:
     """Return the files named in a section."""
-    named = [folder / value for value in section.values() if _is_file(value)]
-    return named + [path for block in section.get("blocks", []) for path in files_of(block, folder)]
+    named = list[Path]()
+    for value in section.values():
+        inside = value if isinstance(value, list) else [value]
+        named += [path for each in inside if isinstance(each, dict) for path in files_of(each, folder)]
+        named += [folder / value] if _is_file(value) else []
+    return named
 
 
 def _is_file(value: Any) -> bool:
@@ -101,12 +165,6 @@ def _set_class(section: dict[str, Any], where: str) -> type[FeasibleSet]:
         raise InputError(f"{where}: kind {section['kind']!r} is not known.{hint}")
     found: type[FeasibleSet] = getattr(feasible, SET_KINDS[name])
     return found
-
-
-def _make_blocks(blocks: Any, folder: Path, where: str) -> list[FeasibleSet]:
-    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise InputError(f"{where}: blocks must be sections [[feasible.blocks]], each with a kind; got {blocks!r}.")
-    return [_make_block(block, None, folder, f"{where} block {number}") for number, block in enumerate(blocks)]
 
 
 def _read_argument(value: Any, name: str, folder: Path, where: str) -> Any:

@@ -38,6 +38,9 @@ class Solver(Protocol):
     def beyond(self) -> npt.NDArray[np.bool_]:
         """Return for each row whether its own bounds go beyond those that actions are bucketed between."""
 
+    def took_fallback(self, actions: Floats, C: Floats) -> npt.NDArray[np.bool_]:
+        """Return for each row whether its action is the fallback of rows that cannot be solved."""
+
     def take(self, rows: Any) -> Solver:
         """Return the same, bound to some of the rows."""
 

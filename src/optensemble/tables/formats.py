@@ -46,10 +46,11 @@ def format_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ColumnSelection:
-    """Columns to read: numbers, and others, which keep their text."""
+    """Columns to read: numbers, and others, which keep their text; ``gaps`` are those of them that may lack values."""
 
     numbers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    gaps: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:

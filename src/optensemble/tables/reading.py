@@ -123,38 +123,51 @@ def _location(path: Path, row: int) -> str:
 
 
 def _validated(batch: pa.RecordBatch, selection: ColumnSelection, path: Path, start: int) -> pd.DataFrame:
-    numbers = set(selection.numbers)
-    convert = {name: _number_column if name in numbers else _text_column for name in selection.names}
-    return pd.DataFrame({name: to(_decoded(batch.column(name)), name, path, start) for name, to in convert.items()})
+    found, numbers = dict[str, Any](), set(selection.numbers)
+    for name in selection.names:
+        decoded, whole = _decoded(batch.column(name)), name not in selection.gaps
+        column = (_require_numbers if name in numbers else _as_text)(decoded, name, path)
+        if whole:
+            _require_values(column, name, path, start)
+        found[name] = _as_floats(column) if name in numbers else column.to_pandas()
+        if whole and name in numbers:
+            _require_finite(found[name], name, path, start)
+    return pd.DataFrame(found)
 
 
-def _number_column(column: pa.Array, name: str, path: Path, start: int) -> Any:
+def _require_numbers(column: pa.Array, name: str, path: Path) -> pa.Array:
     if not any(is_kind(column.type) for is_kind in _NUMERIC):
         shown = "" if not len(column) else f", such as {str(column[0].as_py())[:40]!r}"
         raise InputError(
             f"{path}: column {name!r} must hold numbers; it holds {column.type}{shown}. Convert it, or remove it "
             "from the job."
         )
-    _require_values(column, name, path, start)
+    return column
+
+
+def _as_floats(column: pa.Array) -> Floats:
+    """Return numbers; NaN where there is no value."""
     numbers: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _require_finite(numbers: Floats, name: str, path: Path, start: int) -> None:
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         found = f"column {name!r} has an infinite value ({numbers[row]}) in {_location(path, start + row)}"
         raise InputError(f"{path}: {found}. Put a number there, or remove the row.")
-    return numbers
 
 
-def _text_column(column: pa.Array, name: str, path: Path, start: int) -> Any:
+def _as_text(column: pa.Array, name: str, path: Path) -> pa.Array:
     """Return whole numbers, dates and times unchanged, and everything else as text."""
-    if not any(is_kind(column.type) for is_kind in _KEPT):
-        try:
-            column = column.cast(pa.string())
-        except pa.ArrowException as error:
-            raise InputError(
-                f"{path}: column {name!r} must hold text, whole numbers or dates; it holds {column.type}. Convert it."
-            ) from error
-    _require_values(column, name, path, start)
-    return column.to_pandas()
+    if any(is_kind(column.type) for is_kind in _KEPT):
+        return column
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{path}: column {name!r} must hold text, whole numbers or dates; it holds {column.type}. Convert it."
+        ) from error
 
 
 def _decoded(column: pa.Array) -> pa.Array:

@@ -84,6 +84,43 @@ def test_a_pattern_in_a_block_is_matched_with_the_labels_of_the_block() -> None:
     assert sources(found.blocks[1])["upper"] == oe.Columns(["up_b", "up_c"])
 
 
+REGIONS: dict[str, Any] = {
+    "kind": "by_key",
+    "column": "region",
+    "sets": {"north": {"kind": "simplex"}, "south": {"kind": "box", "upper": {"columns": "up_*"}}},
+}
+WITH_REGION = SetTable([*COLUMNS, "region"], "history.csv", TABLE.labels, TABLE.coordinates)
+
+
+def test_a_set_by_key_is_made_of_the_sections_of_its_sets() -> None:
+    found = made(REGIONS, table=WITH_REGION)
+    assert isinstance(found, feasible.ByKey)
+    assert sources(found) == {"key": oe.Columns("region"), "sets['south'].upper": oe.Columns(["up_a", "up_b", "up_c"])}
+    by_argument = {"kind": "by_key", "key": {"column": "region"}, "sets": REGIONS["sets"]}
+    assert sources(made(by_argument, table=WITH_REGION)) == sources(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"column": "regoin"}, f"{WHERE} key: history.csv has no column 'regoin'. Did you mean 'region'?"),
+        ({"column": "y_a"}, f"{WHERE} key is 'y_a', which is a label"),
+        ({"sets": {"north": {"kind": "smplex"}}}, f"{WHERE} sets.north: kind 'smplex' is not known. Did you mean"),
+        (
+            {"sets": {"north": {"kind": "box", "upper": {"column": "budgte"}}}},
+            f"{WHERE} sets.north upper: history.csv has no column 'budgte'. Did you mean 'budget'?",
+        ),
+        ({"sets": {"north": {}}}, f"{WHERE}"),
+        ({"sets": 3}, f"{WHERE}"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_sets_by_key_is_told_with_its_place(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        made({**REGIONS, **change}, table=WITH_REGION)
+    assert message in str(caught.value)
+
+
 def test_the_pattern_of_a_parameter_takes_its_columns_from_the_labels(tmp_path: Path) -> None:
     rows = world().rename(columns={f"free_{j}": f"y_free_{j}" for j in range(3)})
     found = task(tmp_path, rows, upper={"columns": "y_free_*"})

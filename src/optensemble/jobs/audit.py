@@ -13,7 +13,7 @@ from optensemble._core.arrays import Floats
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
 from optensemble.exceptions import InputError
-from optensemble.jobs.rows import in_time_order
+from optensemble.jobs.rows import RowPlace, in_time_order
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.tables.labels import column_text, value_text
 from optensemble.tables.reading import Tables
@@ -46,17 +46,16 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
             "columns with --labels."
         )
     rows, _ = saved.grouped(saved.reader(tables, roles).read(tables))
-    rows = in_time_order(rows, roles, str(tables))
+    sorted_rows = in_time_order(rows, roles, str(tables))
+    rows = sorted_rows.reset_index(drop=True)
     clusters = roles.clusters
     if clusters is not None and rows[clusters].nunique() == 1:
         warnings.warn(f"all rows are of one {clusters}: they are treated as independent", UserWarning, stacklevel=2)
         clusters = None
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
     time_ordered = True if roles.time is not None else None
-    try:
+    with RowPlace(str(tables), roles.id).naming(sorted_rows):
         audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=clusters)
-    except InputError as error:
-        raise InputError(f"{tables}: {error}") from error
     return TableAudit(saved, tables, rows, labels, audit, answer)
 
 
@@ -84,7 +83,8 @@ def explain_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value:
     """Explain one row, given by its number in the files or by its id."""
     number, found = _find_row(saved, tables, row, id_value)
     found, _ = saved.grouped(found)
-    explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=list(saved.roles.coordinates))
+    with RowPlace(str(tables), saved.roles.id, number).naming(found):
+        explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=list(saved.roles.coordinates))
     return replace(explanation, row=number)
 
 

@@ -88,7 +88,7 @@ def prepare(job: Job, memory: float | None = None) -> Task:
         fallbacks = require_sets(read, omega, sign * labels, RowPlace(name, roles.id))
         for policy, member in policies.items():
             require_feasible_actions(read, policy, member, omega, name)
-        rows = in_time_order(read, roles, name)
+        rows = in_time_order(read, roles, name).reset_index(drop=True)
     task = Task(job, tables, roles, models, policies, omega, rows, fallbacks)
     _require_options(task)
     return task

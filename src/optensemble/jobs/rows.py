@@ -81,11 +81,11 @@ def _as_labels(column: pd.Series[Any], labels: dict[str, Any]) -> pd.Series[Any]
 
 
 def in_time_order(rows: pd.DataFrame, roles: Roles, table: str) -> pd.DataFrame:
-    """Return rows in time order, if there is a column of times."""
+    """Return rows in time order, if there is a column of times; their index keeps the numbers they had."""
     if roles.time is None:
         return rows
     times = as_times(rows[roles.time], table)
-    return rows.assign(**{roles.time: times}).iloc[in_order(times)].reset_index(drop=True)
+    return rows.assign(**{roles.time: times}).iloc[in_order(times)]
 
 
 def require_feasible_actions(
@@ -107,7 +107,10 @@ def require_feasible_actions(
 
 @dataclass(frozen=True)
 class RowPlace:
-    """Where rows are: in which table, from which number on, and the column that has their ids."""
+    """Where rows are: in which table, from which number on, and the column that has their ids.
+
+    The index of a frame of rows has their numbers from there on, in whatever order they are.
+    """
 
     table: str
     id: str | None = None
@@ -129,7 +132,7 @@ class RowPlace:
     def __call__(self, rows: pd.DataFrame, row: int) -> str:
         """Return the name of a row: its number, counted from 0, and its id."""
         id_ = "" if self.id is None else f", {self.id} {value_text(rows[self.id].iloc[row])!r}"
-        return f"row {self.start + row:,} (counted from 0{id_})"
+        return f"row {self.start + int(rows.index[row]):,} (counted from 0{id_})"
 
 
 @dataclass(frozen=True)

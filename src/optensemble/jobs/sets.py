@@ -113,8 +113,9 @@ def _is_section(value: Any) -> bool:
 
 def _renamed(section: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Return a section with what it builds upon, a ``set`` or a ``column``, under the name of the class's argument."""
-    first, kinds = next(iter(known), ""), {"set": _is_section, "column": lambda value: isinstance(value, str)}
-    alias = {name: first for name, fits in kinds.items() if name not in known and fits(section.get(name))}
+    first = next(iter(known), "")
+    builds_upon = {"set": _is_section(section.get("set")), "column": isinstance(section.get("column"), str)}
+    alias = {name: first for name, given in builds_upon.items() if given and name not in known}
     return {alias.get(name, name): value for name, value in section.items()}
 
 

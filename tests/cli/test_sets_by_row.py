@@ -1,0 +1,218 @@
+"""A set for each row from the shell: budgets, sets by key, rows without a set, and rows beyond the fitting rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import optensemble as oe
+from tests.cli.calling import Line
+from tests.cli.refusals import FAILED, WRONG_USE, require_line
+from tests.jobs.worlds import make_rows, read_table, write_job, write_table
+
+BAG = {
+    "kind": "knapsack",
+    "weights": [1, 2, 3],
+    "capacity": {"column": "budget"},
+    "upper": {"columns": "free_*"},
+}
+CAREFUL = {**BAG, "on_failure": "fallback", "fallback": [0, 0, 0]}
+STATIONS = {
+    "kind": "by_key",
+    "column": "station",
+    "sets": {
+        "1": {"kind": "simplex"},
+        "2": {"kind": "knapsack", "weights": [1, 2, 3], "capacity": {"column": "budget"}},
+    },
+}
+DECIDE = ("decide", "by_row.oe", "new.csv", "-o", "out.csv")
+
+
+def rows_of(n: int, seed: int) -> pd.DataFrame:
+    """Rows with a budget, amounts, and a station that is numbered."""
+    rows, rng = make_rows(n, seed), np.random.default_rng(seed + 100)
+    free = pd.DataFrame(rng.uniform(0.2, 1.0, (n, 3)), columns=["free_1", "free_2", "free_0"])
+    return rows.assign(budget=rng.uniform(0.5, 3.0, n), station=rng.integers(1, 3, n)).join(free)
+
+
+NEW = rows_of(80, 1)
+FREE = ["free_0", "free_1", "free_2"]
+
+
+def count_beyond(rows: pd.DataFrame) -> int:
+    return int((rows[FREE] > rows_of(240, 0)[FREE].max()).any(axis=1).sum())
+
+
+def prepared(folder: Path, section: dict[str, Any], end: str = "csv", n: int = 240) -> None:
+    for name, count, seed in (("history", n, 0), ("new", 80, 1), ("later", 120, 2)):
+        write_table(rows_of(count, seed), folder / f"{name}.{end}")
+    write_job(folder, data={"id": "day", "fit": f"history.{end}"}, policies=None, feasible=section)
+
+
+def fitted(line: Line, folder: Path, section: dict[str, Any], **options: Any) -> None:
+    prepared(folder, section, **options)
+    said = line("fit", "job.toml", "-o", "by_row.oe")
+    assert (said.code, said.err) == (0, "")
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+@pytest.mark.parametrize("section", [BAG, STATIONS], ids=["knapsack", "by key"])
+def test_every_command_reads_what_the_set_needs(section: dict[str, Any], end: str, line: Line, folder: Path) -> None:
+    fitted(line, folder, section, end=end)
+    for command in (
+        ("check", "job.toml"),
+        ("decide", "by_row.oe", f"new.{end}", "-o", "out.csv"),
+        ("explain", "by_row.oe", f"new.{end}", "--id", "1-00017"),
+        ("report", "by_row.oe", f"later.{end}", "-o", "out.html"),
+    ):
+        assert line(*command).code == 0
+    assert line("audit", "by_row.oe", f"later.{end}").code in (0, 3)
+    actions = read_table(folder / "out.csv")[["action_0", "action_1", "action_2"]].to_numpy()
+    np.testing.assert_allclose(actions, oe.load(folder / "by_row.oe").decide(_typed(NEW, section)), rtol=0, atol=1e-12)
+    used = actions @ [1, 2, 3]
+    limited = NEW["station"] == 2 if section is STATIONS else np.full(len(NEW), True)
+    assert (used[limited] <= NEW["budget"][limited] + 1e-9).all()
+    if section is STATIONS:
+        np.testing.assert_allclose(actions[~limited].sum(axis=1), 1.0)
+
+
+def _typed(rows: pd.DataFrame, section: dict[str, Any]) -> pd.DataFrame:
+    """Return rows as Python has them: the keys of a job file are text."""
+    return rows.assign(station=rows["station"].astype(str)) if section is STATIONS else rows
+
+
+def test_check_shows_columns_and_ranges(line: Line, folder: Path) -> None:
+    prepared(folder, STATIONS)
+    said = line("check", "job.toml")
+    assert "key by row: column 'station', 2 different values" in said.out
+    assert "sets['2'].capacity by row: column 'budget', between 0.5" in said.out
+    found = json.loads(line("check", "job.toml", "--json").out)
+    assert [each["parameter"] for each in found["parameters"]] == ["key", "sets['2'].capacity"]
+    assert list(found["parameters"][0].values()) == ["key", ["station"], None, None, 2]
+    assert (found["fallback"], found["first_fallback"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("section", "column", "value", "message"),
+    [
+        (BAG, "budget", -1.0, "capacity of a knapsack must not be negative; in {} it is -1 (column 'budget')"),
+        (BAG, "budget", None, "capacity must be a finite number; in {} it is nan (column 'budget')"),
+        (BAG, "free_2", np.inf, "upper must be a finite number; in {} it is inf (column 'free_2')"),
+        (BAG, "free_2", -0.5, "upper must not be below lower; in {} it is -0.5 (column 'free_2')"),
+        (STATIONS, "station", 3, "key must be one of '1', '2'; in {} it is '3' (column 'station')"),
+    ],
+    ids=["negative", "missing", "infinite", "empty", "unknown key"],
+)
+def test_a_bad_row_is_named_by_every_command(
+    section: dict[str, Any], column: str, value: Any, message: str, line: Line, folder: Path
+) -> None:
+    fitted(line, folder, section)
+    for name, count, seed in (("history", 240, 0), ("new", 80, 1), ("later", 120, 2)):
+        rows = rows_of(count, seed)
+        rows.loc[[17, 40], column] = value
+        write_table(rows, folder / f"{name}.csv")
+    for command, id_, table in (
+        (DECIDE, "1-00017", "new.csv"),
+        (("check", "job.toml"), "0-00017", "history.csv"),
+        (("fit", "job.toml", "-o", "other.oe"), "0-00017", "history.csv"),
+        (("fit", "job.toml", "-o", "other.oe", "--memory", "1KB"), "0-00017", "history.csv"),
+        (("audit", "by_row.oe", "later.csv"), "2-00017", "later.csv"),
+        (("report", "by_row.oe", "later.csv", "-o", "out.html"), "2-00017", "later.csv"),
+    ):
+        named = f"row 17 (counted from 0, day '{id_}') and 1 more row soon after"
+        require_line(line(*command), WRONG_USE, f"optensemble: {table}: {message.format(named)}")
+    require_line(line("explain", "by_row.oe", "new.csv", "--id", "1-00017"), WRONG_USE, "row 17 (counted from 0, day")
+
+
+def test_a_row_is_named_by_its_number_in_the_table_not_in_its_batch(line: Line, folder: Path) -> None:
+    from optensemble.exceptions import InputError
+    from optensemble.jobs.decide import decide_table
+    from optensemble.jobs.saved_ensemble import open_ensemble
+    from optensemble.tables.reading import find_tables
+
+    fitted(line, folder, BAG)
+    rows = NEW.copy()
+    rows.loc[[57, 58, 61], "budget"] = -2.0
+    write_table(rows, folder / "new.csv")
+    tables = find_tables([str(folder / "new.csv")])
+    with pytest.raises(InputError, match=r"in row 57 \(counted from 0, day '1-00057'\) and 1 more row soon after it"):
+        decide_table(open_ensemble(folder / "by_row.oe", tables), tables, folder / "out.csv", batch=20)
+
+
+def test_a_table_without_a_column_of_the_set_is_refused(line: Line, folder: Path) -> None:
+    fitted(line, folder, BAG)
+    write_table(NEW.drop(columns="budget"), folder / "new.csv")
+    wanted = "new.csv has no column 'budget', which capacity of the feasible set comes from. Add it."
+    require_line(line(*DECIDE), WRONG_USE, wanted)
+    write_table(NEW.rename(columns={"free_2": "fre_2"}), folder / "new.csv")
+    require_line(line(*DECIDE), WRONG_USE, "no column 'free_2', which upper of the feasible", "Did you mean")
+
+
+def test_rows_that_take_the_fallback_are_counted(line: Line, folder: Path) -> None:
+    fitted(line, folder, CAREFUL)
+    rows = NEW.copy()
+    rows.loc[[3, 4], "budget"] = -1.0
+    rows.loc[50, "free_1"] = None
+    write_table(rows, folder / "new.csv")
+    said = line(*DECIDE)
+    assert said.code == 0
+    assert said.err == "optensemble: warning: 3 of 80 rows could not be solved and took the fallback action\n"
+    actions = read_table(folder / "out.csv").filter(like="action_").to_numpy()
+    assert not actions[[3, 4, 50]].any()
+    found = line(*DECIDE, "--json")
+    assert (found.code, json.loads(found.out)["fallback"], json.loads(found.out)["beyond"]) == (
+        0,
+        3,
+        count_beyond(rows),
+    )
+    write_table(pd.concat([rows_of(240, 0), rows]), folder / "history.csv")
+    wanted = (
+        "3 of 320 rows cannot be solved and take the fallback action; the first is row 243 (counted from 0, day '1-"
+    )
+    assert wanted in line("check", "job.toml").out
+    assert json.loads(line("check", "job.toml", "--json").out)["fallback"] == 3
+    for memory in ((), ("--memory", "1KB")):
+        fit = line("fit", "job.toml", "-o", "other.oe", *memory)
+        assert (fit.code, fit.err.count("\n")) == (0, 1)
+        assert wanted in fit.err
+
+
+def test_rows_beyond_the_bounds_of_the_fitting_rows_are_counted(line: Line, folder: Path) -> None:
+    fitted(line, folder, BAG)
+    rows = NEW.copy()
+    rows.loc[:4, "free_1"] = 3.0
+    write_table(rows, folder / "new.csv")
+    said = line(*DECIDE)
+    assert count_beyond(rows) >= 5
+    assert f"{count_beyond(rows)} of 80 rows have bounds beyond those of the fitting rows" in said.out
+    assert json.loads(line(*DECIDE, "--json").out)["beyond"] == count_beyond(rows)
+
+
+def test_an_ensemble_of_python_with_patterns_is_read(line: Line, folder: Path) -> None:
+    rows = rows_of(240, 0)
+    omega = oe.feasible.Box(upper=oe.Columns("free_*"), dimension=3)
+    models = [("a", oe.Columns("a_*")), ("b", oe.Columns("b_*"))]
+    ensemble = oe.DecisionEnsemble(models=models, feasible=omega).fit(rows, rows[["y_0", "y_1", "y_2"]].to_numpy())
+    ensemble.save(folder / "by_row.oe")
+    write_table(NEW, folder / "new.csv")
+    assert line(*DECIDE).code == 0
+    found = read_table(folder / "out.csv").filter(like="action_")
+    assert list(found.columns) == ["action_0", "action_1", "action_2"]
+    np.testing.assert_allclose(found.to_numpy(), ensemble.decide(NEW), rtol=0, atol=1e-12)
+
+
+def test_numbered_columns_are_for_python(line: Line, folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.normal(size=(200, 3)), rng.uniform(0.5, 1.0, (200, 1))])
+    omega = oe.feasible.Box(upper=oe.Columns(3), dimension=3)
+    named = [("a", oe.Columns([0, 1, 2]))]
+    oe.DecisionEnsemble(models=named, feasible=omega).fit(X, X[:, :3]).save(folder / "by_row.oe")
+    write_table(NEW, folder / "new.csv")
+    said = line(*DECIDE)
+    assert said.code in (FAILED, WRONG_USE)
+    assert "numbered columns of an array" in said.err

@@ -20,7 +20,7 @@ from optensemble.jobs.sets import SET_KINDS
 from tests.jobs.worlds import LABELS, STARS, make_rows, write_table
 
 COLUMNS = list(make_rows(3).columns)
-MORE_IS_NEEDED = {"risk_budget", "shortest_path", "vertices", "product"}
+MORE_IS_NEEDED = {"risk_budget", "shortest_path", "vertices", "product"} | {"by_key", "with_cost"} & set(SET_KINDS)
 DRAFT = JobDraft("history.csv", "y_*", {"a": "a_*", "b": "b_*"}, {"plan": "plan_*"}, "simplex", 3)
 
 

@@ -201,5 +201,10 @@ def _argument_lines(kind: str, d: int) -> list[str]:
         "assignment": [f"rows = {side}", f"columns = {d // side}"],
         "vertices": ['array = "vertices.csv"  # a line for each allowed action'],
         "product": ["# [[feasible.blocks]]  # a section for each block, with its own kind and arguments"],
+        "by_key": [
+            '# column = "region"  # the column that says which set a row has',
+            "# [feasible.sets.north]  # a section for each key in that column, with its own kind and arguments",
+        ],
+        "with_cost": ["# [feasible.set]  # the set itself, with its own kind and arguments"],
     }
     return by_kind.get(kind, [])

@@ -16,12 +16,14 @@ from optensemble.feasible import (
     ByKey,
     FeasibleSet,
     Knapsack,
+    Polytope,
     Product,
     RiskBudget,
     Simplex,
     TopK,
     Vertices,
 )
+from tests.sample_sets import battery, grid_path
 
 Case = tuple[FeasibleSet, pd.DataFrame]
 """A set, and the rows that it takes its parameters from."""
@@ -150,6 +152,45 @@ def _vertices(rng: np.random.Generator, n: int) -> Case:
     return Vertices(rng.integers(-1, 3, (7, 3)), available=oe.Columns("open_*")), _flags(rng, n, 7)
 
 
+def _knapsack_of_two(rng: np.random.Generator, n: int) -> Case:
+    X = pd.DataFrame({"budget": rng.choice([0.0, 4.0, 9.0, rng.uniform(0, 20)], n), "volume": rng.uniform(0, 10, n)})
+    X = pd.concat([X, _columns("up", rng.choice([0.0, 0.5, 1.0, 3.0], (n, 6)))], axis=1)
+    weights = [[3, 4, 5, 2, 1, 2], [1, 1, 4, 3, 2, 2]]
+    capacity = [oe.Columns("budget"), oe.Columns("volume")]
+    return Knapsack(weights, capacity=capacity, upper=oe.Columns("up_*"), dimension=6), X
+
+
+def _polytope(rng: np.random.Generator, n: int) -> Case:
+    X = pd.DataFrame({"room": rng.choice([0.0, 0.3, 0.5, 1.0, 3.0], n)})
+    return Polytope(A_ub=[[1, 1, 0, 0], [0, 1, 1, 0]], b_ub=[oe.Columns("room"), 0.6]), X
+
+
+def _polytope_of_bounds(rng: np.random.Generator, n: int) -> Case:
+    low = rng.choice([-1.0, 0.0, 0.25, rng.uniform()], (n, 5))
+    high = low + rng.choice([0.0, 0.5, 1.0, 40.0, rng.uniform()], (n, 5))
+    X = pd.concat([_columns("low", low), _columns("high", high)], axis=1)
+    X["total"] = low.sum(axis=1) + rng.choice([0.0, 0.5, 1.0], n) * (high - low).sum(axis=1)
+    A_ub = [[1, -1, 0, 2, 0], [-1, 1, 0, -2, 0]]
+    omega = Polytope(A_ub, [1e3, 1e3], np.ones((1, 5)), oe.Columns("total"), oe.Columns("low_*"), oe.Columns("high_*"))
+    return omega, X
+
+
+def _battery(rng: np.random.Generator, n: int) -> Case:
+    A, _ = battery(8)
+    charge = rng.choice([0.0, 0.5, 1.0, 2.0, rng.uniform()], n)
+    X = _columns("room", np.concatenate([np.tile(2.0 - charge, (8, 1)), np.tile(charge, (8, 1))]).T)
+    return Polytope(A_ub=A, b_ub=oe.Columns("room_*")), X
+
+
+def _grid(rng: np.random.Generator, n: int) -> Case:
+    A, b = grid_path(4)
+    X = pd.concat(
+        [_columns("flow", rng.choice([1.0, 0.5, 0.0], (n, 1)) * b), _columns("cap", rng.uniform(0.5, 1, (n, 24)))],
+        axis=1,
+    )
+    return Polytope(A_eq=A, b_eq=oe.Columns("flow_*"), upper=oe.Columns("cap_*")), X
+
+
 CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "assignment": _assignment,
     "box": _box,
@@ -169,4 +210,9 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "top k at most": _top_k_at_most,
     "top k of available": _top_k_of_available,
     "vertices": _vertices,
+    "knapsack of two resources": _knapsack_of_two,
+    "polytope": _polytope,
+    "polytope of bounds": _polytope_of_bounds,
+    "battery": _battery,
+    "grid": _grid,
 }

@@ -24,7 +24,7 @@ from optensemble.exceptions import (
     UnboundedSetError,
 )
 from optensemble.feasible._solvers import highs as _highs
-from optensemble.feasible._solvers.standard_form import standard_form
+from optensemble.feasible._solvers.standard_form import StandardForm, dense_rows, standard_form
 from optensemble.feasible.polytope import Polytope
 from tests.sample_sets import Floats, grid_path, hard_rows
 
@@ -290,22 +290,26 @@ def test_any_numbers_are_solved(case: tuple[str, Floats]) -> None:
         assert c @ action >= value - 1e-8 * (1 + abs(value))
 
 
+def form_of(A_ub: Floats, b_ub: Floats, A_eq: Floats, b_eq: Floats, lower: Floats, upper: Floats) -> StandardForm:
+    return standard_form(dense_rows(A_ub, A_eq), np.concatenate([b_ub, b_eq]), lower, upper)
+
+
 def test_ranges_and_equalities_in_disguise_are_found() -> None:
     hours = 24
     A, b = battery(hours).values()
-    form = standard_form(A, b, np.empty((0, 48)), np.empty(0), np.zeros(48), np.ones(48))
+    form = form_of(A, b, np.empty((0, 48)), np.empty(0), np.zeros(48), np.ones(48))
     assert form.matrix.shape[0] <= hours
     rows = np.array([[1.0, 1.0, 1.0, 0.0], [-2.0, -2.0, -2.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
     A_eq, b_eq = np.array([[1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]), np.array([1.0, 1.0])
     right, upper = np.array([1.0, -2.0, 5.0]), np.array([1.0, 1.0, 1.0, 0.5])
-    form = standard_form(rows, right, A_eq, b_eq, np.zeros(4), upper)
+    form = form_of(rows, right, A_eq, b_eq, np.zeros(4), upper)
     assert form.matrix.shape == (2, 2)
 
 
 def test_rounding_does_not_make_a_constraint() -> None:
     A_eq = np.array([[0.1, 0.2, 0.3, 0.4, 0.7]])
     A_ub = np.concatenate([3 * A_eq, A_eq / 7, [[1.0, 0.0, 0.0, 0.0, 1.0]]])
-    form = standard_form(A_ub, np.array([1.5, 0.5 / 7, 0.5]), A_eq, np.array([0.5]), np.zeros(5), np.ones(5))
+    form = form_of(A_ub, np.array([1.5, 0.5 / 7, 0.5]), A_eq, np.array([0.5]), np.zeros(5), np.ones(5))
     assert not form.matrix[1:-1].any()
 
 
@@ -315,7 +319,7 @@ def test_the_standard_form_is_the_same_set() -> None:
     lower, upper = rng.normal(size=6), rng.normal(size=6) + 5.0
     upper[2] = lower[2]
     centre = (lower + upper) / 2
-    form = standard_form(A_ub, A_ub @ centre + 0.1, A_eq, A_eq @ centre, lower, upper)
+    form = form_of(A_ub, A_ub @ centre + 0.1, A_eq, A_eq @ centre, lower, upper)
     k = form.matrix.shape[1]
     moving = form.variables >= 0
     for x in rng.uniform(form.lower[:k], form.upper[:k], size=(50, k)):
@@ -430,8 +434,8 @@ def test_violation_scales_rows() -> None:
         ({"A_ub": [[1, 1]]}, "A_ub is given without b_ub"),
         ({"b_eq": [1], "dimension": 2}, "b_eq is given without A_eq"),
         ({"A_ub": [[1, 1]], "b_ub": [1, 2]}, r"each of the 1 rows of A_ub; got an array of shape \(2,\)"),
-        ({"A_ub": [[1, 1]], "b_ub": [[1], [2]]}, "One fixed set for all rows"),
-        ({"A_ub": np.ones((3, 1, 2)), "b_ub": [1]}, "a set per row is not"),
+        ({"A_ub": [[1, 1]], "b_ub": [[1], [2]]}, r"If it differs between rows, give oe\.Columns"),
+        ({"A_ub": np.ones((3, 1, 2)), "b_ub": [1]}, "Matrices are the same in all rows"),
         ({"A_ub": [[1, 1]], "b_ub": [1], "A_eq": [[1, 1, 1]], "b_eq": [1]}, "A_ub has 2, A_eq has 3"),
         ({"A_ub": [[1, 1]], "b_ub": [1], "dimension": 3}, "A_ub has 2, dimension has 3"),
         ({"A_ub": [[1, 1]], "b_ub": [1], "upper": [1, 1, 1]}, "each of the 2 coordinates"),
@@ -459,7 +463,9 @@ def test_impossible_sets_are_refused() -> None:
         Polytope([[1, 1]], [1], lower=[-np.inf, 0])
 
 
-def stubborn(C: Floats, hinted: bool, actions: Floats, status: Floats, floats: Floats, ints: Floats) -> None:
+def stubborn(
+    C: Floats, hinted: bool, actions: Floats, status: Floats, own: Floats, floats: Floats, ints: Floats
+) -> None:
     """Give up every other row, as a kernel does."""
     actions[:], status[::2] = 0.25, 1
 

@@ -12,6 +12,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.validation import as_floats, require_finite
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FIXED, as_dimension, bound_length
+from optensemble.feasible._row_parameters import from_rows
 
 Sparse = Any
 """A SciPy sparse array by rows."""
@@ -28,7 +29,8 @@ _OFFSET = 8.0
 _DIGITS = 1e-6
 """The least size of a row beside its shift: rounding, 1e-16 of the shift, then stays below 1e-10 of the row."""
 
-_ONE_SET = "One fixed set for all rows is supported; a set per row is not."
+_FIXED_MATRIX = "Matrices are the same in all rows; right-hand sides and bounds may come from the row."
+_COLUMNS = "If it differs between rows, give oe.Columns."
 
 
 def as_matrix(value: Any, name: str) -> Sparse | None:
@@ -43,7 +45,7 @@ def as_matrix(value: Any, name: str) -> Sparse | None:
     dense = as_floats(value, name)
     if dense.ndim not in (1, 2):
         raise InputError(
-            f"{name} must have shape (constraints, dimension); got an array of shape {dense.shape}. {_ONE_SET}"
+            f"{name} must have shape (constraints, dimension); got an array of shape {dense.shape}. {_FIXED_MATRIX}"
         )
     return sparse.csr_array(np.atleast_2d(dense))
 
@@ -75,16 +77,18 @@ def find_dimension(
     return as_dimension(next(iter(told.values())))
 
 
-def as_rows(matrix: Sparse | None, right: npt.ArrayLike | None, name: str, dimension: int) -> tuple[Sparse, Floats]:
-    """Return a matrix with its right-hand sides, both empty if none are given."""
+def as_rows(matrix: Sparse | None, right: Any, name: str, dimension: int) -> tuple[Sparse, Floats]:
+    """Return a matrix with its right-hand sides, both empty if none are given; NaN if they come from the row."""
     if (matrix is None) != (right is None):
         missing, present = (f"A_{name}", f"b_{name}") if matrix is None else (f"b_{name}", f"A_{name}")
         raise InputError(f"{present} is given without {missing}. Give both, or neither.")
     if matrix is None or right is None:
         return sparse.csr_array((0, dimension), dtype=np.float64), np.empty(0)
+    if from_rows(right):
+        return matrix, np.full(matrix.shape[0], np.nan)
     vector = np.atleast_1d(as_floats(right, f"b_{name}"))
     if vector.shape != (matrix.shape[0],):
-        per_row = f" {_ONE_SET}" if vector.ndim > 1 else ""
+        per_row = f" {_COLUMNS}" if vector.ndim > 1 else ""
         raise InputError(
             f"b_{name} must have one entry for each of the {matrix.shape[0]} rows of A_{name}; got an array "
             f"of shape {vector.shape}.{per_row}"

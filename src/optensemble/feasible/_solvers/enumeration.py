@@ -59,6 +59,11 @@ def enumerate_vertices(
     return vertices if 0 < len(vertices) <= MOST_VERTICES else None
 
 
+def is_small(inequalities: int, A_eq: Floats) -> bool:
+    """Return whether the vertices are few enough to look for them, whatever the right-hand sides and bounds are."""
+    return _count_candidates(A_eq.shape[1], inequalities, len(_independent_rows(A_eq))) <= MOST_CANDIDATES
+
+
 def snap(points: Floats, lower: Floats, upper: Floats) -> Floats:
     """Put coordinates that miss a bound by rounding onto it."""
     reach = _SNAP * np.maximum(1.0, np.maximum(np.abs(lower), np.abs(upper)))

@@ -47,7 +47,7 @@ _SIMPLEX_OPTIONS = {
 }
 """One method on one thread, without presolve, which would forget the basis that every row starts from."""
 
-_NO_ACTION = (
+NO_ACTION = (
     "no action satisfies all constraints together with the bounds. Check the signs of A_ub and b_ub, and that upper= "
     "(1 unless given) leaves enough room."
 )
@@ -147,7 +147,7 @@ class LinearProgram(PerThread):
         """Find the basis of a first action; where there is none but for rounding, relax the rows for good."""
         status = _run_highs(self._solver(self._margin))
         if not is_optimal(status):
-            require_feasible(least_excess(build(self.model.with_excess(), _SIMPLEX_OPTIONS)), _NO_ACTION)
+            require_feasible(least_excess(build(self.model.with_excess(), _SIMPLEX_OPTIONS)), NO_ACTION)
             self._margin = MARGIN
             status = _run_highs(self._solver(self._margin))
         _require_optimal(status, "a first feasible action")

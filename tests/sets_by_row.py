@@ -16,6 +16,7 @@ from optensemble.feasible import (
     ByKey,
     FeasibleSet,
     Knapsack,
+    Oracle,
     Polytope,
     Product,
     RiskBudget,
@@ -191,6 +192,29 @@ def _grid(rng: np.random.Generator, n: int) -> Case:
     return Polytope(A_eq=A, b_eq=oe.Columns("flow_*"), upper=oe.Columns("cap_*")), X
 
 
+def largest_first(C: npt.NDArray[np.float64], X: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """All that there is of the row for the largest coefficient."""
+    first: npt.NDArray[np.float64] = np.eye(C.shape[1])[C.argmax(axis=1)]
+    return first * np.asarray(X["amount"], dtype=np.float64)[:, None]
+
+
+def _oracle(rng: np.random.Generator, n: int) -> Case:
+    omega = Oracle(largest_first, 4, upper=9.0, contains=within_amount, rows=True)
+    return omega, pd.DataFrame({"amount": rng.uniform(0, 9, n)})
+
+
+def within_amount(actions: npt.NDArray[np.float64], X: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Whether no more is used than there is."""
+    return np.asarray(actions.sum(axis=1) <= np.asarray(X["amount"]) * (1 + 1e-9))
+
+
+def _oracle_inside(rng: np.random.Generator, n: int) -> Case:
+    (oracle, amount), (keyed, X) = _oracle(rng, n), _by_key(rng, n)
+    sides = Product([Box(upper=[2.0]), Oracle(largest_first, 3, upper=9.0, rows=True)])
+    chosen = ByKey("which", {"oracle": oracle, "keyed": keyed, "sides": sides})
+    return chosen, pd.concat([X, amount], axis=1).assign(which=rng.choice(["oracle", "keyed", "sides"], n))
+
+
 CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "assignment": _assignment,
     "box": _box,
@@ -199,6 +223,8 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "knapsack": _knapsack,
     "knapsack of weights": _knapsack_of_weights,
     "knapsack of whole items": _knapsack_of_whole_items,
+    "oracle": _oracle,
+    "oracle inside others": _oracle_inside,
     "product": _product,
     "risk limit": _risk_limit,
     "risk limit and sectors": _risk_limit_and_sectors,

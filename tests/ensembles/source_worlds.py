@@ -48,10 +48,28 @@ def make(access: str = "models", **parameters: Any) -> Ensemble:
     return Ensemble(*members, **{"feasible": feasible.Simplex(D), **parameters})
 
 
+def spent_on_the_best(C: Floats, X: Any) -> Floats:
+    """All of the row's budget for the largest coefficient."""
+    best: Floats = np.eye(C.shape[1])[C.argmax(axis=1)]
+    return best * np.asarray(X["budget"], dtype=np.float64)[:, None]
+
+
+def within_budget(actions: Floats, X: Any) -> Any:
+    return actions.sum(axis=1) <= np.asarray(X["budget"], dtype=np.float64) * (1 + 1e-9)
+
+
+BAG = feasible.Knapsack([1.0, 2.0, 3.0], oe.Columns("budget"))
+ORACLE = feasible.Oracle(spent_on_the_best, D, upper=4.0, contains=within_budget, rows=True)
+SIDES = feasible.Product([feasible.Box(upper=oe.Columns("most_0"), dimension=1), feasible.Simplex(2)])
+
 BY_ROW: dict[str, feasible.FeasibleSet] = {
     "a knapsack by row": feasible.Knapsack([1.0, 2.0, 3.0], oe.Columns("budget")),
     "a box by row": feasible.Box(upper=oe.Columns([f"most_{j}" for j in range(D)])),
     "a knapsack of limits by row": feasible.Knapsack([1.0, 2.0, 3.0], oe.Columns("budget"), upper=oe.Columns("most_*")),
+    "a product by row": SIDES,
+    "an oracle of the rows": ORACLE,
+    "sets by key": feasible.ByKey("region", {"east": BAG, "west": feasible.Product([SIDES])}),
+    "oracles by key": feasible.ByKey("region", {"east": ORACLE, "west": BAG}),
 }
 """Sets that differ by row of the world."""
 

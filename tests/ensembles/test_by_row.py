@@ -216,3 +216,39 @@ def test_bad_rows_may_take_the_fallback_and_are_counted(kind: str) -> None:
         actions = ensemble.decide(X[:200])
     assert not actions[[0, 1, 2, 3, 4, 17]].any()
     assert (actions[5:17].sum(axis=1) > 0).any()
+
+
+def spent_on_the_best(C: Floats, X: pd.DataFrame) -> Floats:
+    best: Floats = np.eye(D)[C.argmax(axis=1)]
+    return best * np.asarray(X[["budget"]], dtype=np.float64)
+
+
+@KINDS
+def test_an_oracle_that_takes_the_rows_is_the_set_it_stands_for(kind: str) -> None:
+    (X, Y), oracle = table(), feasible.Oracle(spent_on_the_best, D, upper=6.0, rows=True)
+    simplex = feasible.Simplex(D, total=oe.Columns("budget"))
+    ours, theirs = (make(omega, kind).fit(X[:500], Y[:500]) for omega in (oracle, simplex))
+    np.testing.assert_array_equal((ours.decide(X[NEW]) > 0).sum(axis=1), 1)
+    np.testing.assert_allclose(ours.decide(X[NEW]).sum(axis=1), X["budget"][NEW])
+    if kind == "decision":  # the others have buckets, which the bounds decide
+        np.testing.assert_array_equal(ours.decide(X[NEW]), theirs.decide(X[NEW]))
+        np.testing.assert_allclose(ours.promise(X[NEW]).mean, theirs.promise(X[NEW]).mean)
+
+
+@pytest.mark.parametrize("cut", [100, 499])
+def test_an_oracle_sees_the_rows_of_every_batch(cut: int) -> None:
+    X, Y = table()
+    oracle = feasible.Oracle(spent_on_the_best, D, upper=6.0, rows=True)
+    whole = make(oracle).fit(X[:500], Y[:500])
+    pieces = make(oracle).fit(X[:cut], Y[:cut]).extend(X=X[cut:500], Y=Y[cut:500])
+    np.testing.assert_array_equal(pieces.decide(X[NEW]), whole.decide(X[NEW]))
+
+
+def test_an_oracle_of_rows_is_given_again(tmp_path: Path) -> None:
+    (X, Y), oracle = table(), feasible.Oracle(spent_on_the_best, D, upper=6.0, rows=True)
+    ensemble = make(oracle).fit(X[:500], Y[:500])
+    ensemble.save(tmp_path / "e.oe")
+    with pytest.raises(InputError, match=r"feasible set \(Oracle\) cannot be saved"):
+        oe.load(tmp_path / "e.oe")
+    loaded = oe.load(tmp_path / "e.oe", feasible=oracle)
+    np.testing.assert_array_equal(loaded.decide(X[NEW]), ensemble.decide(X[NEW]))

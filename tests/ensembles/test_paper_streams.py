@@ -22,6 +22,7 @@ from optensemble.feasible import FeasibleSet
 from optensemble.multicalibration import cell_tables, passes
 from optensemble.tables.scratch import FolderScratch
 from tests.ensembles.paper import BOTH, SENSES, answers, assert_same, assert_same_log
+from tests.ensembles.source_worlds import ORACLE
 
 pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 
@@ -80,9 +81,12 @@ class PlannerByRow:
         return self.omega.for_rows(X).argmax(self.columns.predict(X))
 
 
+BAG = feasible.Knapsack([1.0, 2.0, 3.0], oe.Columns("budget"))
 BY_ROW = [
-    feasible.Knapsack([1.0, 2.0, 3.0], oe.Columns("budget")),
+    BAG,
     feasible.Box(upper=oe.Columns("most_*"), dimension=D),
+    feasible.ByKey("region", {"north": BAG, "south": feasible.Simplex(D), "west": feasible.Product([BAG])}),
+    ORACLE,
 ]
 
 

@@ -253,8 +253,7 @@ class FeasibleSet(ABC):
         """
         if not self.varies:
             return self
-        rows = TableRows.of(X, count_rows(X)) if self.needs_table else None
-        bound = self.bind(self.read_rows(X), rows)
+        bound = self.bind_again(self.read_rows(X), X)
         bound.report_faults(X)
         return bound
 
@@ -281,6 +280,10 @@ class FeasibleSet(ABC):
         if not hasattr(self, "lower"):
             bound.lower, bound.upper = bound.box()
         return bound
+
+    def bind_again(self, values: Floats, X: Any) -> Self:
+        """Return the set bound to rows of X whose parameters were read earlier, and reported if they make no set."""
+        return self.bind(values, TableRows.of(X, count_rows(X)) if self.needs_table else None)
 
     def take(self, rows: Any) -> Self:
         """Return the set bound to some of its rows: a slice, indices or a mask; the same set if it is not bound."""
@@ -548,8 +551,8 @@ class FeasibleSet(ABC):
     def _settle(self, actions: Floats, reasons: dict[int, str]) -> Floats:
         """Raise an error that names the first unsolved row, or give them all the fallback action and warn."""
         rows = np.array(sorted(reasons))
-        told = f" {self._row_told(int(rows[0]))}" if self.row_count is not None else ""
-        first = f"row {rows[0]} could not be solved: {reasons[int(rows[0])]}{told}"
+        told = self._row_told(int(rows[0])) if self.row_count is not None else ""
+        first = f"row {rows[0]} could not be solved: {reasons[int(rows[0])]} {told}".rstrip()
         if self.on_failure == "raise":
             error = SolverError(first)
             error.rows = f"row {rows[0]}", int(rows[0]), 1
@@ -569,6 +572,8 @@ class FeasibleSet(ABC):
             values = self._of_rows(parameter.name)[row].ravel()
             titles = [title or "fixed" for title in parameter.titles()]
             shown += [f"{parameter.name} = {value:g} ({title})" for value, title in zip(values, titles, strict=True)]
+        if not shown:
+            return ""
         more = f" and {len(shown) - 4} more" if len(shown) > 4 else ""
         return f"This row has {', '.join(shown[:4])}{more}."
 

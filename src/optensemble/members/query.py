@@ -51,7 +51,8 @@ class MemberQuery:
 
     def kept(self, X: Any, predictions: Floats, actions: Floats, values: Floats | None = None) -> MemberOutputs:
         """Return what members said of the rows of X earlier, with the parameters of the rows' sets, as outputs."""
-        return self.outputs(X, predictions, actions, self.omega if values is None else self.omega.bind(values))
+        omega = self.omega if values is None else self.omega.bind_again(values, X)
+        return self.outputs(X, predictions, actions, omega)
 
     def outputs(self, X: Any, predictions: Floats, actions: Floats, omega: FeasibleSet) -> MemberOutputs:
         """Return what members said of the rows of X as outputs, with Ω bound to these rows, and their subgroups."""

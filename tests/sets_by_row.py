@@ -20,6 +20,7 @@ from optensemble.feasible import (
     Polytope,
     Product,
     RiskBudget,
+    ShortestPath,
     Simplex,
     TopK,
     Vertices,
@@ -215,6 +216,32 @@ def _oracle_inside(rng: np.random.Generator, n: int) -> Case:
     return chosen, pd.concat([X, amount], axis=1).assign(which=rng.choice(["oracle", "keyed", "sides"], n))
 
 
+STREETS = [(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0), (2, 3), (3, 1), (1, 3), (3, 2), (0, 3), (1, 1), (2, 3)]
+"""Edges both ways, some twice, such that from everywhere a way leads everywhere, also without some of them."""
+
+
+def _path(rng: np.random.Generator, n: int) -> Case:
+    edges = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3), (1, 2), (3, 4), (2, 4), (1, 4), (3, 4)]
+    closed = _columns("closed", rng.integers(0, 2, (n, 10)).astype(float)).assign(closed_0=0.0, closed_8=0.0)
+    return ShortestPath(edges, 0, oe.Columns("to"), closed=oe.Columns("closed_*")), closed.assign(
+        to=rng.choice([1, 4], n)
+    )
+
+
+def _path_both_ways(rng: np.random.Generator, n: int) -> Case:
+    ends = np.array([rng.permutation(4)[:2] for _ in range(n)])
+    X = pd.DataFrame({"from": ends[:, 0], "to": ends[:, 1]})
+    return ShortestPath(STREETS, oe.Columns("from"), oe.Columns("to"), closed=np.arange(13) % 5 == 3), X
+
+
+def _path_undirected(rng: np.random.Generator, n: int) -> Case:
+    names = np.array(["hill", "lake", "home", "work"])
+    edges = [(names[tail], names[head]) for tail, head in STREETS]
+    closed = _columns("closed", (rng.random((n, 13)) < 0.4).astype(float)).assign(closed_0=0, closed_2=0, closed_6=0)
+    X = closed.assign(**{"from": names[rng.integers(0, 3, n)]})
+    return ShortestPath(edges, oe.Columns("from"), "work", False, closed=oe.Columns("closed_*")), X
+
+
 CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "assignment": _assignment,
     "box": _box,
@@ -225,6 +252,9 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "knapsack of whole items": _knapsack_of_whole_items,
     "oracle": _oracle,
     "oracle inside others": _oracle_inside,
+    "path": _path,
+    "path both ways": _path_both_ways,
+    "path undirected": _path_undirected,
     "product": _product,
     "risk limit": _risk_limit,
     "risk limit and sectors": _risk_limit_and_sectors,

@@ -371,7 +371,7 @@ def test_errors_say_what_to_do() -> None:
         with pytest.raises(InputError, match="a node of edge 0 must be a number, a string or a tuple"):
             ShortestPath([edge], 0, 1)
     with pytest.raises(InputError, match="the source must be a number"):
-        ShortestPath([(0, 1)], [0], 1)  # type: ignore[arg-type]
+        ShortestPath([(0, 1)], [0], 1)
     with pytest.raises(InputError, match=r"the source 7 is no end of an edge\. The 2 nodes begin with 0, 1\."):
         ShortestPath([(0, 1)], 7, 1)
     with pytest.raises(InputError, match="the target 'b' is no end of an edge"):

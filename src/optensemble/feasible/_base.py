@@ -457,7 +457,7 @@ class FeasibleSet(ABC):
     def _suggestion(self, fault: Fault, row: int, X: Any) -> str:
         """Return the known label that is nearest to an unknown one, as a question."""
         parameter, entry = self._at_fault(fault, row)
-        if parameter.codes is None or X is None:
+        if parameter.codes is None or X is None or np.isfinite(self._of_rows(parameter.name)[row].ravel()[entry]):
             return ""
         return did_you_mean(parameter.raw(X, row, entry).strip("'"), [str(label) for label in parameter.codes])
 

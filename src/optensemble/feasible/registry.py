@@ -8,6 +8,7 @@ from optensemble import feasible as _sets
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet
 from optensemble.feasible._composite import Composite
+from optensemble.feasible._edges import is_plain
 
 SAVED_KINDS = (
     "Assignment",
@@ -47,6 +48,8 @@ def to_spec(omega: FeasibleSet) -> dict[str, Any] | None:
     if isinstance(omega, Composite) and any(to_spec(inner) is None for inner in omega.inner):
         return None
     if any(parameter.columns is None for parameter in omega.parameters):  # a function of X is code of the user's
+        return None
+    if not all(is_plain(label) for parameter in omega.parameters for label in parameter.codes or ()):
         return None
     return omega.spec()
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse.csgraph import connected_components
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.kernel import Kernel, make_kernel
+from optensemble._core.kernel import SHARED, Kernel, make_kernel
 from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError
-from optensemble.feasible._base import FeasibleSet, Unsolved, checks_actions
+from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, checks_actions
+from optensemble.feasible._edges import as_name, find_node, number_nodes, read_numbered
+from optensemble.feasible._flags import as_flags, flag_faults
+from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
+from optensemble.feasible._solvers.networks import pack_graph, pack_network
+from optensemble.feasible._solvers.path_checks import are_paths, nodes_on_path, usable_edges
 from optensemble.feasible._solvers.path_search import best_simple_paths
-from optensemble.feasible._solvers.paths import best_forward_paths, follow_edges, pack_graph, unpack_graph
+from optensemble.feasible._solvers.paths import NO_PATH, best_forward_paths
+from optensemble.feasible._solvers.paths_by_row import best_paths_by_row
 
 _QUICK = 20_000
 """Arcs that a search among other rows of a batch may look at, roughly: a hard row must not hold up the others."""
@@ -47,6 +52,9 @@ class ShortestPath(FeasibleSet):
     which a best path goes on. Lengths to the target are tied within 1e-12 of the row's largest coefficient, or of the
     most that the lengths along a best path can amount to if that is less: a prohibitive length does not blur the rest.
 
+    A closed edge is never used, and its coefficient ignored; edges that closings alone cut off count for the tolerance
+    of ties still. A row whose open edges do not lead from its source to its target cannot be solved.
+
     Parameters
     ----------
     edges
@@ -54,11 +62,15 @@ class ShortestPath(FeasibleSet):
         (edges, 2), or a networkx graph, whose edges count in the order of ``list(graph.edges)``. Parallel edges are
         fine, each with a coordinate of its own.
     source, target
-        The nodes where paths begin and end.
+        The nodes where paths begin and end; by row as ``Columns``, or a callable of X, that give nodes.
     directed
         Whether edges are used from tail to head only. An undirected networkx graph is never directed.
     on_failure, fallback
         What to do with a row that cannot be solved: "raise" an error, or take the "fallback" action and warn.
+    closed
+        Edges that may not be used: a 1, or True, for each of them and a 0 for the others, or by row.
+    nodes
+        The nodes by their numbers from 0, where the edges are pairs of such numbers: as ``spec`` has them.
 
     Attributes
     ----------
@@ -67,7 +79,9 @@ class ShortestPath(FeasibleSet):
     edges
         The edges as numbers of nodes, of shape (edges, 2).
     source, target, directed
-        As given.
+        As given; None for ends that come from the row.
+    closed
+        Zeros and ones, one for each edge; None if no edge is closed, or if they come from the row.
 
     Examples
     --------
@@ -78,61 +92,114 @@ class ShortestPath(FeasibleSet):
     array([[0., 1., 0., 1.]])
     >>> roads.path(action[0])
     ['home', 'lake', 'work']
+
+    Every trip has its own ends, and finds other roads closed:
+
+    >>> import pandas as pd
+    >>> from optensemble import Columns
+    >>> edges = [("home", "hill"), ("home", "lake"), ("hill", "work"), ("lake", "work")]
+    >>> trips = pd.DataFrame({"from": ["home", "lake"], "c_0": [0, 1], "c_1": [1, 1], "c_2": [0, 0], "c_3": [0, 0]})
+    >>> roads = ShortestPath(edges, source=Columns("from"), target="work", closed=Columns("c_*")).for_rows(trips)
+    >>> actions = roads.argmax(-np.repeat(costs, 2, axis=0))
+    >>> [roads.take([row]).path(action) for row, action in enumerate(actions)]
+    [['home', 'hill', 'work'], ['lake', 'work']]
     """
 
     def __init__(
         self,
         edges: Any,
-        source: Hashable,
-        target: Hashable,
+        source: Any,
+        target: Any,
         directed: bool = True,
         on_failure: str = "raise",
         fallback: npt.ArrayLike | None = None,
+        *,
+        closed: Any = None,
+        nodes: Sequence[Any] | None = None,
     ) -> None:
         if not isinstance(directed, bool | np.bool_):
             raise InputError(f"directed must be True or False; got {directed!r}.")
         if hasattr(edges, "edges") and hasattr(edges, "is_directed"):  # as networkx graphs have
             directed = bool(directed and edges.is_directed())
             edges = [edge[:2] for edge in edges.edges]
-        numbers, self.edges = _number_nodes(edges)
-        self.nodes = list(numbers)
-        self._ends = _find_node(source, "source", numbers), _find_node(target, "target", numbers)
-        if self._ends[0] == self._ends[1]:
-            raise InputError(f"the source and the target must differ; both are {source!r}.")
-        self.source, self.target, self.directed = source, target, bool(directed)
-        tail, head, edge = _useful_arcs(self.edges, *self._ends, self.directed)
-        if not edge.size:
-            raise EmptySetError(
-                f"no path leads from the source {source!r} to the target {target!r}. Check the edges"
-                + (", and their directions (directed=False uses them both ways)." if directed else ".")
-            )
-        self._set_bounds(0.0, np.isin(np.arange(len(self.edges)), edge).astype(float), len(self.edges))
-        self._order, cyclic = _order_nodes(tail, head, self._ends[1])
-        self._graph = pack_graph(self.directed, self._order, *self._ends, tail, head, edge)
-        self._arcs = edge.size
-        self.kernel = self._search(_QUICK) if cyclic else make_kernel(best_forward_paths, ints=[self._graph])
+        self._numbers, self.edges = number_nodes(edges) if nodes is None else read_numbered(edges, nodes)
+        self.nodes, self.directed, self.dimension = list(self._numbers), bool(directed), len(self.edges)
+        self._network = pack_network(self.directed, len(self.nodes), self.edges)
+        self._set_ends(*((source, target) if nodes is None else map(as_name, (source, target))))
+        self.parameters += row_parameters(closed=(closed, (self.dimension,)))
+        self.closed: Floats | None = None
+        if closed is not None and not from_rows(closed):
+            self.closed = as_flags(closed, "closed", self.dimension, "edges")
+        upper = np.ones(self.dimension)
+        if -1 not in self._ends:
+            self._graph, self._cyclic = pack_graph(self._network, *self._ends)
+            upper = usable_edges(self._graph, np.zeros(self.dimension) if self.closed is None else self.closed)
+            if not upper.any():
+                raise EmptySetError(self._no_path(source, target))
+        self._set_bounds(0.0, upper, self.dimension)
+        self.kernel = self._make_kernel(_QUICK)
         self._set_failure(on_failure, fallback)
 
-    def _search(self, effort: int) -> Kernel:
-        """Return the kernel for graphs with cycles."""
-        rows_at_once = min(max(_ARCS_AT_ONCE // (self._arcs * len(self._order)), 1), 256)
-        limit = [effort // self._arcs]
-        return make_kernel(best_simple_paths, ints=[limit, self._graph], rows_at_once=rows_at_once)
+    def _set_ends(self, source: Any, target: Any) -> None:
+        """Keep the source and the target, -1 for what comes from the row; they must be nodes, and differ."""
+        given = {"source": source, "target": target}
+        self.parameters = tuple(
+            RowParameter.of(name, end, (), self._numbers) for name, end in given.items() if from_rows(end)
+        )
+        self._ends = [-1 if from_rows(end) else find_node(end, name, self._numbers) for name, end in given.items()]
+        self.source, self.target = (None if from_rows(end) else end for end in given.values())
+        if self._ends[0] == self._ends[1] != -1:
+            raise InputError(f"the source and the target must differ; both are {source!r}.")
+
+    def _make_kernel(self, effort: int) -> Kernel:
+        """Return the kernel, for graphs with cycles one whose searches take so much effort."""
+        closed = [] if self.closed is None else [self.closed]
+        if not self.varies and not self._cyclic:
+            return make_kernel(best_forward_paths, closed, ints=[self._graph])
+        # Rows with the same ends share a graph, if they are solved together.
+        most = 256 if -1 not in self._ends else 4096
+        rows_at_once = min(max(_ARCS_AT_ONCE // (self._arcs * len(self.nodes)), 1), most)
+        if not self.varies:
+            return make_kernel(best_simple_paths, closed, [effort, self._graph], rows_at_once)
+        quick = not self._cyclic if -1 not in self._ends else _has_no_cycles(self.edges, self.directed)
+        rows_at_once = 8192 if quick else rows_at_once
+        return make_kernel(best_paths_by_row, closed, [effort, *self._ends, self._network], rows_at_once)
+
+    @property
+    def _arcs(self) -> int:
+        """The number of arcs that a path may use."""
+        whole = len(self.edges) * (1 if self.directed else 2)
+        return whole if -1 in self._ends else int(self._graph[4 + self._graph[0]])
+
+    def _faults(self) -> Iterator[Fault]:
+        for fault in super()._faults():
+            is_end = fault.parameter in ("source", "target")
+            yield fault._replace(rule="must be a node, an end of an edge") if is_end else fault
+        if -1 in self._ends:
+            source, target = self._row_ends().T
+            ends = ("target", "source") if self._varies_in("target") else ("source", "target")
+            if (same := source == target).any():
+                yield Fault(ends[0], same, f"must differ from the {ends[1]}")
+        if self._varies_in("closed"):
+            yield from flag_faults(self._of_rows("closed"), "closed", "may not be used", "open")
 
     def _argmax(self, coefficients: Floats) -> Floats:
         """Search longer, for rows that the kernel gave up."""
-        kernel = self._search(_PATIENT)
+        kernel, own = self._make_kernel(_PATIENT), self._pack() if self.varies else SHARED
         actions, status = np.empty_like(coefficients), np.zeros(len(coefficients), dtype=np.int64)
         for row in range(len(coefficients)):
             one = slice(row, row + 1)
-            kernel(coefficients[one], False, actions[one], status[one])
+            kernel(coefficients[one], False, actions[one], status[one], own[one])
             if status[row] and self.on_failure == "raise":
                 break
         if status.any():
-            raise Unsolved(actions, {int(row): self._diagnosis(1) for row in np.flatnonzero(status)})
+            failed = np.flatnonzero(status).tolist()
+            raise Unsolved(actions, {row: self.take([row])._diagnosis(int(status[row])) for row in failed})
         return actions
 
     def _diagnosis(self, status: int) -> str:
+        if status == NO_PATH:
+            return self._no_path(*(self.nodes[end] for end in self._row_ends()[0]))
         return (
             "its coefficients make a cycle that gains. The best simple path is then a hard problem, and was not found "
             f"in {_PATIENT // self._arcs} steps of a search. Likely predicted costs turned negative: clip them at "
@@ -140,96 +207,100 @@ class ShortestPath(FeasibleSet):
             "paths as Vertices."
         )
 
+    def _no_path(self, source: Any, target: Any) -> str:
+        closable = self.closed is not None or self._varies_in("closed")
+        return (
+            f"no path leads from the source {source!r} to the target {target!r}"
+            + (" with the edges that are open. Open some, or check the edges" if closable else ". Check the edges")
+            + (", and their directions (directed=False uses them both ways)." if self.directed else ".")
+        )
+
+    def _row_told(self, row: int) -> str:
+        source, target = (repr(self.nodes[end]) if end >= 0 else "?" for end in self._row_ends()[row])
+        shut = [f", and {int(edges.sum())} of {self.dimension} edges are closed" for edges in self._row_closed()]
+        return f"This row goes from {source} to {target}{''.join(shut[row:][:1] or shut[:1])}."
+
+    def _row_ends(self) -> Indices:
+        """Return the numbers of the source and the target of each row, -1 for what is no node, of shape (rows, 2)."""
+        ends = np.full((self.row_count or 1, 2), self._ends, dtype=np.int64)
+        for side, name in enumerate(("source", "target")):
+            if self._varies_in(name) and self.row_count is not None:
+                ends[:, side] = np.nan_to_num(self._of_rows(name), nan=-1 - side)  # two unknown nodes do not agree
+        return ends
+
+    def _row_closed(self) -> Floats:
+        """Return which edges are closed: a row for each row, or one for all, or none if no edge ever is."""
+        if self._varies_in("closed") and self.row_count is not None:
+            return np.ascontiguousarray(self._of_rows("closed"))
+        return np.empty((0, self.dimension)) if self.closed is None else self.closed[None]
+
+    def of_row(self, row: int) -> ShortestPath:
+        """Return the set of one of the rows that this one is bound to, as a set of its own for all rows."""
+        if not self.varies:
+            return self
+        source, target = (self.nodes[end] for end in self._row_ends()[row])
+        closed = self._of_rows("closed")[row] if self._varies_in("closed") else self.closed
+        own = {"source": source, "target": target, "closed": closed, "nodes": self.nodes}
+        return ShortestPath(self.edges, directed=self.directed, **own)
+
     def path(self, action: npt.ArrayLike) -> list[Hashable]:
-        """Return the nodes that the path of one action passes, from the source to the target."""
+        """Return the nodes that the path of one action passes, from the source to the target.
+
+        If the set differs between rows, it must be bound to the one row of the action: ``omega.take([row])``.
+        """
         actions = self._as_batch(np.atleast_2d(np.asarray(action)), "the action")
-        arcs = np.empty(len(self._order), dtype=np.int64)
-        if len(actions) != 1 or self.violation(actions)[0] > self.tolerance:
+        self._require_rows(len(actions))
+        if len(actions) != 1 or not self.violation(actions)[0] <= self.tolerance:
             raise InfeasibleActionError(f"the action must be the edges of one path of this set; got {action!r}.")
-        count = follow_edges(actions[0] > 0.5, self._graph, arcs)
-        heads = unpack_graph(self._graph).head[arcs[:count]]
-        return [self.source, *(self.nodes[self._order[node]] for node in heads)]
+        source, target = self._row_ends()[0]
+        later = nodes_on_path(actions[0] > 0.5, self._network, source, target)
+        return [self.nodes[node] for node in (source, *later)]
+
+    def binding(self, action: Floats) -> list[str]:
+        """Return the closed edges that the path of an action passes by."""
+        closed = self._row_closed()
+        if not len(closed) or self.violation(action[None])[0] > self.tolerance:
+            return []
+        passed = {self._numbers[node] for node in self.path(action)[:-1]}
+        shut = [(int(tail), int(head)) for tail, head in self.edges[closed[0] > 0]]
+        beside = [edge for edge in shut if edge[0] in passed or (edge[1] in passed and not self.directed)]
+        return [f"{self.nodes[tail]!r} to {self.nodes[head]!r} is closed" for tail, head in beside]
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest difference to the path that its entries above one half make.
 
-        Where they make none (a gap, a fork, a cycle beside the path) it is the largest difference that some path
-        could have: 1 for rows of zeros and ones.
+        Where they make none (a gap, a fork, a cycle beside the path, a closed edge) it is the largest difference that
+        some path could have: 1 for rows of zeros and ones.
         """
-        arcs = np.empty(len(self._order), dtype=np.int64)
         used = np.ascontiguousarray(actions > 0.5)
-        is_path = np.array([follow_edges(row, self._graph, arcs) > 0 for row in used], dtype=bool)
+        is_path = are_paths(used, self._network, self._row_ends(), self._row_closed())
         off, on = np.abs(actions), np.abs(1.0 - actions)
         differences = np.where(is_path[:, None], np.where(used, on, off), np.maximum(on, off))
         largest: Floats = differences.max(axis=1)
         return largest
 
     def spec(self) -> dict[str, Any]:
-        """Return the keyword arguments that make this set again, with numbers as the names of nodes."""
+        """Return the keyword arguments that make this set again, with numbers as the names of nodes.
+
+        Where ends come from the row, the nodes keep their names.
+        """
+        by_row = -1 in self._ends
+        ends = (self.source, self.target) if by_row else self._ends
+        closed = self._argument("closed", None if self.closed is None else self.closed.copy())
         return {
             "edges": self.edges.copy(),
-            "source": self._ends[0],
-            "target": self._ends[1],
+            "source": self._argument("source", ends[0]),
+            "target": self._argument("target", ends[1]),
             "directed": self.directed,
             **self._failure_spec(),
+            **({} if closed is None else {"closed": closed}),
+            **({"nodes": list(self.nodes)} if by_row else {}),
         }
 
 
-def _number_nodes(edges: Any) -> tuple[dict[Hashable, int], Indices]:
-    """Return the number of every node, in the order in which the edges name them, and the edges in these numbers."""
-    pairs = edges.tolist() if isinstance(edges, np.ndarray) else list(edges) if isinstance(edges, Iterable) else None
-    if pairs is None or isinstance(edges, str):
-        raise InputError(f"edges must be a list of pairs, an array of shape (edges, 2) or a graph; got {edges!r}.")
-    if not pairs:
-        raise EmptySetError("the list of edges is empty. Give at least one edge, as a pair (tail, head).")
-    numbers: dict[Hashable, int] = {}
-    ends = np.empty((len(pairs), 2), dtype=np.int64)
-    for j, pair in enumerate(pairs):
-        if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
-            raise InputError(f"every edge must be a pair (tail, head); edge {j} is {pair!r}.")
-        for end, node in enumerate(pair):
-            _require_name(node, f"a node of edge {j}")
-            ends[j, end] = numbers.setdefault(node, len(numbers))
-    return numbers, ends
-
-
-def _require_name(node: Any, what: str) -> None:
-    try:
-        hash(node)
-        usable = node == node
-    except TypeError:
-        usable = False
-    if not usable:
-        raise InputError(f"{what} must be a number, a string or a tuple of such; got {node!r}.")
-
-
-def _find_node(node: Hashable, name: str, numbers: dict[Hashable, int]) -> int:
-    _require_name(node, f"the {name}")
-    if node not in numbers:
-        first = ", ".join(repr(known) for known in list(numbers)[:5])
-        raise InputError(f"the {name} {node!r} is no end of an edge. The {len(numbers)} nodes begin with {first}.")
-    return numbers[node]
-
-
-def _useful_arcs(edges: Indices, source: int, target: int, directed: bool) -> tuple[Indices, Indices, Indices]:
-    """Return tail, head and edge of every arc by which the target may be reached from the source."""
-    tail, head = edges.T if directed else np.concatenate([edges, edges[:, ::-1]]).T
-    edge = np.arange(len(tail)) % len(edges)
-    useful = (tail != head) & (head != source) & (tail != target)
+def _has_no_cycles(edges: Indices, directed: bool) -> bool:
+    """Return whether no walk along the edges comes back, but for edges from a node to itself."""
     nodes = int(edges.max()) + 1
-    matrix = sparse.csr_array((np.ones(useful.sum()), (tail[useful], head[useful])), shape=(nodes, nodes))
-    for ends, start, graph in ((tail, source, matrix), (head, target, matrix.T)):
-        useful &= np.isin(ends, breadth_first_order(graph, start, return_predecessors=False))
-    return tail[useful], head[useful], edge[useful]
-
-
-def _order_nodes(tail: Indices, head: Indices, target: int) -> tuple[list[int], bool]:
-    """Return the nodes, each after those that its arcs lead to, and whether cycles make that impossible."""
-    onward: dict[int, list[int]] = {target: []}
-    for v, w in zip(tail.tolist(), head.tolist(), strict=True):
-        onward.setdefault(v, []).append(w)
-    try:
-        return list(TopologicalSorter(onward).static_order()), False
-    except CycleError:
-        return list(onward), True
+    matrix: Any = sparse.csr_array((np.ones(len(edges)), edges.T), shape=(nodes, nodes))
+    return directed and connected_components(matrix, connection="strong")[0] == nodes

@@ -9,7 +9,9 @@ import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.feasible._solvers.paths import measure_lengths, tie_slack, unpack_graph
+from optensemble._core.kernel import inner, maker
+from optensemble.feasible._solvers.networks import make_room, restrict, unpack_graph
+from optensemble.feasible._solvers.paths import NO_PATH, TOO_HARD, set_lengths, tie_slack
 
 Flags = npt.NDArray[np.bool_]
 
@@ -35,37 +37,80 @@ class Work(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def best_simple_paths(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
-    """Solve each row on any graph; a row whose search takes too many steps gets status 1."""
-    limit, graph = ints[0], unpack_graph(ints[1:])
+    """Solve each row on any graph; ``floats`` tell which edges are closed, if any are."""
+    effort, graph = ints[0], unpack_graph(ints[1:])
     nodes, arcs = len(graph.first) - 1, len(graph.head)
-    work = Work(
+    work, room = make_work(nodes, arcs), make_room(nodes, arcs)
+    for i in range(len(C)):
+        status[i] = take_simple_path(graph, C[i], floats, effort // arcs, actions[i], work, room)
+
+
+@maker
+def make_work(nodes, arcs):  # type: ignore[no-untyped-def]
+    """Return work arrays for graphs of so many nodes and arcs."""
+    return Work(
         *(np.empty(arcs), np.empty(arcs), np.empty(arcs), np.empty(nodes), np.empty(nodes), np.empty(nodes)),
         *(np.empty(nodes, np.bool_), np.empty(nodes, np.bool_), np.empty(nodes, np.int64), np.empty(nodes, np.int64)),
         *(np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64)),
     )
-    for i in range(len(C)):
-        scale, size, gains = measure_lengths(C[i], graph.edge)
-        for a in range(arcs):
-            work.length[a] = -scale * C[i, graph.edge[a]]
-            work.raised[a] = max(work.length[a], 0.0)
-        work.barred[:] = False
-        find_distances(graph, graph.target, work.raised, 0.0, work)
-        reachable = work.distance[graph.source]
-        slack = tie_slack(size, reachable, gains)
-        for a in range(arcs):
-            if work.length[a] > reachable + gains + slack:
-                work.length[a] = np.inf  # no best path has it, and its rounding errors would drown the others
-        if gains == 0.0 or find_distances(graph, graph.target, work.length, slack, work):
-            count = first_tight_path(graph, slack, work)
-        else:
-            count = search_paths(graph, slack, limit, work)
-        actions[i] = 0.0
-        status[i] = 0 if count > 0 else 1
-        for k in range(count):
-            actions[i, graph.edge[work.best[k]]] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@maker
+def cut_work(work, nodes):  # type: ignore[no-untyped-def]
+    """Return the beginning of work arrays, for a graph of fewer nodes."""
+    return Work(
+        *(work.length, work.raised, work.promise, work.distance[:nodes], work.penalty[:nodes], work.travelled[:nodes]),
+        *(work.barred[:nodes], work.waiting[:nodes], work.queue[:nodes], work.hops[:nodes]),
+        *(work.onward[:nodes], work.untried[:nodes], work.path[:nodes], work.best[:nodes]),
+    )
+
+
+@inner
+def take_simple_path(graph, c, closed, limit, action, work, room):  # type: ignore[no-untyped-def]
+    """Solve a row; return its status."""
+    size, gains = set_lengths(c, closed, graph.edge, work.length)
+    for a in range(len(graph.head)):
+        work.raised[a] = max(work.length[a], 0.0)
+    work.barred[:] = False
+    find_distances(graph, graph.target, work.raised, 0.0, work)
+    reachable = work.distance[graph.source]
+    action[:] = 0.0
+    if reachable == np.inf:
+        return NO_PATH
+    slack = tie_slack(size, reachable, gains)
+    for a in range(len(graph.head)):
+        if work.length[a] > reachable + gains + slack:
+            work.length[a] = np.inf  # no best path has it, and its rounding errors would drown the others
+    if gains == 0.0:
+        count = first_tight_path(graph, slack, work)
+    elif len(closed) > 0:  # what is cut off could have cycles that gain
+        part = restrict(graph, closed, room)
+        for a in range(len(graph.head)):
+            if room.kept[a] >= 0:
+                work.length[room.kept[a]] = work.length[a]
+        return mark(part, find_path(part, slack, limit, work), action, work)
+    else:
+        count = find_path(graph, slack, limit, work)
+    return mark(graph, count, action, work)
+
+
+@inner
+def find_path(graph, slack, limit, work):  # type: ignore[no-untyped-def]
+    """Find the best path where some lengths are negative; return the number of its steps, or 0 if it is too hard."""
+    if find_distances(graph, graph.target, work.length, slack, work):
+        return first_tight_path(graph, slack, work)
+    return search_paths(graph, slack, limit, work)
+
+
+@inner
+def mark(graph, count, action, work):  # type: ignore[no-untyped-def]
+    """Write the path that was found; return the status of the row."""
+    for k in range(count):
+        action[graph.edge[work.best[k]]] = 1.0
+    return 0 if count > 0 else TOO_HARD
+
+
+@inner
 def find_distances(graph, root, length, slack, work):  # type: ignore[no-untyped-def]
     """Write the distance of every node to ``root``, infinite for barred ones, and its arc onward.
 
@@ -103,7 +148,7 @@ def find_distances(graph, root, length, slack, work):  # type: ignore[no-untyped
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def first_tight_path(graph, slack, work):  # type: ignore[no-untyped-def]
     """Go depth first from the source by arcs that begin a shortest way, the lowest edge first; return the steps.
 
@@ -129,7 +174,7 @@ def first_tight_path(graph, slack, work):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def search_paths(graph, slack, limit, work):  # type: ignore[no-untyped-def]
     """Go through simple paths depth first, the lowest edge first, but for those that cannot become the best.
 
@@ -174,7 +219,7 @@ def search_paths(graph, slack, limit, work):  # type: ignore[no-untyped-def]
         known = min(known, look_ahead(graph, v, travelled, slack, work))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def penalise_nodes(graph, slack, work):  # type: ignore[no-untyped-def]
     """Find a penalty for leaving each node, as low as possible, such that no cycle gains any more.
 
@@ -201,7 +246,7 @@ def penalise_nodes(graph, slack, work):  # type: ignore[no-untyped-def]
             work.raised[a] -= waived
 
 
-@njit(cache=True, nogil=True)
+@inner
 def penalise_edges(graph, work):  # type: ignore[no-untyped-def]
     """Do likewise for undirected edges, each used once at most; its penalty is kept with one of its ends."""
     work.penalty[:] = 0.0
@@ -212,7 +257,7 @@ def penalise_edges(graph, work):  # type: ignore[no-untyped-def]
             work.penalty[v] -= work.length[a]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def look_ahead(graph, v, travelled, slack, work):  # type: ignore[no-untyped-def]
     """Find a lower bound of the paths that leave ``v`` by each of its arcs; return the length of one path."""
     find_distances(graph, graph.target, work.raised, slack, work)

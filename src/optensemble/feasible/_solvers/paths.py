@@ -7,75 +7,80 @@ lowest edge that begins a best path.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from optensemble._core.arrays import Indices
+from optensemble._core.kernel import inner
 from optensemble._core.tolerances import SAME_VALUE
+from optensemble.feasible._solvers.networks import unpack_graph
 
-
-class Graph(NamedTuple):
-    """A directed graph; the arcs that leave a node come one after the other, in the order of their edges."""
-
-    directed: bool  # if not, an edge has two arcs, but for those back into the source or out of the target
-    source: int
-    target: int
-    first: Indices  # per node, its first arc; one entry more than nodes
-    tail: Indices  # per arc: where it begins, where it ends, and its edge, the coordinate of the action
-    head: Indices
-    edge: Indices
-    first_in: Indices  # per node, where its incoming arcs begin in the list of those
-    incoming: Indices
-
-
-def pack_graph(
-    directed: bool, order: list[int], source: int, target: int, tail: Indices, head: Indices, edge: Indices
-) -> Indices:
-    """Lay out a graph as :func:`unpack_graph` reads it, with nodes numbered in the given order."""
-    place = np.zeros(max(order) + 1, dtype=np.int64)
-    place[order] = np.arange(len(order))
-    arcs = np.lexsort((edge, place[tail]))
-    tail, head = place[tail[arcs]], place[head[arcs]]
-    first, first_in = (np.searchsorted(np.sort(ends), np.arange(len(order) + 1)) for ends in (tail, head))
-    numbers = [len(order), int(directed), place[source], place[target]]
-    return np.concatenate([numbers, first, tail, head, edge[arcs], first_in, np.argsort(head, kind="stable")])
+TOO_HARD, NO_PATH = 1, 2
+"""Why a row has no answer: its search took too many steps, or its open edges do not lead to the target."""
 
 
 @njit(cache=True, nogil=True)
-def unpack_graph(ints):  # type: ignore[no-untyped-def]
-    """Cut a packed graph up again."""
-    nodes = ints[0]
-    arcs = ints[4 + nodes]
-    at = 5 + nodes
-    return Graph(
-        ints[1] != 0,
-        ints[2],
-        ints[3],
-        ints[4:at],
-        ints[at : at + arcs],
-        ints[at + arcs : at + 2 * arcs],
-        ints[at + 2 * arcs : at + 3 * arcs],
-        ints[at + 3 * arcs : at + 3 * arcs + nodes + 1],
-        ints[at + 3 * arcs + nodes + 1 :],
-    )
+def best_forward_paths(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
+    """Solve each row on a graph without cycles; ``floats`` tell which edges are closed, if any are."""
+    graph = unpack_graph(ints)
+    distance, length = np.zeros(len(graph.first) - 1), np.empty(len(graph.head))
+    for i in range(len(C)):
+        status[i] = take_forward_path(graph, C[i], floats, actions[i], distance, length)
 
 
-@njit(cache=True, nogil=True)
-def measure_lengths(c, edge):  # type: ignore[no-untyped-def]
-    """Return a power of two that keeps sums finite; and the largest size, and the sum of gains, of scaled lengths."""
-    size = 0.0
-    for a in range(len(edge)):
-        size = max(size, abs(c[edge[a]]))
-    scale = 2.0**-100 if size > 1e100 else 1.0
-    gains = 0.0
-    for a in range(len(edge)):
-        gains += max(scale * c[edge[a]], 0.0)
-    return scale, scale * size, gains
+@inner
+def take_forward_path(graph, c, closed, action, distance, length):  # type: ignore[no-untyped-def]
+    """Solve a row on a graph whose arcs go from higher nodes to lower, the target being node 0; return its status."""
+    size, gains = set_lengths(c, closed, graph.edge, length)
+    distance[0] = 0.0
+    for v in range(1, len(graph.first) - 1):
+        least = np.inf
+        for a in range(graph.first[v], graph.first[v + 1]):
+            length[a] += distance[graph.head[a]]
+            least = min(least, length[a])
+        distance[v] = least
+    action[:] = 0.0
+    if distance[graph.source] == np.inf:
+        return NO_PATH
+    slack = tie_slack(size, distance[graph.source], gains)
+    v = graph.source
+    while v != graph.target:
+        a = graph.first[v]
+        while length[a] > distance[v] + slack:  # the length of all the way, by now
+            a += 1
+        action[graph.edge[a]] = 1.0
+        v = graph.head[a]
+    return 0
 
 
-@njit(cache=True, nogil=True)
+@inner
+def set_lengths(c, closed, edge, length):  # type: ignore[no-untyped-def]
+    """Write the lengths of arcs, infinite where closed; return the largest size of the others, and the sum of gains.
+
+    All are scaled by a power of two if sums could be infinite.
+    """
+    size, gains = 0.0, 0.0
+    if len(closed) > 0:
+        for a in range(len(edge)):
+            j = edge[a]
+            gain = c[j] if closed[j] == 0.0 else 0.0
+            length[a] = -gain if closed[j] == 0.0 else np.inf
+            size = max(size, abs(gain))
+            gains += max(gain, 0.0)
+    else:
+        for a in range(len(edge)):
+            gain = c[edge[a]]
+            length[a] = -gain
+            size = max(size, abs(gain))
+            gains += max(gain, 0.0)
+    if size > 1e100:
+        size, gains = 2.0**-100 * size, 0.0
+        for a in range(len(edge)):
+            length[a] *= 2.0**-100
+            gains += max(-length[a], 0.0)
+    return size, gains
+
+
+@inner
 def tie_slack(size, reachable, gains):  # type: ignore[no-untyped-def]
     """Return the difference within which lengths are tied, given that some path is not longer than ``reachable``.
 
@@ -83,49 +88,3 @@ def tie_slack(size, reachable, gains):  # type: ignore[no-untyped-def]
     value. Edges longer than that have no part in it, and must not make the others look small.
     """
     return SAME_VALUE * min(size, reachable + 2.0 * gains)
-
-
-@njit(cache=True, nogil=True)
-def best_forward_paths(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
-    """Solve each row on a graph without cycles, whose arcs go from higher nodes to lower; the target is node 0."""
-    graph = unpack_graph(ints)
-    nodes = len(graph.first) - 1
-    distance, through = np.zeros(nodes), np.empty(len(graph.head))
-    for i in range(len(C)):
-        scale, size, gains = measure_lengths(C[i], graph.edge)
-        for v in range(1, nodes):
-            least = np.inf
-            for a in range(graph.first[v], graph.first[v + 1]):
-                through[a] = distance[graph.head[a]] - scale * C[i, graph.edge[a]]
-                least = min(least, through[a])
-            distance[v] = least
-        slack = tie_slack(size, distance[graph.source], gains)
-        actions[i] = 0.0
-        status[i] = 0
-        v = graph.source
-        while v != graph.target:
-            a = graph.first[v]
-            while through[a] > distance[v] + slack:
-                a += 1
-            actions[i, graph.edge[a]] = 1.0
-            v = graph.head[a]
-
-
-@njit(cache=True, nogil=True)
-def follow_edges(used, ints, path):  # type: ignore[no-untyped-def]
-    """Write the arcs of the path that the used edges make; return their number, or 0 if they do not make one path."""
-    graph = unpack_graph(ints)
-    v, count, last = graph.source, 0, -1
-    while v != graph.target:
-        chosen = -1
-        for a in range(graph.first[v], graph.first[v + 1]):
-            if used[graph.edge[a]] and graph.edge[a] != last:
-                if chosen >= 0:
-                    return 0
-                chosen = a
-        if chosen < 0 or count == len(path):
-            return 0
-        path[count] = chosen
-        count += 1
-        last, v = graph.edge[chosen], graph.head[chosen]
-    return count if count == used.sum() else 0

@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
+from optensemble._core.columns import Columns
 from optensemble._core.kernel import Kernel
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
-from optensemble.feasible._row_parameters import from_rows, row_parameters
+from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.highs import LinearProgram
 from optensemble.feasible._solvers.risk_budget.active_set import NEAR
 from optensemble.feasible._solvers.risk_budget.body import Body
+from optensemble.feasible._solvers.risk_budget.capped import capped_kernel, find_attainable
 from optensemble.feasible._solvers.risk_budget.cone import WAYS, ConeProgram, PortfolioRows, share_out
 from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, polishing, with_limit
 from optensemble.feasible._solvers.risk_budget.rows import as_dense_rows, collect_rows, scaled_rows
@@ -127,18 +129,19 @@ class RiskBudget(FeasibleSet):
         self._eq = as_dense_rows(A_eq, b_eq, "eq", self.dimension)
         self._packed: Packed | None = None
         self._kept = Kept()
-        if not self._bounds_vary():
-            self._set_caps(self.upper)
+        self._set_caps(np.ones(self.dimension) if self._bounds_vary() else self.upper)
         self._set_failure(on_failure, fallback)
 
     def _set_caps(self, upper: Floats) -> None:
         """Prepare what rows with these caps share, and the limit if they share it too."""
         self._body = Body(self.covariance, collect_rows(self._ub, self._eq, upper))
-        if self.limit is not None:
+        if self._bounds_vary():
+            self.kernel = capped_kernel(self._body.packed)
+        elif self.limit is not None:
             self._set_limit(self.limit)
-            return
-        self.kernel = self._body.kernel
-        self._packed = None if self._body.small else self._body.packed
+        else:
+            self.kernel = self._body.kernel
+            self._packed = None if self._body.small else self._body.packed
 
     def _set_limit(self, limit: float) -> None:
         """Prepare the solvers for a limit that rows share, or raise ``EmptySetError``."""
@@ -162,7 +165,7 @@ class RiskBudget(FeasibleSet):
 
     @property
     def least_variance(self) -> float:
-        """The least variance of the portfolios that caps and sectors allow."""
+        """The least variance of the portfolios that caps and sectors allow; without caps if they come from the row."""
         return self._body.least_variance
 
     @property
@@ -185,6 +188,10 @@ class RiskBudget(FeasibleSet):
 
     def _pack(self) -> Floats:
         limit = self._limits()
+        if self._bounds_vary():
+            caps = self._row_box()[1]
+            closed_form = (caps >= 1.0).all(axis=1) & self._body.small
+            return np.column_stack([limit, closed_form, caps])
         slack = _slack(self.covariance, limit)
         return own_limits(limit, slack, self.least_variance) if self._body.small else self._body.own(limit, slack)
 
@@ -208,20 +215,39 @@ class RiskBudget(FeasibleSet):
         """Go through what is wrong with caps, and with limits beside them, in rows whose numbers are sound."""
         total = np.where(sound, self._row_box()[1].sum(axis=1), 1.0)
         if (short := total < 1.0).any():
-            least = f"{total[short.argmax()]:.6g} in row {short.argmax()}"
-            yield Fault("upper", short, f"must sum to at least 1, as the weights do (the sum is {least})")
-        for rows, caps in self._by_caps(np.flatnonzero(sound & ~short)):
-            where = np.zeros(len(sound), dtype=np.bool_)
-            where[rows] = True
-            try:
-                alike = self._with_caps(caps)
-            except EmptySetError as error:
-                yield Fault("upper", where, f"must leave a portfolio ({error})")
-                continue
+            first = f"{total[short.argmax()]:.6g} in row {short.argmax()}"
+            yield Fault("upper", short, f"must sum to at least 1, as the weights do (the sum is {first})")
+        rows = np.flatnonzero(sound & ~short)
+        least, contradicted = self._least_variances(rows)
+        if contradicted.any():
+            yield Fault("upper", contradicted, "must leave a portfolio that satisfies A_ub, b_ub, A_eq and b_eq too")
+        limit = self._limits()
+        empty = least > limit + _slack(self.covariance, np.where(sound, limit, 0.0))
+        if empty.any():
+            first = f"the least attainable variance is {least[empty.argmax()]:.6g} in row {empty.argmax()}"
             if self.limit is None:
-                for fault in alike.bind(self._of_rows("limit")[rows][:, None])._faults():
-                    where[rows] = fault.rows
-                    yield Fault(fault.parameter, where, fault.rule)
+                yield Fault("limit", empty, f"must be attainable ({first})")
+            else:
+                yield Fault("upper", empty, f"must leave a variance of at most limit={self.limit:.6g} ({first})")
+
+    def _least_variances(self, rows: npt.NDArray[np.intp]) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the least variance of rows, where it may be above the limit, and which rows have no portfolio at all.
+
+        It is 0 for rows that need no closer look.
+        """
+        least, contradicted = np.zeros(len(self.values)), np.zeros(len(self.values), dtype=np.bool_)
+        limit = self._limits()[rows]
+        close = 10.0 * _slack(self.covariance, limit)
+        assert self.kernel is not None
+        attainable, found = find_attainable(self.kernel, self._row_box()[1][rows], limit - close)
+        far = np.abs(found - limit) > close
+        least[rows[far]] = found[far]
+        for same, caps in self._by_caps(rows[~(attainable < limit - close) & ~far]):
+            try:
+                least[same] = self._with_caps(caps).least_variance
+            except EmptySetError:
+                contradicted[same] = True
+        return least, contradicted
 
     def _by_caps(self, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Floats]]:
         """Go through rows that have the same caps."""
@@ -231,11 +257,12 @@ class RiskBudget(FeasibleSet):
             yield rows[order[start:end]], caps
 
     def _with_caps(self, caps: Floats) -> RiskBudget:
-        """Return the set of rows with these caps: its limit may still come from the row."""
+        """Return the set of rows with these caps, whose limit comes from the row in any case."""
 
         def make() -> RiskBudget:
             alike = self._unbound()
-            alike.parameters = tuple(each for each in self.parameters if each.name == "limit")
+            alike.parameters = (RowParameter.of("limit", Columns("limit")),)
+            alike.limit = None
             alike.lower, alike.upper = np.zeros(self.dimension), caps.copy()
             alike._set_caps(alike.upper)
             return alike
@@ -247,15 +274,13 @@ class RiskBudget(FeasibleSet):
         alone._values = alone._faulty = None
         return alone
 
-    def _argmax_by_caps(self, coefficients: Floats, hint: Floats | None) -> Floats:
+    def _argmax_by_caps(self, coefficients: Floats) -> Floats:
         """Solve rows that have the same caps together."""
         actions, reasons = np.empty_like(coefficients), dict[int, str]()
+        limits = self._limits()[:, None]
         for rows, caps in self._by_caps(np.arange(len(coefficients))):
-            alike = self._with_caps(caps)
-            if self.limit is None:
-                alike = alike.bind(self._of_rows("limit")[rows][:, None])
             try:
-                actions[rows] = alike._solve_batch(coefficients[rows], None if hint is None else hint[rows])
+                actions[rows] = self._with_caps(caps).bind(limits[rows])._solve_batch(coefficients[rows], None)
             except Unsolved as unsolved:
                 actions[rows] = unsolved.actions
                 reasons |= {int(rows[row]): why for row, why in unsolved.reasons.items()}
@@ -263,12 +288,9 @@ class RiskBudget(FeasibleSet):
             raise Unsolved(actions, reasons)
         return actions
 
-    def _solve_batch(self, coefficients: Floats, hint: Floats | None) -> Floats:
-        if self._bounds_vary():
-            return self._argmax_by_caps(coefficients, hint)
-        return super()._solve_batch(coefficients, hint)
-
     def _argmax(self, coefficients: Floats) -> Floats:
+        if self._bounds_vary():
+            return self._argmax_by_caps(coefficients)
         if self._packed is None or not self._packed.has_start:
             return self._by_second_solver(coefficients)
         actions, status = run_kernel(self._line, coefficients, own=self._own())

@@ -205,13 +205,13 @@ def _oracle(rng: np.random.Generator, n: int) -> Case:
 
 
 def within_amount(actions: npt.NDArray[np.float64], X: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Whether no more is used than there is."""
-    return np.asarray(actions.sum(axis=1) <= np.asarray(X["amount"]) * (1 + 1e-9))
+    """Whether all that there is is used, and no more."""
+    return np.asarray((actions >= 0).all(axis=1) & (np.abs(actions.sum(axis=1) - np.asarray(X["amount"])) < 1e-12))
 
 
 def _oracle_inside(rng: np.random.Generator, n: int) -> Case:
     (oracle, amount), (keyed, X) = _oracle(rng, n), _by_key(rng, n)
-    sides = Product([Box(upper=[2.0]), Oracle(largest_first, 3, upper=9.0, rows=True)])
+    sides = Product([Box(upper=[2.0]), Oracle(largest_first, 3, upper=9.0, contains=within_amount, rows=True)])
     chosen = ByKey("which", {"oracle": oracle, "keyed": keyed, "sides": sides})
     return chosen, pd.concat([X, amount], axis=1).assign(which=rng.choice(["oracle", "keyed", "sides"], n))
 

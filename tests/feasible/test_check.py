@@ -4,12 +4,15 @@ import time
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import optensemble as oe
 from optensemble.exceptions import InputError
-from optensemble.feasible import FeasibleSet, Oracle, Simplex, Vertices
+from optensemble.feasible import Box, FeasibleSet, Oracle, Simplex, Vertices
 from optensemble.feasible.contract import Report, check
 from tests.sample_sets import Floats, every_set
+from tests.sets_by_row import CASES
 
 SETS = every_set()
 
@@ -276,3 +279,52 @@ def test_wrong_arguments_are_refused() -> None:
         check(Simplex(2), rows=3)
     with pytest.raises(InputError, match="Unfinished has no dimension yet"):
         check(Unfinished())
+
+
+# Sets by row
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_our_sets_pass_with_parameters_from_the_row(name: str) -> None:
+    omega, X = CASES[name](np.random.default_rng(3), 40)
+    report = check(omega, rows=60, X=X)
+    assert report.ok, str(report)
+
+
+def test_a_set_that_varies_needs_rows() -> None:
+    omega = Box(upper=oe.Columns("most"), dimension=2)
+    with pytest.raises(InputError, match=r"upper of this Box comes from the row. Give some rows too: check\(omega, X="):
+        check(omega)
+    rows = pd.DataFrame({"most": [1.0, 2.0, 5.0]})
+    assert check(omega.for_rows(rows), rows=32).ok
+    assert check(Simplex(3), rows=32, X=rows).ok
+    with pytest.raises(InputError, match="X has no rows"):
+        check(omega, X=rows[:0])
+
+
+def cheapest(C: Floats, X: pd.DataFrame) -> Floats:
+    return np.where(C > 0, np.asarray(X[["most"]], dtype=np.float64), 0.0)
+
+
+def of_the_batch(C: Floats, X: pd.DataFrame) -> Floats:
+    return np.where(C > 0, float(X["most"].max()), 0.0)
+
+
+def half(C: Floats, X: pd.DataFrame) -> Floats:
+    return np.asarray(cheapest(C, X) * np.where(X[["most"]] > 1, 0.5, 1.0), dtype=np.float64)
+
+
+def within(actions: Floats, X: pd.DataFrame) -> Any:
+    return actions.max(axis=1) <= X["most"].to_numpy() + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("function", "failing"),
+    [(cheapest, set()), (of_the_batch, {"a row alone is as in a batch"}), (half, {"no other action is better"})],
+)
+def test_oracles_of_rows_are_found_out(function: Any, failing: set[str]) -> None:
+    rows = pd.DataFrame({"most": [1.0, 2.0, 3.0, 1.0]})
+    contains = None if function is of_the_batch else within
+    report = check(Oracle(function, 2, upper=3.0, contains=contains, rows=True), rows=64, X=rows)
+    assert failing <= {finding.rule for finding in report.findings if finding.passed is False}
+    assert report.ok == (not failing)

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.validation import require_number
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FEASIBILITY, FeasibleSet
+from optensemble.feasible._composite import Composite
 from optensemble.feasible._solvers.scale import normalised
 from optensemble.feasible.registry import from_spec, to_spec
 
@@ -63,7 +64,7 @@ class Report:
 
 
 class _Trial(NamedTuple):
-    """A set, the rows that it answers (their numbers and coefficients), and its answers."""
+    """A set, bound to the rows that it answers; these rows' numbers and coefficients; and its answers."""
 
     omega: FeasibleSet
     rows: Indices
@@ -77,8 +78,18 @@ class _Trial(NamedTuple):
         size: Floats = np.abs(normalised(self.C)) @ reach
         return size
 
-    def solve(self, C: Floats, hint: Floats | None = None) -> Floats:
-        return self.omega.argmax(C.copy(), hint)
+    def solve(self, C: Floats, hint: Floats | None = None, rows: Any = slice(None)) -> Floats:
+        """Solve some of the rows, all unless they are named, with other coefficients."""
+        return self.omega.take(rows).argmax(C.copy(), hint)
+
+    def value(self, actions: Floats) -> Floats:
+        """Return what actions are worth, net of a known cost, once each row's largest coefficient is 1."""
+        gross: Floats = (normalised(self.C) * actions).sum(axis=1)
+        if not self.omega.has_cost:
+            return gross
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            net: Floats = gross - self.omega.cost(actions) / np.abs(self.C).max(axis=1)
+            return net
 
     def compare(self, actions: Floats, what: str) -> str | None:
         """Name the first row whose action differs from the first answer, to the last bit."""
@@ -92,7 +103,7 @@ class _Trial(NamedTuple):
         return f"{_name_row(self.C[i], self.rows[i])} {what} ({wrong.sum()} of {len(wrong)} rows do)."
 
 
-def check(omega: FeasibleSet, rows: int = 200, seed: int = 0) -> Report:
+def check(omega: FeasibleSet, rows: int = 200, seed: int = 0, X: Any = None) -> Report:
     """Test a set of yours against the contract of :class:`FeasibleSet`, and report what fails.
 
     Nothing is printed, and no failure raises: print the report, or assert its ``ok`` in a test of yours. That actions
@@ -107,6 +118,8 @@ def check(omega: FeasibleSet, rows: int = 200, seed: int = 0) -> Report:
         The number of rows of coefficients to try, roughly, at least 16: generic, tied, zero, huge and tiny ones.
     seed
         For the random coefficients.
+    X
+        Rows to bind the set to, where parameters of it come from the row: each is tried with some coefficients.
 
     Examples
     --------
@@ -129,12 +142,28 @@ def check(omega: FeasibleSet, rows: int = 200, seed: int = 0) -> Report:
         )
     require_number(rows, "rows", at_least=16, whole=True)
     C = _coefficients(omega.dimension, rows, np.random.default_rng(seed))
-    trial, answers = _answers(omega, C)
+    trial, answers = _answers(_bound(omega, X, len(C)), C)
     findings = [answers]
     if trial is not None:
         findings += [_judge_rule(rule, advice, test, trial) for rule, advice, test in _RULES]
         findings += [_judge_note(rule, test, trial) for rule, test in _NOTES]
     return Report(findings, C)
+
+
+def _bound(omega: FeasibleSet, X: Any, n: int) -> FeasibleSet:
+    """Return a set bound to ``n`` rows: those of X, over and over."""
+    if not omega.varies:
+        return omega
+    if X is None and omega.row_count is None:
+        names = ", ".join(parameter.name for parameter in omega.parameters)
+        raise InputError(
+            f"{names} of this {type(omega).__name__} come{'s' if len(omega.parameters) == 1 else ''} from the row. "
+            "Give some rows too: check(omega, X=table)."
+        )
+    bound = omega if X is None else omega.for_rows(X)
+    if not bound.row_count:
+        raise InputError("X has no rows. Give some that the set can be bound to.")
+    return bound.take(np.arange(n) % bound.row_count)
 
 
 def _answers(omega: FeasibleSet, C: Floats) -> tuple[_Trial | None, Finding]:
@@ -150,7 +179,8 @@ def _answers(omega: FeasibleSet, C: Floats) -> tuple[_Trial | None, Finding]:
         return None, Finding(rule, False, wrong)
     finite = np.asarray(np.isfinite(actions).all(axis=1))
     wrong = wrong or _Trial(omega, rows, C[rows], actions).first(~finite, "gets NaN or infinity")
-    trial = _Trial(omega, rows[finite], C[rows][finite], actions[finite]) if finite.any() else None
+    sound = rows[finite]
+    trial = _Trial(omega.take(sound), sound, C[sound], actions[finite]) if finite.any() else None
     return trial, Finding(rule, wrong is None, wrong or "")
 
 
@@ -158,7 +188,8 @@ def _one_by_one(omega: FeasibleSet, C: Floats) -> tuple[Indices, Floats, str | N
     rows, actions, wrong = [], [np.empty((0, omega.dimension))], None
     for row, c in enumerate(C):
         try:
-            actions.append(np.reshape(omega.argmax(c[None].copy()), (1, omega.dimension)))
+            alone = omega.take(slice(row, row + 1))
+            actions.append(np.reshape(alone.argmax(c[None].copy()), (1, omega.dimension)))
             rows.append(row)
         except Exception as error:
             wrong = wrong or f"{_name_row(c, row)} {_raised(error)}."
@@ -194,12 +225,13 @@ def _try_feasible(trial: _Trial) -> str | None:
 
 
 def _try_alone(trial: _Trial) -> str | None:
-    alone = np.concatenate([trial.solve(c[None]) for c in trial.C])
+    alone = np.concatenate([trial.solve(c[None], rows=slice(row, row + 1)) for row, c in enumerate(trial.C)])
     return trial.compare(alone, "gets another action alone than in a batch")
 
 
 def _try_reversed(trial: _Trial) -> str | None:
-    return trial.compare(trial.solve(trial.C[::-1])[::-1], "gets another action in the reversed batch")
+    order = np.arange(len(trial.C))[::-1]
+    return trial.compare(trial.solve(trial.C[order], rows=order)[order], "gets another action in the reversed batch")
 
 
 def _try_repeated(trial: _Trial) -> str | None:
@@ -229,18 +261,20 @@ def _try_overwriting(trial: _Trial) -> str | None:
 
 
 def _try_no_rows(trial: _Trial) -> str | None:
-    shape = np.shape(trial.solve(trial.C[:0]))
+    shape = np.shape(trial.solve(trial.C[:0], rows=slice(0)))
     return (
         None if shape == trial.C[:0].shape else f"no rows must give actions of shape {trial.C[:0].shape}; got {shape}."
     )
 
 
 def _try_scale(trial: _Trial) -> str | None:
+    if trial.omega.has_cost:  # the cost does not grow with the coefficients
+        return None
     ordinary = (np.abs(trial.C).max(axis=1) < 1e200) & (np.abs(trial.C).max(axis=1) > 1e-200)
     scaled, size = normalised(trial.C), trial.size
     for factor in (1e8, 1e-8):
         actions = trial.actions.copy()
-        actions[ordinary] = trial.solve(trial.C[ordinary] * factor)
+        actions[ordinary] = trial.solve(trial.C[ordinary] * factor, rows=ordinary)
         change = np.abs((scaled * (actions - trial.actions)).sum(axis=1))
         wrong = trial.first(change > _OPTIMAL * size, f"gets another value when multiplied by {factor:g}")
         if wrong:
@@ -249,12 +283,18 @@ def _try_scale(trial: _Trial) -> str | None:
 
 
 def _try_optimal(trial: _Trial) -> str | None:
-    scaled = normalised(trial.C)
-    rivals = trial.actions[~(trial.omega.violation(trial.actions) > trial.omega.tolerance)]
+    omega, value = trial.omega, trial.value(trial.actions)
+    excess = omega.violation(trial.actions)
+    rivals = trial.actions[~(excess > omega.tolerance)]
     if not len(rivals):
         return None
-    best = (scaled @ rivals.T).max(axis=1)
-    missed = best - (scaled * trial.actions).sum(axis=1)
+    missed = np.zeros(len(value))
+    for rival in np.unique(rivals, axis=0):
+        everywhere = np.repeat(rival[None], len(value), axis=0)
+        # In another row's set by a tolerance is not enough: a little more room may be worth far more than it.
+        allowed = omega.violation(everywhere) <= excess if omega.varies else True
+        gain = trial.value(everywhere) - value
+        missed = np.where(allowed & np.isfinite(gain), np.maximum(missed, gain), missed)
     return trial.first(
         missed > _OPTIMAL * trial.size, f"misses up to {missed.max():.3g} of what another row's action gives"
     )
@@ -262,9 +302,11 @@ def _try_optimal(trial: _Trial) -> str | None:
 
 def _try_spec(trial: _Trial) -> str | None:
     spec, ours, kind = trial.omega.spec(), to_spec(trial.omega), type(trial.omega)
-    if spec is None:
+    if spec is None or (ours is None and isinstance(trial.omega, Composite)):  # one inside it is code
         return None
     twin = kind(**spec) if ours is None else from_spec(kind.__name__, ours)
+    if twin.varies:
+        twin = twin.bind(trial.omega.values, trial.omega._table_rows)
     return trial.compare(twin.argmax(trial.C.copy()), "gets another action from the set made of spec()")
 
 

@@ -16,6 +16,7 @@ from optensemble.feasible import (
     ByKey,
     FeasibleSet,
     Knapsack,
+    MixedInteger,
     Oracle,
     Polytope,
     Product,
@@ -177,6 +178,18 @@ def _polytope_of_bounds(rng: np.random.Generator, n: int) -> Case:
     return omega, X
 
 
+def _whole_numbers(rng: np.random.Generator, n: int) -> Case:
+    X = pd.DataFrame({"room": rng.choice([0.0, 3.0, 8.0, 7.5], n)})
+    X = pd.concat([X, _columns("up", rng.choice([0.0, 1.0, 3.0], (n, 4)))], axis=1)
+    A_ub = [[3.0, 4.0, 5.0, 1.0], [1.0, -1.0, 0.0, 2.0]]
+    return MixedInteger(A_ub=A_ub, b_ub=[oe.Columns("room"), 2.0], upper=oe.Columns("up_*")), X
+
+
+def _some_whole_numbers(rng: np.random.Generator, n: int) -> Case:
+    X = pd.DataFrame({"room": rng.choice([0.0, 3.0, 8.0, 7.5], n)})
+    return MixedInteger(A_ub=[[3.0, 4.0, 5.0, 1.0]], b_ub=oe.Columns("room"), integer=[0, 1, 2]), X
+
+
 def _battery(rng: np.random.Generator, n: int) -> Case:
     A, _ = battery(8)
     charge = rng.choice([0.0, 0.5, 1.0, 2.0, rng.uniform()], n)
@@ -269,6 +282,8 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "knapsack of two resources": _knapsack_of_two,
     "polytope": _polytope,
     "polytope of bounds": _polytope_of_bounds,
+    "whole numbers": _whole_numbers,
+    "some whole numbers": _some_whole_numbers,
     "battery": _battery,
     "grid": _grid,
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import threading
+from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
@@ -10,10 +12,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import Kernel
 from optensemble._core.validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
-from optensemble.feasible._base import FeasibleSet, Unsolved, as_bounds, checks_actions
-from optensemble.feasible._solvers.constraints import as_matrix, as_rows, find_dimension, rows_spec, scaled
+from optensemble.feasible._base import Fault, Unsolved, as_bounds, checks_actions, run_kernel, try_again
+from optensemble.feasible._linear import LinearSet
+from optensemble.feasible._solvers.constraints import scaled
 from optensemble.feasible._solvers.highs import (
     MARGIN,
     SATISFIED,
@@ -28,8 +32,17 @@ from optensemble.feasible._solvers.highs import (
     set_integer,
     stop_by,
 )
-from optensemble.feasible._solvers.lattice import MOST_NUMBERS, list_points, whole_bounds, without_between
+from optensemble.feasible._solvers.lattice import (
+    LARGEST_WHOLE,
+    MOST_NUMBERS,
+    TOO_LARGE,
+    list_points,
+    round_inward,
+    whole_bounds,
+    without_between,
+)
 from optensemble.feasible._solvers.scale import rounded
+from optensemble.feasible._solvers.shared_list import EMPTY, NEARLY_TIED, shared_list_kernel
 from optensemble.feasible._solvers.vertex_list import vertex_kernel
 from optensemble.feasible.polytope import Polytope
 
@@ -59,7 +72,7 @@ _EMPTY = (
 
 
 @final
-class MixedInteger(FeasibleSet):
+class MixedInteger(LinearSet):
     """``A_ub a <= b_ub``, ``A_eq a = b_eq``, ``lower <= a <= upper``, and some or all coordinates whole numbers.
 
     Where all coordinates are whole (or fixed) and the actions few, they are listed once, in ascending lexicographic
@@ -74,15 +87,21 @@ class MixedInteger(FeasibleSet):
     are solved again as a linear programme. Coefficients are first rounded to 40 bits below the largest of their row, so
     that rows tied but for rounding get the same action: which one depends on the set and the row alone.
 
+    If right-hand sides or bounds come from the row, actions of all rows of a batch are listed once where they are few,
+    and each row takes the best of those that its own constraints allow; otherwise each row is listed, or solved by
+    HiGHS, alone. In any case it gets the bits of a fixed set with its numbers.
+
     Parameters
     ----------
     A_ub, b_ub
-        Inequalities: a matrix (a SciPy sparse one too) with a column for each coordinate, and its right-hand sides.
+        Inequalities: a matrix (a SciPy sparse one too) with a column for each coordinate, and its right-hand sides,
+        which may come from the row: ``Columns``, a callable of X, or a list of these and numbers.
     A_eq, b_eq
         Equalities, likewise.
     lower, upper
-        Numbers, or one for each coordinate. An infinite bound is replaced by the tightest one that the constraints
-        imply without the whole numbers; if they imply none the set is unbounded.
+        Numbers, or one for each coordinate, or by row. An infinite bound is replaced by the tightest one that the
+        constraints imply without the whole numbers; if they imply none the set is unbounded. Bounds must be finite if
+        anything comes from the row.
     integer
         Which coordinates are whole numbers: True for all, a boolean mask, or a list of their indices.
     dimension
@@ -104,11 +123,11 @@ class MixedInteger(FeasibleSet):
     def __init__(
         self,
         A_ub: Any = None,
-        b_ub: npt.ArrayLike | None = None,
+        b_ub: Any = None,
         A_eq: Any = None,
-        b_eq: npt.ArrayLike | None = None,
-        lower: npt.ArrayLike = 0.0,
-        upper: npt.ArrayLike = 1.0,
+        b_eq: Any = None,
+        lower: Any = 0.0,
+        upper: Any = 1.0,
         integer: Any = True,
         dimension: int | None = None,
         node_limit: int | None = None,
@@ -118,25 +137,42 @@ class MixedInteger(FeasibleSet):
         if node_limit is not None:
             require_number(node_limit, "node_limit", at_least=1, whole=True)
         self.node_limit = node_limit
-        given = as_matrix(A_ub, "A_ub"), as_matrix(A_eq, "A_eq")
-        d = find_dimension(given[0], given[1], lower, upper, dimension)
-        self._ub = as_rows(given[0], b_ub, "ub", d)
-        self._eq = as_rows(given[1], b_eq, "eq", d)
-        self.integer = _as_mask(integer, d)
-        (A_ub, b_ub), (A_eq, b_eq) = scaled(*self._ub), scaled(*self._eq)
-        low, high = as_bounds(lower, upper, d)
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            relaxed = Polytope(*self._ub, *self._eq, low, high, d)
-            low, high = relaxed.lower, relaxed.upper
-        self._set_bounds(*whole_bounds(low, high, self.integer), d)
-        rows, row_lower = sparse.csr_array(sparse.vstack([A_ub, A_eq])), np.append(np.full(len(b_ub), -np.inf), b_eq)
-        self._model = LinearModel(rows, row_lower, np.append(b_ub, b_eq), self.lower, self.upper)
-        self._points = self._list_points()
-        if self._points is None:
-            self._require_an_action()
-        else:
-            self.kernel = vertex_kernel(self._points)
+        by_row = self._set_constraints(A_ub, b_ub, A_eq, b_eq, lower, upper, dimension)
+        self.integer = _as_mask(integer, self.dimension)
+        sides = [scaled(matrix, np.ones(matrix.shape[0])) for matrix, _ in (self._ub, self._eq)]
+        self._rows = sparse.csr_array(sparse.vstack([matrix for matrix, _ in sides]))
+        self._factors: Floats = np.concatenate([factors for _, factors in sides])
+        self._points: Floats | None = None
+        if not by_row:
+            self._set_whole_bounds(*self._tighten(*as_bounds(lower, upper, self.dimension)))
+            self._set_model(*self._right_sides())
+            self._points = self._list_points()
+            if self._points is None:
+                self._require_an_action()
+            else:
+                self.kernel = vertex_kernel(self._points)
+        elif not self._bounds_vary():
+            self._set_whole_bounds(self.lower, self.upper)
         self._set_failure(on_failure, fallback)
+
+    def _tighten(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        if np.isfinite(lower).all() and np.isfinite(upper).all():
+            return lower, upper
+        relaxed = Polytope(*self._ub, *self._eq, lower, upper, self.dimension)
+        return relaxed.lower, relaxed.upper
+
+    def _set_whole_bounds(self, lower: Floats, upper: Floats) -> None:
+        self._set_bounds(*whole_bounds(lower, upper, self.integer), self.dimension)
+
+    def _set_model(self, b_ub: Floats, b_eq: Floats) -> None:
+        """Make HiGHS's model of the set, or of the set of one row."""
+        row_lower, row_upper = (side[0] for side in self._row_limits(b_ub, b_eq))
+        self._model = LinearModel(self._rows, row_lower, row_upper, self.lower, self.upper)
+
+    def _row_limits(self, b_ub: Floats, b_eq: Floats) -> tuple[Floats, Floats]:
+        """Return the least and the most of rows scaled to a size near 1, for several right-hand sides."""
+        most = np.concatenate([b_ub, b_eq], axis=1) * self._factors
+        return np.where(np.arange(most.shape[1]) < b_ub.shape[1], -np.inf, most), most
 
     @property
     def points(self) -> Floats | None:
@@ -159,11 +195,11 @@ class MixedInteger(FeasibleSet):
     def _require_an_action(self) -> None:
         _, failures = self._solve(np.zeros((1, self.dimension)))
         if failures.get(0) in _NOTHING_FOUND:
-            require_feasible(self._excess(), _EMPTY)
+            require_feasible(self._least_excess(), _EMPTY)
         if failures:
             raise SolverError(f"a first feasible action could not be found: {_explain_failure(failures[0])}")
 
-    def _excess(self) -> float:
+    def _least_excess(self) -> float:
         """Return the least excess over a row that an action can have."""
         stop, found = threading.Event(), list[float]()
         solver = build(self._model.with_excess(), {**_MIP_OPTIONS, "small_matrix_value": SMALLEST})
@@ -172,10 +208,83 @@ class MixedInteger(FeasibleSet):
         return found[0]
 
     def _argmax(self, coefficients: Floats) -> Floats:
+        if self.row_count is not None:
+            return self._argmax_by_row(coefficients)
         actions, failures = self._solve(rounded(coefficients))
         if failures:
             raise Unsolved(actions, {row: _explain_failure(failure) for row, failure in failures.items()})
         return actions
+
+    def _solve_batch(self, coefficients: Floats, hint: Floats | None) -> Floats:
+        shared = self._shared_list() if self.row_count else None
+        if shared is None:
+            return super()._solve_batch(coefficients, hint)
+        actions, status = run_kernel(shared[0], coefficients, None, lambda rows: shared[1][rows])
+        reasons = dict.fromkeys(np.flatnonzero(status == EMPTY).tolist(), _EMPTY)
+        actions[status == EMPTY] = 0.0
+        doubtful = np.flatnonzero(status == NEARLY_TIED)
+        try:
+            try_again(self.take(doubtful)._argmax, coefficients, actions, doubtful)
+        except Unsolved as unsolved:
+            reasons |= unsolved.reasons
+        if reasons:
+            raise Unsolved(actions, reasons)
+        return actions
+
+    def _shared_list(self) -> tuple[Kernel, Floats] | None:
+        """Return a kernel with the actions of all rows in one list, and each row's limits; None if they are too many.
+
+        The list is that of the least and the most of all rows' right-hand sides and bounds. It does not change what a
+        row takes: any list will do that holds the row's actions.
+        """
+        least, most = self._row_limits(*self._right_sides())
+        lower, upper = self._every_bound()
+        outer = lower.min(axis=0), upper.max(axis=0)
+        if not (self.integer | (outer[0] == outer[1])).all():
+            return None
+        points = list_points(self._rows, least.min(axis=0), most.max(axis=0), *outer)
+        if points is None or points.size > MOST_NUMBERS:
+            return None
+        vary = np.flatnonzero((lower > outer[0]).any(axis=0) | (upper < outer[1]).any(axis=0))
+        measures = np.concatenate([points @ self._rows.T, points[:, vary]], axis=1)
+        limits = least - _ACCEPTED, lower[:, vary], most + _ACCEPTED, upper[:, vary]
+        return shared_list_kernel(points, measures), np.concatenate(limits, axis=1)
+
+    def _argmax_by_row(self, coefficients: Floats) -> Floats:
+        """Solve each row by a list of its own, or by HiGHS: as the fixed set of that row would."""
+        actions, reasons = np.zeros_like(coefficients), dict[int, str]()
+        costs, stop, unlisted = rounded(coefficients), threading.Event(), list[int]()
+        for row in range(len(costs)):
+            try:
+                alone = self._alone(row)
+                points = alone._list_points()
+            except EmptySetError as error:
+                reasons[row] = str(error)
+                continue
+            if points is None:
+                unlisted.append(row)
+            else:
+                actions[row] = run_kernel(vertex_kernel(points), coefficients[row : row + 1])[0][0]
+
+        def solve(row: int) -> None:
+            actions[row], failure = self._alone(row)._try(costs[row], {}, stop)
+            if failure is not None:
+                reasons[row] = _EMPTY if failure in _NOTHING_FOUND else _explain_failure(failure)
+
+        in_background(solve, unlisted, stop)
+        if reasons:
+            raise Unsolved(actions, reasons)
+        return actions
+
+    def _alone(self, row: int) -> MixedInteger:
+        """Return the set of one row, ready for HiGHS, without asking whether it has an action."""
+        alone, bounds = copy.copy(self), [side[row] for side in self._every_bound()]
+        b_ub, b_eq = (side[row : row + 1] for side in self._right_sides())
+        alone.parameters, alone._values, alone._faulty = (), None, None
+        alone._ub, alone._eq = (self._ub[0], b_ub[0]), (self._eq[0], b_eq[0])
+        alone._set_whole_bounds(*bounds)
+        alone._set_model(b_ub, b_eq)
+        return alone
 
     def _solve(self, costs: Floats) -> tuple[Floats, dict[int, str]]:
         """Return an action for each row, and for rows without one the reason."""
@@ -184,15 +293,19 @@ class MixedInteger(FeasibleSet):
         stop, local = threading.Event(), threading.local()
 
         def solve(row: int) -> None:
-            solvers = local.__dict__.setdefault("solvers", {})
-            actions[row], failure = self._best(costs[row], solvers, 0.0, stop)
-            if failure in _NOTHING_FOUND:  # maybe no action satisfies the rows but for rounding
-                actions[row], failure = self._best(costs[row], solvers, MARGIN, stop)
+            actions[row], failure = self._try(costs[row], local.__dict__.setdefault("solvers", {}), stop)
             if failure is not None:
                 failures[row] = failure
 
         in_background(solve, range(len(costs)), stop)
         return actions, failures
+
+    def _try(self, cost: Floats, solvers: dict[float, Any], stop: threading.Event) -> _Attempt:
+        """Return an action for one cost, or the reason why there is none."""
+        action, failure = self._best(cost, solvers, 0.0, stop)
+        if failure in _NOTHING_FOUND:  # maybe no action satisfies the rows but for rounding
+            action, failure = self._best(cost, solvers, MARGIN, stop)
+        return action, failure
 
     def _best(self, cost: Floats, solvers: dict[float, Any], margin: float, stop: threading.Event) -> _Attempt:
         """Return an action for one cost, with rows relaxed by a margin, or the reason why there is none."""
@@ -231,26 +344,37 @@ class MixedInteger(FeasibleSet):
         stop_by(solver, stop)
         return solver
 
+    def _row_box(self) -> tuple[Floats, Floats]:
+        lower, upper = super()._row_box()
+        if self.row_count is None or not self._bounds_vary():
+            return lower, upper
+        return round_inward(lower, upper, self.integer)
+
+    def _faults(self) -> Iterator[Fault]:
+        if self._bounds_vary():
+            lower, upper = super()._row_box()
+            name = "upper" if self._varies_in("upper") else "lower"
+            with np.errstate(invalid="ignore"):
+                large = self.integer & (np.maximum(np.abs(lower), np.abs(upper)) > LARGEST_WHOLE)
+                whole = round_inward(lower, upper, self.integer)
+                between = (lower <= upper) & (whole[0] > whole[1])
+            if large.any():
+                yield Fault(name, np.broadcast_to(large, (len(self.values), self.dimension)), TOO_LARGE)
+            if between.any():
+                yield Fault(name, between, "must leave a whole number between the bounds where integer= asks for one")
+        yield from super()._faults()
+
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its largest excess: over a bound, a row scaled to a size near 1, or a whole number."""
-        values = actions @ self._model.rows.T
         parts = np.abs(actions - np.rint(actions))[:, self.integer]
-        excess = np.concatenate([values - self._model.row_upper, self._model.row_lower - values, parts], axis=1)
+        excess = np.concatenate([*self._excess(actions), parts], axis=1)
         largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1, initial=0.0))
         return largest
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
-        return {
-            **rows_spec(self._ub, self._eq),
-            "lower": self.lower.copy(),
-            "upper": self.upper.copy(),
-            "integer": self.integer.copy(),
-            "dimension": self.dimension,
-            "node_limit": self.node_limit,
-            **self._failure_spec(),
-        }
+        return {**super().spec(), "integer": self.integer.copy(), "node_limit": self.node_limit}
 
 
 def _solve_cost(solver: Any, cost: Floats) -> str | None:

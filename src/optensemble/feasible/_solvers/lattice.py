@@ -18,8 +18,12 @@ MOST_WORK = 1 << 23
 MOST_NUMBERS = 1 << 18
 """With more numbers the list leaves the processor's cache, and is hardly faster than HiGHS."""
 
-_LARGEST_WHOLE = 2.0**53
+LARGEST_WHOLE = 2.0**53
 """Beyond this, floats do not hold every whole number."""
+
+TOO_LARGE = (
+    f"of whole numbers must be at most {LARGEST_WHOLE:g} in size, beyond which not all of them can be told apart"
+)
 
 _ROUNDED_OFF = 1e-9
 """What may be rounding, relative to the size of the terms."""
@@ -27,15 +31,14 @@ _ROUNDED_OFF = 1e-9
 
 def whole_bounds(lower: Floats, upper: Floats, integer: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Move the bounds of whole numbers to the whole numbers inside them."""
-    large = np.flatnonzero(integer & (np.maximum(np.abs(lower), np.abs(upper)) > _LARGEST_WHOLE))
+    large = np.flatnonzero(integer & (np.maximum(np.abs(lower), np.abs(upper)) > LARGEST_WHOLE))
     if large.size:
         j = large[0]
         raise InputError(
-            f"bounds of whole numbers must be at most {_LARGEST_WHOLE:g} in size, beyond which not all of them can be "
+            f"bounds of whole numbers must be at most {LARGEST_WHOLE:g} in size, beyond which not all of them can be "
             f"told apart; those of coordinate {j} are {lower[j]:g} and {upper[j]:g}. Choose other units."
         )
-    low = np.where(integer, np.ceil(lower - _ROUNDED_OFF), lower)
-    high = np.where(integer, np.floor(upper + _ROUNDED_OFF), upper)
+    low, high = round_inward(lower, upper, integer)
     empty = np.flatnonzero(low > high)
     if empty.size:
         j = empty[0]
@@ -43,7 +46,13 @@ def whole_bounds(lower: Floats, upper: Floats, integer: npt.NDArray[np.bool_]) -
             f"no action is feasible: there is no whole number between the bounds {lower[j]:g} and {upper[j]:g} of "
             f"coordinate {j}. Widen them, or leave the coordinate out of integer=."
         )
-    return low + 0.0, high + 0.0
+    return low, high
+
+
+def round_inward(lower: Floats, upper: Floats, integer: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the least and the largest whole number between bounds of whole numbers, and the other bounds as given."""
+    low = np.where(integer, np.ceil(lower - _ROUNDED_OFF), lower)
+    return low + 0.0, np.where(integer, np.floor(upper + _ROUNDED_OFF), upper) + 0.0
 
 
 def list_points(rows: Sparse, row_lower: Floats, row_upper: Floats, lower: Floats, upper: Floats) -> Floats | None:

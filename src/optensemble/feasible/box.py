@@ -11,6 +11,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.kernel import make_kernel
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, as_dimension, bound_length, checks_actions
+from optensemble.feasible._binding import MOST_NAMED, name_bounds
 
 
 @final
@@ -69,6 +70,10 @@ class Box(FeasibleSet):
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest excess over a bound."""
         return self._outside_box(actions)
+
+    def binding(self, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
+        return name_bounds(self, action)[:MOST_NAMED]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""

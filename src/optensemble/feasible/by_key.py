@@ -135,11 +135,11 @@ class ByKey(Composite):
         return part.omega.of_row(0)
 
     def binding(self, action: Floats) -> list[str]:
-        """Return the constraints of the row's set that bind at an action, with its key."""
+        """Return the key of the only row that the set is bound to, and the constraints of its set that bind."""
+        self._require_rows(1)
         column = self._own_parameters[0].titles()[0]
-        for part in self._parts():
-            return [f"{list(self.sets)[part.number]!r} ({column}): {found}" for found in part.omega.binding(action)]
-        return []
+        keys = [f"key = {list(self.sets)[part.number]!r} ({column})" for part in self._parts()]
+        return keys + super().binding(action)
 
     def spec(self) -> dict[str, Any] | None:
         """Return the key, and the kind and arguments of each set, or None if one of them cannot be saved."""

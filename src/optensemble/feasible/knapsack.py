@@ -13,6 +13,7 @@ from optensemble._core.kernel import make_kernel
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, as_dimension, checks_actions
+from optensemble.feasible._binding import BINDS, MOST_NAMED, name_constraint, name_entries
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.density import FIT, WEIGHTLESS, fill_by_density
 from optensemble.feasible._solvers.knapsack import choose_items, table_size
@@ -206,6 +207,22 @@ class Knapsack(FeasibleSet):
         if self.integer:
             largest = np.maximum(largest, np.abs(actions - np.rint(actions)).max(axis=1))
         return largest
+
+    def binding(self, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
+        self._require_rows(1)
+        weights = self._of_rows("weights")[0] if self.weights is None else self.weights
+        capacity = self._of_rows("capacity")[0] if self.capacity is None else self.capacity
+        upper = np.atleast_2d(self._row_box()[1])[0]
+        left, slack = capacity - weights @ action, BINDS * np.maximum(capacity, weights.max(axis=1))
+        used_up = left <= slack
+        if self.integer:  # it binds if it keeps an item out
+            used_up |= ((weights > left[:, None] + slack[:, None]) & (action < 0.5) & (upper > 0.5)).any(axis=1)
+        found = name_entries(self, "capacity", capacity, used_up)
+        if self.resources == 1 and found:
+            found = [name_constraint(self, "capacity", float(capacity[0]))]
+        all_taken = (action >= upper - BINDS * self.extent) & (self._varies_in("upper") | (upper != 1.0))
+        return [*found, *name_entries(self, "upper", upper, all_taken)][:MOST_NAMED]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""

@@ -15,6 +15,7 @@ from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import require_number
 from optensemble.exceptions import EmptySetError
 from optensemble.feasible._base import Fault, FeasibleSet, as_dimension, checks_actions
+from optensemble.feasible._binding import MOST_NAMED, name_constraint, name_unavailable
 from optensemble.feasible._flags import as_flags, flag_faults
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 
@@ -125,6 +126,13 @@ class Simplex(FeasibleSet):
         if self.available is not None or self._varies_in("available"):
             largest = np.maximum(largest, np.abs(actions * (1.0 - self._available())).max(axis=1))
         return largest
+
+    def binding(self, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
+        self._require_rows(1)
+        total = float(self._totals()[0])
+        shared = [] if self.total == 1.0 else [name_constraint(self, "total", total)]
+        return [*shared, *name_unavailable(self, self._available())][:MOST_NAMED]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""

@@ -15,6 +15,7 @@ from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import require_choice, require_number
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import Fault, FeasibleSet, as_dimension, checks_actions
+from optensemble.feasible._binding import MOST_NAMED, name_constraint, name_unavailable
 from optensemble.feasible._flags import as_flags, flag_faults
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.scale import magnitude
@@ -163,6 +164,13 @@ class TopK(FeasibleSet):
         if (flags := self._flags()) is not None:
             largest = np.maximum(largest, np.abs(actions * (1.0 - flags)).max(axis=1))
         return np.maximum(largest, self._outside_box(actions))
+
+    def binding(self, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
+        self._require_rows(1)
+        k = float(self._numbers()[0])
+        full = [name_constraint(self, "k", k)] if action.sum() >= k - 0.5 else []
+        return [*full, *name_unavailable(self, self._flags())][:MOST_NAMED]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""

@@ -13,6 +13,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.validation import as_floats, describe_rows
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import Fault, FeasibleSet, checks_actions
+from optensemble.feasible._binding import MOST_NAMED, name_unavailable
 from optensemble.feasible._flags import as_flags, flag_faults
 from optensemble.feasible._row_parameters import row_parameters
 from optensemble.feasible._solvers.vertex_list import padded_flags, vertex_kernel
@@ -135,6 +136,11 @@ class Vertices(FeasibleSet):
             distance = np.abs(actions[rows, None] - self.vertices).max(axis=2)
             nearest[rows] = np.where(self.values[rows] != 0.0, distance, np.inf).min(axis=1)
         return nearest
+
+    def binding(self, action: Floats) -> list[str]:
+        """Return which vertices are not available, in the only row that the set is bound to, or in a fixed set."""
+        self._require_rows(1)
+        return name_unavailable(self, self.values if self.varies else self.available)[:MOST_NAMED]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""

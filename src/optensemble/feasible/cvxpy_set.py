@@ -16,7 +16,7 @@ from optensemble.feasible._solvers.conic import ConicProgram
 from optensemble.feasible._solvers.conic_rows import ConicRows
 from optensemble.feasible._solvers.cvxpy_checks import Watched, is_plain, require_form
 from optensemble.feasible._solvers.cvxpy_form import clarabel_form, read_problem, recognise
-from optensemble.feasible._solvers.cvxpy_program import Program, read_program
+from optensemble.feasible._solvers.cvxpy_program import Program, read_program, sign_of
 from optensemble.feasible._solvers.lifted_rows import LiftedRows
 from optensemble.feasible._solvers.lifting import Lifted, lift
 from optensemble.feasible._solvers.row_sources import as_row_parameters, require_used
@@ -118,11 +118,14 @@ class CvxpySet(FeasibleSet):
     ) -> None:
         given = as_row_parameters(rows, parameter)
         open_ones = list(given)
-        self.has_cost = require_form(problem, variable, parameter, open_ones)
+        checked = require_form(problem, variable, parameter, open_ones)
         require_used(problem, open_ones)
+        self.has_cost = checked.has_cost
         known = {parameter.id, *(each.id for each in open_ones)}
         self._watched = Watched([each for each in problem.parameters() if each.id not in known])
+        problem, variable, _ = checked
         self.parameters = tuple(given.values())
+        self._signs = {row.name: sign_of(each) for each, row in given.items()}
         self.dimension = int(variable.size)
         self.inner = None
         if not (given or self.has_cost) and is_plain(variable):
@@ -211,6 +214,8 @@ class CvxpySet(FeasibleSet):
             found = self._of_rows(parameter.name)
             if not np.isfinite(found).all():
                 yield Fault(parameter.name, ~np.isfinite(found), "must be a finite number")
+            if (wrong := found * self._signs[parameter.name] < 0.0).any():
+                yield Fault(parameter.name, wrong, f"must not be {'negative' if found[wrong][0] < 0.0 else 'positive'}")
         if self.parameters and isinstance(self._way, LiftedRows):
             crossed = self._way.crossed(self.values)
             if crossed.any():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._core.arrays import Floats
+from optensemble._core.arrays import Floats, Indices
 from optensemble.feasible._solvers.affine import Affine
 from optensemble.feasible._solvers.lifting import Lifted
 
@@ -21,24 +21,22 @@ class _Largest(NamedTuple):
 
 
 class ActionCost:
-    """``y'Py / 2 + linear·y + offset`` where costs press some coordinates ``y`` onto functions of the action.
+    """The cost of a programme at an action, where costs press all other coordinates onto functions of it.
 
     Such a coordinate is what cvxpy makes of an absolute value, a maximum or a positive part.
     """
 
     def __init__(self, lifted: Lifted, pressed: list[_Largest]) -> None:
         self.lifted, self.pressed = lifted, pressed
-        self.linear = Affine.of(lifted.linear)
-        self.pairs = [(int(i), int(j)) for i, j in np.argwhere(np.triu(lifted.P))]
+        self.used = _costing(lifted)
+        P = lifted.program.P
+        self.columns = np.repeat(np.arange(P.shape[1]), np.diff(P.indptr))
 
     @classmethod
     def of(cls, lifted: Lifted) -> ActionCost | None:
         """Return the cost, or None if the action leaves some coordinate that costs something open."""
-        if lifted.program.P.entries.varies:
-            return None
-        n = len(lifted.whole)
-        done = np.arange(n) < lifted.dimension
-        costs = lifted.linear.any(axis=1) | lifted.P.any(axis=1)
+        done = np.arange(len(lifted.whole)) < lifted.dimension
+        costs = lifted.map[_costing(lifted)].any(axis=0)
         pressed, found = list[_Largest](), True
         while found and (costs & ~done).any():
             found = False
@@ -58,22 +56,31 @@ class ActionCost:
             for i, k in np.argwhere(rows):
                 reached[:, i] += rows[i, k] * y[:, k]
             y[:, coordinate] = reached.max(axis=1)
-        cost, linear = self.lifted.offsets(values), self.linear.at(values)
-        for j in np.flatnonzero(self.lifted.linear.any(axis=1)):
-            cost = cost + linear[:, j] * y[:, j]
-        for first, second in self.pairs:
-            share = (0.5 if first == second else 1.0) * self.lifted.P[first, second]
-            cost = cost + share * (y[:, first] * y[:, second])
-        return cost
+        program, x = self.lifted.program, self.lifted.origin.at(values)
+        for j in self.used:
+            for k in np.flatnonzero(self.lifted.map[j]):
+                x[:, j] += self.lifted.map[j, k] * y[:, k]
+        cost, q, P = program.offset.at(values)[:, 0], program.q.at(values), program.P.entries.at(values)
+        for j in np.flatnonzero(program.q.terms.any(axis=1)):
+            cost = cost + q[:, j] * x[:, j]
+        for place, (i, j) in enumerate(zip(program.P.indices, self.columns, strict=True)):
+            cost = cost + 0.5 * P[:, place] * (x[:, i] * x[:, j])
+        return np.asarray(cost, dtype=np.float64)
+
+
+def _costing(lifted: Lifted) -> Indices:
+    """Return the programme's own coordinates that cost something."""
+    program = lifted.program
+    return np.union1d(np.flatnonzero(program.q.terms.any(axis=1)), program.P.indices)
 
 
 def _pressed(lifted: Lifted, j: int, done: npt.NDArray[np.bool_]) -> _Largest | None:
     """Return the functions that a coordinate is the largest of, if costs press it onto those of known coordinates."""
     column = lifted.A_ub[:, j]
-    fixed = not (lifted.P[j].any() or lifted.A_eq[:, j].any() or lifted.linear[j, 1:].any())
-    if not fixed or lifted.curved[j] or lifted.whole[j]:
+    squared = lifted.map[np.unique(lifted.program.P.indices), j].any()
+    if squared or lifted.A_eq[:, j].any() or lifted.curved[j] or lifted.whole[j]:
         return None
-    if not (lifted.linear[j, 0] > 0 and (column <= 0).all()):
+    if not (lifted.program.is_positive(lifted.linear[j]) and (column <= 0).all()):
         return None
     used = np.flatnonzero(column)
     rows = lifted.A_ub[used] / -column[used, None]
@@ -84,7 +91,6 @@ def _pressed(lifted: Lifted, j: int, done: npt.NDArray[np.bool_]) -> _Largest | 
     sides += [-terms[None] for k, terms in lifted.bounds.below if k == j]
     if np.isfinite(lifted.bounds.lower[j]):
         sides.append(np.append(-lifted.bounds.lower[j], np.zeros(lifted.b_ub.shape[1] - 1))[None])
-    sides_all = np.concatenate(sides)
-    return _Largest(
-        j, np.concatenate([rows, np.zeros((len(sides_all) - len(rows), rows.shape[1]))]), Affine.of(sides_all)
-    )
+    all_sides = np.concatenate(sides)
+    fixed = np.zeros((len(all_sides) - len(rows), rows.shape[1]))
+    return _Largest(j, np.concatenate([rows, fixed]), Affine.of(all_sides))

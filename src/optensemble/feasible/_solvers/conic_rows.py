@@ -21,6 +21,9 @@ _ROOM = 1e-9
 """An action may move by this share of the set's extent, beside its distance, while its least cost is looked for."""
 
 
+NO_ACTION = "no action satisfies all constraints of the problem in this row. Relax them, or check its parameters."
+
+
 class ConicRows:
     """A convex programme for each row; see :class:`LiftedRows` for what ``values`` are."""
 
@@ -144,5 +147,5 @@ def _at(matrix: VaryingMatrix, values: Floats) -> Any:
 
 def _explain(status: str) -> str:
     if "PrimalInfeasible" in status:
-        return "no action satisfies all constraints of the problem in this row. Relax them, or check its parameters."
+        return NO_ACTION
     return explain_clarabel(status)

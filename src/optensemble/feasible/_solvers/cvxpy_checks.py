@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,22 +38,30 @@ def values_restored(leaves: Sequence[Any]) -> Iterator[None]:
             leaf.save_value(value)
 
 
-def require_form(problem: Any, action: Any, parameter: Any, rows: Sequence[Any] = ()) -> bool:
-    """Raise ``InputError`` unless the problem is convex, and its objective ``parameter @ action`` less a known cost.
+class Checked(NamedTuple):
+    """A problem that describes a set, and the action in it."""
 
-    Return whether there is such a cost.
-    """
+    problem: Any
+    action: Any
+    has_cost: bool
+
+
+def require_form(problem: Any, action: Any, parameter: Any, rows: Sequence[Any] = ()) -> Checked:
+    """Raise ``InputError`` unless the problem is convex, and its objective ``parameter @ action`` less a known cost."""
     cp = load_cvxpy()
     if not isinstance(problem, cp.Problem):
         raise InputError(f"problem must be a cvxpy.Problem; got {type(problem).__name__}.")
     _require_action(cp, action, parameter)
+    _require_values(problem, parameter, rows)
+    if not problem.is_dcp(dpp=True):
+        problem, action = _with_constants(cp, problem, action, {parameter.id, *(each.id for each in rows)})
     if any(leaf.is_complex() for leaf in problem.variables()) or not problem.is_dcp(dpp=True):
         raise InputError(
-            "the problem must be real and convex by cvxpy's rules, with its parameters too: problem.is_dcp(dpp=True) "
-            "must be True. A parameter may be multiplied by variables, but not by another parameter: give their "
-            "product as a parameter of its own."
+            "the problem must be real and convex by cvxpy's rules, with its parameters too: problem.is_dcp(dpp=True). "
+            "A parameter that multiplies a curved term needs a sign, cp.Parameter(nonneg=True). Where one multiplies a "
+            "term with another in it, as in rate * cp.norm1(w - held), give that a variable of its own: moved == w - "
+            "held, and rate * cp.norm1(moved)."
         )
-    _require_values(problem, parameter, rows)
     for constraint in problem.constraints:
         if any(used.id == parameter.id for used in constraint.parameters()):
             raise InputError(
@@ -61,7 +69,14 @@ def require_form(problem: Any, action: Any, parameter: Any, rows: Sequence[Any] 
                 f"{constraint}. Use a parameter of its own there; rows= may take its numbers from the same columns."
             )
         _refuse_lists(constraint)
-    return _has_cost(problem, action, parameter)
+    return Checked(problem, action, _has_cost(problem, action, parameter))
+
+
+def _with_constants(cp: Any, problem: Any, action: Any, kept: set[int]) -> tuple[Any, Any]:
+    """Put the present values in the place of parameters that are the same in all rows: then they may be multiplied."""
+    values = {id(each): cp.Constant(each.value) for each in problem.parameters() if each.id not in kept}
+    constraints = [constraint.tree_copy(dict(values)) for constraint in problem.constraints]
+    return cp.Problem(problem.objective.tree_copy(dict(values)), constraints), action.tree_copy(dict(values))
 
 
 def _require_action(cp: Any, action: Any, parameter: Any) -> None:

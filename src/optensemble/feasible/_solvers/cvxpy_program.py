@@ -32,6 +32,14 @@ class Program:
     lower: Affine
     upper: Affine
     whole: npt.NDArray[np.bool_]
+    signs: Floats
+    """For each parameter of the row 1 if it is never negative, -1 if it is never positive, and otherwise 0."""
+
+    def is_positive(self, terms: Floats) -> bool:
+        """Return whether a constant plus slopes times parameters is not 0, and in no row negative."""
+        never = terms[1:] * self.signs >= 0.0
+        known = (self.signs != 0.0) | (terms[1:] == 0.0)
+        return bool(terms[0] >= 0.0 and (never & known).all() and terms.any())
 
     @property
     def has_cost(self) -> bool:
@@ -118,7 +126,13 @@ def _collect(data: dict[str, Any], target: Any, rows: Sequence[Any]) -> Program:
         lower=lower,
         upper=upper,
         whole=whole,
+        signs=np.concatenate([np.empty(0), *(np.full(each.size, sign_of(each)) for each in rows)]),
     )
+
+
+def sign_of(parameter: Any) -> float:
+    """Return 1 for a parameter that is never negative, -1 for one that is never positive, and otherwise 0."""
+    return 1.0 if parameter.is_nonneg() else -1.0 if parameter.is_nonpos() else 0.0
 
 
 def _parameter_columns(given: Any, rows: Sequence[Any]) -> tuple[Floats, Indices]:

@@ -16,11 +16,15 @@ from optensemble.feasible._base import FeasibleSet, Unsolved
 from optensemble.feasible._row_parameters import RowParameter
 from optensemble.feasible._solvers.action_cost import ActionCost
 from optensemble.feasible._solvers.affine import Affine
+from optensemble.feasible._solvers.conic_rows import NO_ACTION
 from optensemble.feasible._solvers.lifting import Lifted
 from optensemble.feasible._solvers.projection import Projection, Sides
 from optensemble.feasible._solvers.row_sources import RowNumbers, as_columns
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
+
+_NOTHING = "no action satisfies"
+"""How built-in sets begin to say that a row has no action; they go on about arguments that are not the user's."""
 
 
 class LiftedRows:
@@ -139,7 +143,8 @@ class LiftedRows:
         try:
             found = inner._solve_batch(padded, None)
         except Unsolved as unsolved:
-            raise Unsolved(unsolved.actions[:, : self.dimension].copy(), unsolved.reasons) from unsolved
+            reasons = {row: NO_ACTION if why.startswith(_NOTHING) else why for row, why in unsolved.reasons.items()}
+            raise Unsolved(unsolved.actions[:, : self.dimension].copy(), reasons) from unsolved
         return found[:, : self.dimension].copy()
 
     def _sides(self, values: Floats) -> Sides:

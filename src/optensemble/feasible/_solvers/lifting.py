@@ -46,8 +46,9 @@ class Lifted:
     dimension: int
     P: Floats
     linear: Floats
+    map: Floats
     origin: Affine
-    """The programme's own x where all y are 0."""
+    """The programme's own coordinates: ``x = map y + origin``."""
     program: Program
     curved: npt.NDArray[np.bool_]
     """Coordinates in constraints that are left out here: curved ones, and those with parameters in their matrix."""
@@ -196,7 +197,7 @@ class _Reduction:
         bounds = _reordered(bounds, order)
         U, E = self.U[:, order], self.E[:, order]
         return Lifted(
-            bounded=_bounded(bounds, U, self.U_right, E, self.E_right, linear[order], self.curved[order]),
+            bounded=_bounded(bounds, U, self.U_right, E, self.E_right, self._kept(U, E, linear[order], bounds, order)),
             curved=self.curved[order],
             A_ub=U,
             b_ub=self.U_right,
@@ -207,9 +208,18 @@ class _Reduction:
             dimension=int(self.action.sum()),
             P=P[np.ix_(order, order)],
             linear=linear[order],
+            map=self.map[:, order],
             origin=Affine.of(self.origin),
             program=self.program,
         )
+
+    def _kept(self, U: Floats, E: Floats, linear: Floats, bounds: Bounds, order: Indices) -> Indices:
+        """Return coordinates without a bound on a side that costs keep them from, and on which no row keeps them."""
+        known, sign = bounds.known, self.program.is_positive
+        alone = ~E.any(axis=0) & ~self.curved[order]
+        up = ~known[1] & (U <= 0).all(axis=0) & [sign(terms) for terms in linear]
+        down = ~known[0] & (U >= 0).all(axis=0) & [sign(-terms) for terms in linear]
+        return np.flatnonzero(alone & (up | down))
 
     def _bounds(self) -> Bounds:
         """Take rows of a single entry for bounds."""
@@ -250,14 +260,11 @@ def _bounded(
     U_right: Floats,
     E: Floats,
     E_right: Floats,
-    linear: Floats,
-    curved: npt.NDArray[np.bool_],
+    kept: Indices,
 ) -> bool:
     """Bound all coordinates as far as rows and costs do; return whether nothing is left that only costs may bound."""
     rows, sides = np.concatenate([U, E, -E]), np.concatenate([U_right, E_right, -E_right])
-    kept = _kept_by_cost(U, E, linear, bounds.known)
-    kept = kept[~curved[kept]]
-    others = np.ones(len(linear), dtype=np.bool_)
+    others = np.ones(U.shape[1], dtype=np.bool_)
     others[kept] = False
     by_row = bool(sides[:, 1:].any() or bounds.varying.any())
     # Where nothing differs between rows, the polytope finds the tightest bounds by itself.
@@ -267,20 +274,12 @@ def _bounded(
         above = not known.known[1, j]
         if not known.need(U, U_right, int(j), above):
             return False
-        known.imply(rows, sides, np.arange(len(linear)) == j)
+        known.imply(rows, sides, np.arange(U.shape[1]) == j)
     if by_row:
         return bool(known.known.all())
     low, high = known.at(np.zeros((1, sides.shape[1] - 1)))
     bounds.lower[kept], bounds.upper[kept] = low[0, kept], high[0, kept]
     return True
-
-
-def _kept_by_cost(U: Floats, E: Floats, linear: Floats, known: npt.NDArray[np.bool_]) -> Indices:
-    """Return coordinates without a bound on a side that costs keep them from, and on which no row keeps them."""
-    alone = ~E.any(axis=0) & ~linear[:, 1:].any(axis=1)
-    up = ~known[1] & (U <= 0).all(axis=0) & (linear[:, 0] > 0)
-    down = ~known[0] & (U >= 0).all(axis=0) & (linear[:, 0] < 0)
-    return np.flatnonzero(alone & (up | down))
 
 
 def _reordered(bounds: Bounds, order: Indices) -> Bounds:

@@ -2,8 +2,9 @@
 
 The alternatives are used in the fastest way they have: one HiGHS model whose costs change and whose last basis is the
 next start, one Clarabel solver at 1e-12 whose linear term is updated, SciPy's assignment, NumPy's argpartition on the
-whole batch. PIQP and OR-Tools join, in a process of their own, where they are installed. A second table shows what a
-second thread brings, a third what compilation costs. The script fails if something is slower than is asked of it.
+whole batch. PIQP and OR-Tools join, in a process of their own, where they are installed. Further tables show what a
+second thread brings, sets whose parameters come from the row (benchmarks/by_row.py), and what compilation costs. The
+script fails if something is slower than is asked of it.
 
     python benchmarks/feasible.py            # everything, a few minutes
     python benchmarks/feasible.py grid risk  # only the sets whose name contains one of the words
@@ -23,6 +24,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 import rivals
+from by_row import by_row_table
 from compilation import compilation_table
 from rich.console import Console
 from rich.table import Table
@@ -299,6 +301,9 @@ def main(words: Sequence[str]) -> None:
             failed += [] if ratio >= case.threaded else [f"{case.name} with two threads"]
     console.print(table)
     console.print(threads)
+    by_row, slow = by_row_table(words, console)
+    console.print(by_row)
+    failed += slow
     if not words:
         compilation, slow = compilation_table()
         console.print(compilation)

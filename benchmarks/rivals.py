@@ -28,12 +28,25 @@ def highs_warm(d: int, **constraints: Any) -> Argmax:
     return _highs(d, integer=False, **constraints)
 
 
+def highs_changed(A_ub: Floats, b_ub: Floats) -> Argmax:
+    """Return HiGHS on one linear programme over the unit box whose right-hand sides change with the row, warm."""
+    return _highs(A_ub.shape[1], integer=False, A_ub=A_ub, b_ub=b_ub[0], changing=b_ub)
+
+
 def highs_mip(d: int, **constraints: Any) -> Argmax:
     """Return HiGHS on one 0/1 programme, to a gap of zero."""
     return _highs(d, integer=True, **constraints)
 
 
-def _highs(d: int, integer: bool, A_ub: Any = None, b_ub: Any = None, A_eq: Any = None, b_eq: Any = None) -> Argmax:
+def _highs(
+    d: int,
+    integer: bool,
+    A_ub: Any = None,
+    b_ub: Any = None,
+    A_eq: Any = None,
+    b_eq: Any = None,
+    changing: Floats | None = None,
+) -> Argmax:
     inequalities = np.reshape([] if A_ub is None else A_ub, (-1, d))
     equalities = np.reshape([] if A_eq is None else A_eq, (-1, d))
     rows = sparse.csr_matrix(np.vstack([inequalities, equalities]))
@@ -53,11 +66,13 @@ def _highs(d: int, integer: bool, A_ub: Any = None, b_ub: Any = None, A_eq: Any 
         solver.setOptionValue("presolve", "choose")
         solver.setOptionValue("mip_rel_gap", 0.0)
     solver.passModel(model)
-    columns = np.arange(d, dtype=np.int32)
+    columns, numbers = np.arange(d, dtype=np.int32), np.arange(len(below), dtype=np.int32)
 
     def argmax(C: Floats) -> Floats:
         actions = np.empty_like(C)
         for i, c in enumerate(C):
+            if changing is not None:
+                solver.changeRowsBounds(len(numbers), numbers, model.row_lower_[: len(below)], changing[i])
             solver.changeColsCost(d, columns, c)
             solver.run()
             if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

@@ -12,8 +12,8 @@ import pytest
 from optensemble import feasible
 from optensemble.exceptions import InputError
 from optensemble.feasible.registry import from_spec, to_spec
+from tests.costs_by_row import CASES, Case
 from tests.sample_sets import Floats, hard_rows
-from tests.sets_by_row import CASES, Case
 
 ROWS = 160
 

@@ -15,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 
 from optensemble import Columns, DecisionEnsemble
 from optensemble._core.arrays import Floats
-from optensemble._core.exact_sums import row_dots
 from optensemble.experiments.outcome import (
     AVERAGE_FIRST,
     BEST_INITIAL,
@@ -47,7 +46,7 @@ def simple_policies(
 ) -> tuple[int, dict[str, TablePolicy]]:
     """Return the best member's index, and the policies of best member, average and ridge stacking on these rows."""
     start = time.perf_counter()
-    earned = [row_dots(omega.argmax(member_of_table(number)(table)), Y).mean() for number in range(members)]
+    earned = [omega.value(omega.argmax(member_of_table(number)(table)), Y).mean() for number in range(members)]
     best, found = int(np.argmax(earned)), time.perf_counter()
     ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
     costs.append(PolicyCost(BEST_INITIAL, row_solves=members * len(Y), seconds=found - start))
@@ -57,7 +56,7 @@ def simple_policies(
         def policy(table: Floats) -> Reply:
             predictions = np.ascontiguousarray(predict(table))
             actions = omega.argmax(predictions)
-            return actions, row_dots(actions, predictions)
+            return actions, omega.value(actions, predictions)
 
         return policy
 

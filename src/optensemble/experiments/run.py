@@ -16,7 +16,6 @@ import pandas as pd
 
 from optensemble import BlackBoxEnsemble, WhiteBoxEnsemble
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import row_dots
 from optensemble.exceptions import NotConvergedWarning
 from optensemble.experiments.outcome import (
     BLACK_BOX_ENSEMBLE,
@@ -81,8 +80,8 @@ def run_experiment(experiment: Experiment, settings: Settings, tell: TellPhase =
         replies = {name: policy(rows) for name, policy in policies.items()}
         curves[where] = _record_curves(ensembles, rows, labels, rounds, replies, partial(tell, phase))
         replies[DECISION_ENSEMBLE] = decision_reply(decision, rows)
-        foresight = row_dots(omega.argmax(labels), labels)
-        answers = {name: (promised, row_dots(actions, labels)) for name, (actions, promised) in replies.items()}
+        foresight = omega.value(omega.argmax(labels), labels)
+        answers = {name: (promised, omega.value(actions, labels)) for name, (actions, promised) in replies.items()}
         payoffs += policy_payoffs(where, answers, foresight)
     tell(AUDIT, 0)
     realised = {name: payoff for name, (_, payoff) in answers.items()}  # on the fresh rows, which came last

@@ -50,6 +50,10 @@ class Explanation:
         first, counted from 1, of several on the same cell), ``cell`` in words, ``rows`` (how many fitting rows stand
         behind it; of several the fewest; -1 if that is not known), ``times``, and ``y_0``, ``y_1``, …, what they add in
         all.
+    assessed
+        The payoff of the action under the last stage, net of its known cost, before it is calibrated.
+    cost
+        The known cost of the action; 0 unless the feasible set is a ``WithCost``.
 
     Examples
     --------
@@ -78,6 +82,8 @@ class Explanation:
     alternatives: pd.DataFrame
     steps: pd.DataFrame
     patches: pd.DataFrame
+    assessed: float
+    cost: float = 0.0
 
     def __str__(self) -> str:
         return explanation_text(self)
@@ -109,6 +115,8 @@ class Case:
         The stages of the prediction and their names; the patches behind the last stage.
     basis
         What values are: "calibrated" by rows held out, or "corrected" on the fitting rows.
+    cost
+        The known cost of the action taken.
     always
         Why one candidate is followed in every row, if so; otherwise empty.
     """
@@ -126,6 +134,7 @@ class Case:
     moves: list[Move]
     basis: str = "calibrated"
     always: str = ""
+    cost: float = 0.0
 
 
 def make_explanation(case: Case) -> Explanation:
@@ -159,6 +168,8 @@ def make_explanation(case: Case) -> Explanation:
         alternatives=pd.concat([table, actions], axis=1).iloc[order].reset_index(drop=True),
         steps=_steps(case),
         patches=_patches(case),
+        assessed=float(case.steps[-1][1] @ action) - case.sign * case.cost,
+        cost=case.cost,
     )
 
 

@@ -66,8 +66,8 @@ def explanation_text(explanation: Explanation) -> str:
 
 def _done(explanation: Explanation) -> str:
     """Return the promise, the action, and the raw self-assessment."""
-    assessed = float(explanation.steps.iloc[-1, 1:].to_numpy(dtype=np.float64) @ explanation.action)
-    raw = f"self-assessed {_number(assessed)}, before calibration by the out-of-fold record"
+    net = f", a known cost of {_number(explanation.cost)} included" if explanation.cost else ""
+    raw = f"self-assessed {_number(explanation.assessed)}{net}, before calibration by the out-of-fold record"
     does = _does(explanation.action, _coordinates(explanation), "action[{}]")
     return f"promised {_number(explanation.promised)} for {does}; {raw}"
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from optensemble.feasible.simplex import Simplex
     from optensemble.feasible.top_k import TopK
     from optensemble.feasible.vertices import Vertices
+    from optensemble.feasible.with_cost import WithCost
 
 __all__ = [
     "Assignment",
@@ -46,6 +47,7 @@ __all__ = [
     "Simplex",
     "TopK",
     "Vertices",
+    "WithCost",
     "check",
 ]
 
@@ -68,6 +70,7 @@ _MODULES = {
     "Simplex": "simplex",
     "TopK": "top_k",
     "Vertices": "vertices",
+    "WithCost": "with_cost",
     "check": "contract",
 }
 """The module of each public name."""

@@ -76,7 +76,13 @@ class _Trial(NamedTuple):
         """The largest sum of terms that each row's value can have, once its largest coefficient is 1."""
         reach = np.maximum(np.abs(self.omega.lower), np.abs(self.omega.upper))
         size: Floats = np.abs(normalised(self.C)) @ reach
-        return size
+        return size + np.abs(self._cost(self.actions)) if self.omega.has_cost else size
+
+    def _cost(self, actions: Floats) -> Floats:
+        """Return the known cost of actions, once each row's largest coefficient is 1."""
+        largest = np.abs(self.C).max(axis=1)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.omega.cost(actions) / np.where(largest > 0, largest, 1.0))
 
     def solve(self, C: Floats, hint: Floats | None = None, rows: Any = slice(None)) -> Floats:
         """Solve some of the rows, all unless they are named, with other coefficients."""
@@ -85,11 +91,7 @@ class _Trial(NamedTuple):
     def value(self, actions: Floats) -> Floats:
         """Return what actions are worth, net of a known cost, once each row's largest coefficient is 1."""
         gross: Floats = (normalised(self.C) * actions).sum(axis=1)
-        if not self.omega.has_cost:
-            return gross
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            net: Floats = gross - self.omega.cost(actions) / np.abs(self.C).max(axis=1)
-            return net
+        return gross - self._cost(actions) if self.omega.has_cost else gross
 
     def compare(self, actions: Floats, what: str) -> str | None:
         """Name the first row whose action differs from the first answer, to the last bit."""

@@ -159,7 +159,8 @@ class Knapsack(FeasibleSet):
         """Return the shares of the capacities that all there is of each item needs, and how much there is of it."""
         shares = _shares(weights, capacity)
         if not self.integer:
-            whole = shares[:, 0] * upper
+            with np.errstate(invalid="ignore"):  # none of an item that never fits weighs nothing
+                whole = shares[:, 0] * upper
             return np.concatenate([np.where(whole > WEIGHTLESS, whole, 0.0), upper], axis=1)
         never = (shares > 1.0 + FIT).any(axis=1) | (upper < 1.0)
         shares = np.where(never[:, None], np.inf, shares)

@@ -62,7 +62,7 @@ _NOTHING_FOUND = ("kInfeasible", "kUnboundedOrInfeasible")
 _Attempt = tuple[Floats, str | None]
 """An action, and None or the reason why it could not be found."""
 
-_ACCEPTED = 1e-9
+ACCEPTED = 1e-9
 """Actions further outside than this, relative to the extent, are not accepted: ten times what HiGHS may leave."""
 
 _EMPTY = (
@@ -186,7 +186,7 @@ class MixedInteger(LinearSet):
         points = list_points(*self._model)
         if points is None:
             return None
-        points = points[self.violation(points) <= _ACCEPTED]  # absolute, as HiGHS's own tolerance is
+        points = points[self.violation(points) <= ACCEPTED]  # absolute, as HiGHS's own tolerance is
         if not len(points):
             raise EmptySetError(_EMPTY)
         points = without_between(points)
@@ -247,7 +247,7 @@ class MixedInteger(LinearSet):
             return None
         vary = np.flatnonzero((lower > outer[0]).any(axis=0) | (upper < outer[1]).any(axis=0))
         measures = np.concatenate([points @ self._rows.T, points[:, vary]], axis=1)
-        limits = least - _ACCEPTED, lower[:, vary], most + _ACCEPTED, upper[:, vary]
+        limits = least - ACCEPTED, lower[:, vary], most + ACCEPTED, upper[:, vary]
         return shared_list_kernel(points, measures), np.concatenate(limits, axis=1)
 
     def _argmax_by_row(self, coefficients: Floats) -> Floats:
@@ -325,7 +325,7 @@ class MixedInteger(LinearSet):
             solver.changeColsBounds(len(columns), columns, action[columns], action[columns])
             failure = _solve_cost(solver, cost)
             action = self._round(_found_action(solver))
-        if failure is None and self.violation(action[None])[0] > _ACCEPTED * self.extent:
+        if failure is None and self.violation(action[None])[0] > ACCEPTED * self.extent:
             failure = "kRounded"
         return action, failure
 

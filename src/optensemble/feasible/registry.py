@@ -23,6 +23,7 @@ SAVED_KINDS = (
     "Simplex",
     "TopK",
     "Vertices",
+    "WithCost",
 )
 """Sets that their arguments describe; the others are code of the user's. A class is imported when it is asked for."""
 

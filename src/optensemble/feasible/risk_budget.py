@@ -478,7 +478,7 @@ def _read_risk(
             "there is no specific risk)."
         )
     if covariance is not None:
-        return None, _as_covariance(covariance)
+        return None, as_covariance(covariance)
     F = as_floats(factors, "the factors", ndim=2)
     D = as_floats(specific, "the specific variances")
     if not len(F) or D.shape not in ((), (len(F),)) or (D < 0).any():
@@ -487,28 +487,29 @@ def _read_risk(
             f"negative; got arrays of shape {F.shape} and {D.shape}, the least specific variance being "
             f"{D.min(initial=np.inf):.3g}."
         )
-    return (F, D), _as_covariance(F @ F.T + np.diag(np.broadcast_to(D, len(F))))
+    return (F, D), as_covariance(F @ F.T + np.diag(np.broadcast_to(D, len(F))))
 
 
-def _as_covariance(value: npt.ArrayLike) -> Floats:
-    matrix = as_floats(value, "the covariance")
+def as_covariance(value: npt.ArrayLike, name: str = "the covariance") -> Floats:
+    """Return a symmetric and positive semidefinite matrix, or raise ``InputError``."""
+    matrix = as_floats(value, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise InputError(
-            f"the covariance must be a square matrix; got an array of shape {matrix.shape}. Where it differs "
+            f"{name} must be a square matrix; got an array of shape {matrix.shape}. Where it differs "
             "between rows, give a set for each: feasible.ByKey."
         )
     size = float(np.abs(matrix).max())
     skew = float(np.abs(matrix - matrix.T).max())
     if skew > _ASYMMETRY * size:
         raise InputError(
-            f"the covariance must be symmetric; entries across the diagonal differ by up to {skew:.3g}. If "
+            f"{name} must be symmetric; entries across the diagonal differ by up to {skew:.3g}. If "
             "that is rounding, give (C + C.T) / 2."
         )
     symmetric: Floats = (matrix + matrix.T) / 2 + 0.0  # negative zero is zero, to a solver of eigenvalues too
     smallest = float(np.linalg.eigvalsh(symmetric)[0])
     if smallest < -_ASYMMETRY * size:
         raise InputError(
-            f"the covariance must be positive semidefinite; its smallest eigenvalue is {smallest:.3g}. Clip "
+            f"{name} must be positive semidefinite; its smallest eigenvalue is {smallest:.3g}. Clip "
             "negative eigenvalues to zero, or shrink the matrix toward its diagonal."
         )
     return symmetric

@@ -28,6 +28,7 @@ _SIZES = ("dimension", "rows", "columns", "k")
 _BY_COORDINATE = {
     **dict.fromkeys(["A_ub", "A_eq", "weights", "array"], -1),
     **dict.fromkeys(["covariance", "factors", "specific", "lower", "upper", "fallback", "integer", "edges"], 0),
+    **dict.fromkeys(["linear", "quadratic"], 0),
     **dict.fromkeys(["forbidden", "closed"], 0),
 }
 """The axis of an argument that has an entry for each coordinate."""

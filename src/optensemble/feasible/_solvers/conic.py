@@ -45,12 +45,16 @@ class ConicProgram(PerThread):
         """Return an action for each row, and for rows without one the status of Clarabel."""
         actions, failures = np.zeros_like(costs), {}
         for row, cost in enumerate(costs):
-            x, status = self._solve("best", _BEST, q=self._objective(cost))
+            x, status = self.best(q=self._objective(cost))
             if status is None:
                 actions[row] = x[self.columns]
             else:
                 failures[row] = status
         return actions, failures
+
+    def best(self, **data: Floats) -> tuple[Floats, str | None]:
+        """Solve with new data, of ``P`` its entries; return the variables, and None or the status of Clarabel."""
+        return self._solve("best", _BEST, **data)
 
     def distance(self, actions: Floats) -> Floats:
         """Return the least ``t`` with an action of the set within ``t`` of each given one, in every coordinate."""

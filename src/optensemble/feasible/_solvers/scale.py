@@ -7,7 +7,7 @@ import numpy as np
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import inner, maker
 
-_BITS = 40
+BITS = 40
 """Costs are rounded to this many bits below the largest of their row: 1e-12 of it, a tie (``SAME_VALUE``)."""
 
 
@@ -41,4 +41,4 @@ def normalised(coefficients: Floats) -> Floats:
 
 def rounded(coefficients: Floats) -> Floats:
     """Divide rows by their largest magnitude, and round away what may be noise of the last bits."""
-    return np.asarray(np.rint(normalised(coefficients) * 2.0**_BITS) * 2.0**-_BITS, dtype=np.float64)
+    return np.asarray(np.rint(normalised(coefficients) * 2.0**BITS) * 2.0**-BITS, dtype=np.float64)

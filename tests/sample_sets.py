@@ -85,7 +85,9 @@ def every_set() -> dict[str, FeasibleSet]:
     return {
         "box": Box(lower=[-1.0, 0.0, 2.0], upper=[1.0, 0.5, 2.0]),
         "simplex": Simplex(5),
+        "simplex of some": Simplex(5, available=[1, 0, 1, 1, 0], total=3.5),
         "vertices": Vertices(rng.integers(0, 3, size=(40, 6))),
+        "vertices of some": Vertices(rng.integers(0, 3, size=(9, 6)), available=[1, 0, 0, 1, 1, 0, 1, 0, 1]),
         "polytope": Polytope(A_ub=[[1, 1, 0, 0], [0, 1, 1, 0]], b_ub=[0.5, 0.6]),
         "grid": Polytope(A_eq=A, b_eq=b),
         "battery": Polytope(A_ub=A_battery, b_ub=b_battery),
@@ -101,6 +103,7 @@ def every_set() -> dict[str, FeasibleSet]:
         "knapsack of two": Knapsack(weights, [12.0, 15.0], integer=True),
         "top k": TopK(6, 2),
         "at most k": TopK(6, 2, at_most=True),
+        "top k of some": TopK(6, 2, available=[0, 1, 1, 0, 1, 1]),
         "assignment": Assignment(3, 4),
         "path": ShortestPath([(0, 1), (0, 2), (1, 3), (2, 3), (0, 3), (1, 2)], 0, 3),
         "path both ways": ShortestPath(both_ways, 0, 3),

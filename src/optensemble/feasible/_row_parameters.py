@@ -112,8 +112,11 @@ class RowParameter:
             return _read(source, X, n, self.name)
         codes = self.codes
         labels = _read_labels(source, X, n, self.name)
-        numbers = [[codes.get(_plain(label), np.nan) for label in row] for row in labels]
-        return np.array(numbers, dtype=np.float64).reshape(n, -1)
+        import pandas as pd
+
+        which, distinct = pd.factorize(labels.ravel())  # a missing label is -1, the last number
+        numbers = np.array([*(codes.get(_plain(label), np.nan) for label in distinct), np.nan])
+        return numbers[which].reshape(n, -1)
 
     def raw(self, X: Any, row: int, entry: int) -> str:
         """Return one of its values in one row as X has it, for messages."""

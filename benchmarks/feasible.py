@@ -3,8 +3,8 @@
 The alternatives are used in the fastest way they have: one HiGHS model whose costs change and whose last basis is the
 next start, one Clarabel solver at 1e-12 whose linear term is updated, SciPy's assignment, NumPy's argpartition on the
 whole batch. PIQP and OR-Tools join, in a process of their own, where they are installed. Further tables show what a
-second thread brings, sets whose parameters come from the row (benchmarks/by_row.py), and what compilation costs. The
-script fails if something is slower than is asked of it.
+second thread brings, sets whose parameters come from the row (benchmarks/by_row.py), sets with a known cost of acting
+(benchmarks/known_cost.py), and what compilation costs. The script fails if something is slower than is asked of it.
 
     python benchmarks/feasible.py            # everything, a few minutes
     python benchmarks/feasible.py grid risk  # only the sets whose name contains one of the words
@@ -26,6 +26,7 @@ import numpy.typing as npt
 import rivals
 from by_row import by_row_table
 from compilation import compilation_table
+from known_cost import known_cost_table
 from rich.console import Console
 from rich.table import Table
 
@@ -301,9 +302,10 @@ def main(words: Sequence[str]) -> None:
             failed += [] if ratio >= case.threaded else [f"{case.name} with two threads"]
     console.print(table)
     console.print(threads)
-    by_row, slow = by_row_table(words, console)
-    console.print(by_row)
-    failed += slow
+    for further in (by_row_table, known_cost_table):
+        further_table, slow = further(words, console)
+        console.print(further_table)
+        failed += slow
     if not words:
         compilation, slow = compilation_table()
         console.print(compilation)

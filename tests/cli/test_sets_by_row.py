@@ -216,3 +216,37 @@ def test_numbered_columns_are_for_python(line: Line, folder: Path) -> None:
     said = line(*DECIDE)
     assert said.code in (FAILED, WRONG_USE)
     assert "numbered columns of an array" in said.err
+
+
+@pytest.mark.parametrize("kind", ["decision", "white_box", "black_box"])
+def test_explain_names_the_constraint_that_binds(kind: str, line: Line, folder: Path) -> None:
+    prepared(folder, BAG)
+    black: dict[str, Any] = {"models": {"b": None}, "policies": {"plan": None, "none": "none_*"}}
+    changes = black if kind == "black_box" else {}
+    options = {"kind": kind} if kind == "decision" else {"kind": kind, "validation": "none"}
+    for name in ("history", "new"):
+        rows = read_table(folder / f"{name}.csv")
+        write_table(rows.assign(none_0=0.0, none_1=0.0, none_2=0.0), folder / f"{name}.csv")
+    write_job(folder, **{"data": {"id": "day"}, "policies": None, "feasible": BAG, "ensemble": options, **changes})
+    assert line("fit", "job.toml", "-o", "by_row.oe").code == 0
+    assert line(*DECIDE).code == 0
+    actions = read_table(folder / "out.csv").filter(like="action_").to_numpy()
+    full = int(np.flatnonzero(np.abs(actions @ [1, 2, 3] - NEW["budget"]) < 1e-9)[0])
+    wanted = f"capacity = {NEW['budget'][full]:g} (column 'budget')"
+    said = line("explain", "by_row.oe", "new.csv", "--row", str(full))
+    assert f"what binds: {wanted}" in said.out
+    assert wanted in json.loads(line("explain", "by_row.oe", "new.csv", "--row", str(full), "--json").out)["binding"]
+    slack = np.abs(actions @ [1, 2, 3] - NEW["budget"]) > 1e-6
+    free = int(np.flatnonzero(slack & (np.abs(actions[:, 1] - NEW["free_1"]) < 1e-9))[0])
+    said = line("explain", "by_row.oe", "new.csv", "--row", str(free))
+    assert f"upper[1] = {NEW['free_1'][free]:g} (column 'free_1')" in said.out
+    assert "capacity" not in said.out
+
+
+def test_explain_tells_of_a_row_that_takes_the_fallback(line: Line, folder: Path) -> None:
+    fitted(line, folder, CAREFUL)
+    rows = NEW.copy()
+    rows.loc[3, "budget"] = -1.0
+    write_table(rows, folder / "new.csv")
+    said = line("explain", "by_row.oe", "new.csv", "--row", "3")
+    assert "what binds: the row has no set of its own, and takes the fallback action" in said.out

@@ -65,6 +65,7 @@ def explain_replay(
             sign=situation.state.sign,
             steps=[(begun, before[member]), (CORRECTED, situation.predictions[member, 0])],
             moves=[move for move in moves if move.member == member],
+            binding=tuple(situation.omega.explain_binding(0, situation.actions[taken, 0])),
             basis=question.basis,
             cost=situation.state.sign * float(situation.state.cost[taken, 0]) if situation.state.cost.size else 0.0,
         )
@@ -100,6 +101,7 @@ def explain_decision(question: Question, policy: FinalPolicy, done: PolicyPass) 
             sign=sign,
             steps=[(name, sign * predictions[row]) for name, predictions in steps],
             moves=[move._replace(delta=sign * move.delta) for move in moves],
+            binding=tuple(outputs.omega.explain_binding(row, decisions.actions[row])),
             cost=float(outputs.omega.take([row]).cost(decisions.actions[[row]])[0]),
             always="" if chooses else winning_reason(policy.winner, policy.margin(outputs.models)),
         )

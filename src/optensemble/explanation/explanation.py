@@ -54,6 +54,9 @@ class Explanation:
         The payoff of the action under the last stage, net of its known cost, before it is calibrated.
     cost
         The known cost of the action; 0 unless the feasible set is a ``WithCost``.
+    binding
+        The constraints that bind at the action, in words, such as "capacity = 12.5 (column 'budget')"; empty if none
+        does, or if the feasible set cannot tell.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class Explanation:
     patches: pd.DataFrame
     assessed: float
     cost: float = 0.0
+    binding: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return explanation_text(self)
@@ -115,8 +119,8 @@ class Case:
         The stages of the prediction and their names; the patches behind the last stage.
     basis
         What values are: "calibrated" by rows held out, or "corrected" on the fitting rows.
-    cost
-        The known cost of the action taken.
+    cost, binding
+        The known cost of the action taken, and the constraints that bind at it, in words.
     always
         Why one candidate is followed in every row, if so; otherwise empty.
     """
@@ -135,6 +139,7 @@ class Case:
     basis: str = "calibrated"
     always: str = ""
     cost: float = 0.0
+    binding: tuple[str, ...] = ()
 
 
 def make_explanation(case: Case) -> Explanation:
@@ -170,6 +175,7 @@ def make_explanation(case: Case) -> Explanation:
         patches=_patches(case),
         assessed=float(case.steps[-1][1] @ action) - case.sign * case.cost,
         cost=case.cost,
+        binding=case.binding,
     )
 
 

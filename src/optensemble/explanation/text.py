@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _ROWS_SHOWN = 10  # rows of a table
 _WIDE = 6  # coordinates beside each other
+_MOST_BINDING = 8  # constraints
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def reason(comparison: Comparison) -> str:
 
 def explanation_text(explanation: Explanation) -> str:
     """Return the sentence, the action and the tables, for a terminal."""
-    lines = [f"row {explanation.row}: {explanation.reason}", _done(explanation)]
+    lines = [f"row {explanation.row}: {explanation.reason}", _done(explanation), *_binds(explanation)]
     for title, table in _tables(explanation).items():
         lines += ["", title, *([_table_text(table)] if len(table) else [])]
     return "\n".join(lines)
@@ -70,6 +71,13 @@ def _done(explanation: Explanation) -> str:
     raw = f"self-assessed {_number(explanation.assessed)}{net}, before calibration by the out-of-fold record"
     does = _does(explanation.action, _coordinates(explanation), "action[{}]")
     return f"promised {_number(explanation.promised)} for {does}; {raw}"
+
+
+def _binds(explanation: Explanation) -> list[str]:
+    """Return the constraints that bind, the first few of them, in a line if there are any."""
+    more = len(explanation.binding) - _MOST_BINDING
+    others = f" and {more} more" if more > 0 else ""
+    return [f"what binds: {'; '.join(explanation.binding[:_MOST_BINDING])}{others}"] if explanation.binding else []
 
 
 def _coordinates(explanation: Explanation) -> list[str]:
@@ -134,7 +142,8 @@ def explanation_html(explanation: Explanation) -> str:
         for title, table in _tables(explanation).items()
     ]
     said = f"<p><strong>row {explanation.row}: {escape(explanation.reason)}</strong></p>"
-    return "\n".join([f"<div>{said}\n<p>{escape(_done(explanation))}</p>", *shown, "</div>"])
+    lines = "<br>".join(map(escape, [_done(explanation), *_binds(explanation)]))
+    return "\n".join([f"<div>{said}\n<p>{lines}</p>", *shown, "</div>"])
 
 
 def _html(table: pd.DataFrame) -> str:

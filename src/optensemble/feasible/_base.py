@@ -510,6 +510,13 @@ class FeasibleSet(ABC):
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
         return []
 
+    def explain_binding(self, row: int, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action of a row, or that the row has no set and takes the fallback."""
+        alone = self.take(slice(row, row + 1))
+        if alone.row_count is not None and alone.faulty.any():
+            return ["the row has no set of its own, and takes the fallback action"]
+        return alone.binding(action)
+
     def _argmax(self, coefficients: Floats) -> Floats:
         """Solve a checked batch of shape (n, dimension); raise :class:`Unsolved` if some rows cannot be solved."""
         raise NotImplementedError(f"{type(self).__name__} has neither a kernel nor an _argmax.")

@@ -44,6 +44,9 @@ class Solver(Protocol):
     def take(self, rows: Any) -> Solver:
         """Return the same, bound to some of the rows."""
 
+    def explain_binding(self, row: int, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action of a row, in words."""
+
     def cost(self, actions: Floats) -> Floats:
         """Return the known cost of each action."""
 

@@ -250,3 +250,28 @@ def test_explain_tells_of_a_row_that_takes_the_fallback(line: Line, folder: Path
     write_table(rows, folder / "new.csv")
     said = line("explain", "by_row.oe", "new.csv", "--row", "3")
     assert "what binds: the row has no set of its own, and takes the fallback action" in said.out
+
+
+def test_a_report_mentions_what_the_set_takes_from_the_row(line: Line, folder: Path) -> None:
+    fitted(line, folder, CAREFUL)
+    rows = read_table(folder / "later.csv")
+    rows.loc[3, "budget"] = -1.0
+    rows.loc[5, "free_1"] = 9.0
+    write_table(rows, folder / "later.csv")
+    said = line("report", "by_row.oe", "later.csv", "-o", "out.html")
+    assert said.code == 0
+    assert said.err == "optensemble: warning: 1 of 120 rows could not be solved and took the fallback action\n"
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    assert (
+        "The feasible set differs from row to row: capacity by row: column &#x27;budget&#x27;, between −1 and" in page
+    )
+    assert "1 of 120 rows cannot be solved and takes the fallback action" in page
+    assert "bounds beyond those of all fitting rows" in page
+    assert "Bounds differ from row to row: a row is at a bound if it is at its own" in page
+
+
+def test_a_report_of_one_set_says_nothing_of_rows(line: Line, folder: Path) -> None:
+    assert line("report", "e.oe", "later.csv", "-o", "out.html").code == 0
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    assert "from row to row" not in page
+    assert "known cost" not in page

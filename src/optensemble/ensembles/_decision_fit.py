@@ -414,8 +414,9 @@ def audit_inputs(
     outputs, sign = done.outputs, done.outputs.sign
     arms = [*outputs.actions, *(done.played[name] for name in policy.forecasts)]
     earned = [sign * outputs.omega.value(actions, labels) for actions in arms]
-    # baselines are what anyone would try, not the ensemble's own parts
+    # baselines are what anyone would try, not the ensemble's own parts, nor what decides everywhere: that is itself
     elaborate = {policy.members + policy.forecasts.index(name) for name in (REFINED, PATCHED) if name in done.played}
+    own = {*elaborate, policy.winner}
     return AuditInputs(
         promised=promised,
         realised=sign * outputs.omega.value(done.decisions.actions, labels),
@@ -423,7 +424,7 @@ def audit_inputs(
         names=list(names[0]),
         chosen=done.decisions.chosen,
         arms=np.stack(earned),
-        rivals={name: earned[at] for at, name in enumerate(names[0]) if at not in elaborate},
+        rivals={name: earned[at] for at, name in enumerate(names[0]) if at not in own},
         residuals=sign * (labels - done.decisions.forecast),
         partitions=audited_cells(done, *names),
         sign=sign,

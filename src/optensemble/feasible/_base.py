@@ -363,6 +363,10 @@ class FeasibleSet(ABC):
             return np.zeros(self.dimension), np.ones(self.dimension)
         return lower[sound].min(axis=0) + 0.0, upper[sound].max(axis=0) + 0.0
 
+    def row_bounds(self) -> tuple[Floats, Floats]:
+        """Return the bounds of the actions: of every row that the set is bound to, if they come from the row."""
+        return self._row_box()
+
     def beyond(self) -> npt.NDArray[np.bool_]:
         """Return for each row whether its own bounds go beyond ``lower`` and ``upper``."""
         if self.row_count is None or not self.open_bounds:

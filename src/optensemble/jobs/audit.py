@@ -12,9 +12,10 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
-from optensemble.exceptions import InputError
+from optensemble.exceptions import FallbackWarning, InputError
 from optensemble.jobs.rows import RowPlace, in_time_order
 from optensemble.jobs.saved_ensemble import SavedEnsemble
+from optensemble.jobs.set_columns import summarise_parameters
 from optensemble.tables.labels import column_text, value_text
 from optensemble.tables.reading import Tables
 
@@ -54,8 +55,12 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
         clusters = None
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
     time_ordered = True if roles.time is not None else None
-    with RowPlace(str(tables), roles.id).naming(sorted_rows):
+    with RowPlace(str(tables), roles.id).naming(sorted_rows), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
         audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=clusters)
+    if answer.fallback:
+        unsolved = f"{answer.fallback:,} of {len(rows):,} rows could not be solved"
+        warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)
     return TableAudit(saved, tables, rows, labels, audit, answer)
 
 
@@ -65,16 +70,22 @@ def make_report(audited: TableAudit) -> str:
     from optensemble.report.page import make_report_page  # loads matplotlib, which only a report needs
 
     saved, rows = audited.saved, audited.rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)  # the audit has told of these rows
+        omega = saved.policy.feasible_.for_rows(rows)
+        realised = saved.policy.earned(rows, audited.answer.actions, audited.labels)
     return make_report_page(
         ReportData(
             ensemble=saved.policy,
             audit=audited.audit,
             answer=audited.answer,
-            realised=saved.policy.earned(rows, audited.answer.actions, audited.labels),
+            realised=realised,
             coordinates=list(saved.roles.coordinates),
             when=None if saved.roles.time is None else rows[saved.roles.time],
             source=", ".join(path.name for path in audited.tables.paths[:3]),
             labels=audited.labels,
+            omega=omega,
+            parameters=tuple(map(str, summarise_parameters(omega, rows))),
         )
     )
 

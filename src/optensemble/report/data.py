@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from scipy.stats import t as student
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
-from optensemble.ensembles.base import Answer, Policy
+from optensemble.ensembles.base import DECISION, Answer, Policy
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.feasible import FeasibleSet
@@ -51,6 +52,10 @@ class ReportData:
         The files of the rows, for the foot of the page.
     labels
         The labels, of shape (n, d).
+    omega
+        The feasible set bound to the rows; by default that of the ensemble, if it is one set for all rows.
+    parameters
+        The parameters of the set that come from the row, a sentence each.
     """
 
     ensemble: Policy
@@ -61,6 +66,8 @@ class ReportData:
     when: pd.Series | None
     source: str
     labels: Floats
+    omega: FeasibleSet | None = None
+    parameters: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -90,8 +97,16 @@ class ReportData:
     @cached_property
     def profile(self) -> ActionProfile:
         """The distribution of actions by coordinate."""
-        omega: FeasibleSet = self.ensemble.feasible
-        return _summarise_actions(self.answer.actions, omega.lower, omega.upper)
+        known = self.ensemble.feasible_
+        own = (known.lower, known.upper) if self.omega is None else self.omega.row_bounds()
+        return _summarise_actions(self.answer.actions, known.lower, known.upper, own)
+
+    @property
+    def decides_alone(self) -> str:
+        """The candidate that decides in every row by the fit, and so is no baseline; empty if there is none."""
+        ensemble: Any = self.ensemble
+        names = ensemble.names_ if ensemble.kind == DECISION else []
+        return str(ensemble.winner_) if names and ensemble.winner_ in names else ""
 
 
 # By block
@@ -201,7 +216,8 @@ class ActionProfile:
     """The distribution of actions on the coordinates in ``shown``: all of them, or those used most.
 
     ``shares`` (coordinates, 2 + levels) is the share of rows at the lower bound, at each level in between in ascending
-    order, and at the upper bound. A coordinate with equal bounds is always at the lower.
+    order, and at the upper bound. A coordinate with equal bounds is always at the lower. Where bounds come from the
+    row, ``lower`` and ``upper`` are those of all fitting rows, and a row is at a bound if it is at its own.
     """
 
     shown: Indices
@@ -211,13 +227,14 @@ class ActionProfile:
     shares: Floats
 
 
-def _summarise_actions(actions: Floats, lower: Floats, upper: Floats) -> ActionProfile:
+def _summarise_actions(actions: Floats, lower: Floats, upper: Floats, own: tuple[Floats, Floats]) -> ActionProfile:
     span = np.where(upper > lower, upper - lower, 1.0)
     used = np.abs(actions).mean(axis=0) / span
     shown = np.sort(np.argsort(-used, kind="stable")[:MOST_COORDINATES])
     taken, lower, upper, margin = actions[:, shown], lower[shown], upper[shown], _BOUND_TOLERANCE * span[shown]
-    places = Buckets(lower, upper, ACTION_LEVELS)(taken) + 1
-    places[taken >= upper - margin] = ACTION_LEVELS + 1
-    places[taken <= lower + margin] = 0
+    least, most = (np.broadcast_to(side, actions.shape)[:, shown] for side in own)
+    places = Buckets(lower, upper, ACTION_LEVELS)(np.ascontiguousarray(taken)) + 1
+    places[taken >= most - margin] = ACTION_LEVELS + 1
+    places[taken <= least + margin] = 0
     shares = np.stack([np.bincount(of, minlength=ACTION_LEVELS + 2) / len(of) for of in places.T])
     return ActionProfile(shown, taken.mean(axis=0), lower, upper, shares)

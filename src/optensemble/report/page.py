@@ -94,7 +94,7 @@ def _baseline_section(data: ReportData) -> list[Html]:
         label = "The gain over each baseline, with intervals"
         pictures.append(_picture("lift", lambda: figures.draw_lift(data.audit), label))
         summary = element("strong", text.baseline_summary(data.audit))
-        parts += [element("p", summary, " ", text.ABOUT_BASELINES), sortable_table(lift_sheet(data.audit))]
+        parts += [element("p", summary, " ", text.about_baselines(data)), sortable_table(lift_sheet(data.audit))]
     parts.append(element("h3", "The fit"))
     fit_notes = element("ul", *(element("li", sentence) for sentence in text.fit_summary(data.ensemble)))
     ensemble: Any = data.ensemble
@@ -150,6 +150,7 @@ def _swap_section(data: ReportData) -> list[Html]:
 def _decision_section(data: ReportData) -> list[Html]:
     profile = data.profile
     return [
+        *(element("p", sentence) for sentence in text.set_summary(data)),
         element("p", text.profile_summary(data)),
         _panels(
             _picture("profile", lambda: figures.draw_profile(profile, data.coordinates), text.ABOUT_PROFILE),

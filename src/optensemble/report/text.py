@@ -45,6 +45,11 @@ ABOUT_PROFILE = (
     "Colour shows how often the action on a coordinate was at its lower bound, in between, or at its upper bound."
 )
 
+ABOUT_ROW_BOUNDS = (
+    "Bounds differ from row to row: a row is at a bound if it is at its own; levels, and the bounds in the table, are "
+    "those of all rows of the fit."
+)
+
 GLOSSARY = {
     "Row": "One decision: a day, an order, a customer. Its labels become known after the decision.",
     "Coordinate": "One component of an action: an hour, an asset, an item.",
@@ -100,7 +105,9 @@ def report_subject(data: ReportData) -> str:
     first, last = _first_and_last(data.blocks)
     unit = "" if isinstance(data.blocks.start, pd.DatetimeIndex) else "time "
     span = f", {unit}{first} to {last}" if data.blocks.is_time else ""
-    return f"{type(data.ensemble).__name__}, audited on {count_of(data.rows, 'row')}{span}"
+    costs = data.ensemble.feasible_.has_cost
+    net = f"; every {data.objective} {'includes' if data.sense == 'min' else 'is net of'} the known cost of acting"
+    return f"{type(data.ensemble).__name__}, audited on {count_of(data.rows, 'row')}{span}{net if costs else ''}"
 
 
 def cautions(data: ReportData) -> list[str]:
@@ -166,6 +173,16 @@ def baseline_summary(audit: Audit) -> str:
     return f"Of {count_of(len(results), 'baseline')}, the ensemble is {join_words(shown)}."
 
 
+def about_baselines(data: ReportData) -> str:
+    """Return what baselines are, and which of them decides and so is not among them."""
+    alone = data.decides_alone
+    return (
+        f"{alone} decides in every row, and is not compared with itself. {ABOUT_BASELINES}"
+        if alone
+        else ABOUT_BASELINES
+    )
+
+
 def block_summary(blocks: Blocks) -> str:
     """Return how many blocks lie outside their promised intervals."""
     low, high = blocks.rows.min(), blocks.rows.max()
@@ -213,10 +230,25 @@ def missing_swap_rows(audit: Audit) -> str:
 
 def profile_summary(data: ReportData) -> str:
     """Return what the colours mean, and which coordinates are shown."""
-    d = len(data.coordinates)
-    if d <= MOST_COORDINATES:
-        return ABOUT_PROFILE
-    return f"{ABOUT_PROFILE} Of {d} coordinates, the {MOST_COORDINATES} used most are shown."
+    d, about = len(data.coordinates), ABOUT_PROFILE
+    if data.omega is not None and data.omega.open_bounds:
+        about = f"{ABOUT_PROFILE} {ABOUT_ROW_BOUNDS}"
+    return (
+        about if d <= MOST_COORDINATES else f"{about} Of {d} coordinates, the {MOST_COORDINATES} used most are shown."
+    )
+
+
+def set_summary(data: ReportData) -> list[str]:
+    """Return what the feasible set takes from the row, and rows that are out of the ordinary, a sentence each."""
+    answer, rows = data.answer, f"of {count_of(data.rows, 'row')}"
+    beyond, fallback = answer.beyond, answer.fallback
+    said = [f"The feasible set differs from row to row: {'; '.join(data.parameters)}."] if data.parameters else []
+    if beyond:
+        said.append(f"{beyond:,} {rows} {'has' if beyond == 1 else 'have'} bounds beyond those of all fitting rows.")
+    if fallback:
+        verb = "takes" if fallback == 1 else "take"
+        said.append(f"{fallback:,} {rows} cannot be solved and {verb} the fallback action.")
+    return said
 
 
 def fit_summary(ensemble: Any) -> list[str]:
@@ -231,10 +263,11 @@ def provenance(data: ReportData) -> list[str]:
     members = ", ".join(name for name, _ in ensemble.members_)
     versions = ", ".join(f"{name} {version(name)}" for name in ("optensemble", "numpy", "pandas", "matplotlib"))
     goal = "maximise the payoff" if data.sense == "max" else "minimise the cost"
+    net = ", net of the known cost of acting" if ensemble.feasible_.has_cost else ""
     return [
         f"Rows: {data.rows:,} from {data.source}{dependent}.",
         f"Fitted on {ensemble.n_rows_:,} rows; members: {members}; {count_of(len(data.coordinates), 'coordinate')}.",
-        f"Objective: {goal} ({data.sense}).",
+        f"Objective: {goal}{net} ({data.sense}).",
         f"Made with {versions}.",
     ]
 

@@ -18,13 +18,20 @@ from optensemble._core.kernel import Kernel, inner, make_kernel
 from optensemble.feasible._solvers.risk_budget.active_set import (
     CERTAIN,
     IN,
+    OUT,
     PROVEN,
     Problem,
     repair,
     repair_at,
     variance_at,
 )
-from optensemble.feasible._solvers.risk_budget.critical_line import Line, follow_line, is_vertex, start_at_top
+from optensemble.feasible._solvers.risk_budget.critical_line import (
+    Line,
+    follow_line,
+    is_vertex,
+    start_at_top,
+    start_on,
+)
 from optensemble.feasible._solvers.risk_budget.portfolio import (
     Packed,
     Start,
@@ -72,6 +79,7 @@ def prove_with_caps(C, hinted, actions, status, own, floats, ints):  # type: ign
     model, base, start, H, nudged = unpack_portfolio(d, floats, ints)
     N, m, n0, limit = len(H), len(model.b), len(base.places), 0.0
     upper, c, ordered, until = np.full(N, np.inf), np.empty(d), np.empty(d), -1.0
+    none, wanted = np.zeros(d), np.empty(N, np.int64)
     problem = Problem(d, model.equal, 0.0, H, model.b, upper)
     work = new_portfolio_work(d, N)
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
@@ -94,21 +102,72 @@ def prove_with_caps(C, hinted, actions, status, own, floats, ints):  # type: ign
             continue
         if tie == 1.0:
             continue
-        t, trusted = -1.0, trusts_hints(limit, floats[3], model.least)
-        for way in range(3):  # by the hint, straight from the least variance, down the line
+        t, known = -1.0, False
+        trusted = trusts_hints(limit, floats[3], model.least)
+        if not trusted:  # the caps may make the least variance larger
+            known = find_least(none, start, problem, work, wanted)
+            trusted = known and trusts_hints(1.0, floats[3], variance_at(0.0, problem, work.x, work.w))
+        if not trusted and m == 1 and shares_start(own[i, 2:], model, base):
+            go_straight(c, start, problem, work)
+            t = repair(c, tie, _GUESSES, PROVEN, problem, work)
+        for way in range(4):  # by the hint, straight from the least variance, down the line, up the line
             if t >= 0.0 or not trusted or (way == 0 and not hinted) or (way == 1 and n0 == 0) or (way == 2 and m > 1):
                 continue
             if way == 0:
                 read_hint(actions[i], floats[2], problem, work.state)
             elif way == 1:
                 go_straight(c, start, problem, work)
+                loosen(problem, work)
             else:
-                size = start_at_top(ordered, problem, work, line)
-                follow_line(ordered, True, until, size, problem, work, line)
+                known = way == 2 or known or find_least(none, start, problem, work, wanted)
+                size = start_at_top(ordered, problem, work, line) if way == 2 else -1
+                size = start_on(c, wanted, problem, work, line) if way == 3 and known else size
+                if size < 0:
+                    continue
+                follow_line(ordered if way == 2 else c, way == 2, until, size, problem, work, line)
             t = repair(c, tie, _GUESSES, CERTAIN, problem, work)
         if t >= 0.0 and has_room(t, room, problem, work):
             status[i] = 0
             write_portfolio(t, plain, problem, work, actions[i])
+
+
+@inner
+def find_least(none, start, problem, work, wanted):  # type: ignore[no-untyped-def]
+    """Write the active set of the least variance under the row's caps; return whether it is proven."""
+    if len(start.places) == 0:
+        return False
+    find_direction(none, start, problem, work)
+    hold_at(0.0, start, problem, work)
+    loosen(problem, work)
+    if not repair_at(1.0, none, 0.0, 3 * _GUESSES, PROVEN, problem, work):
+        return False
+    for s in range(len(wanted)):
+        wanted[s] = work.state[s]
+    return True
+
+
+@inner
+def loosen(problem, work):  # type: ignore[no-untyped-def]
+    """Free all coordinates at 0 if caps have left fewer coordinates free than rows bind."""
+    d, state, freedom = problem.d, work.state, 0
+    for s in range(len(state)):
+        freedom += (1 if s < d else -1) if state[s] == IN else 0
+    for s in range(d):
+        if freedom < 0 and state[s] == OUT:
+            state[s] = IN
+
+
+@inner
+def shares_start(caps, model, base):  # type: ignore[no-untyped-def]
+    """Return whether the set with these caps sets out from the same place, to the bit, as rows without caps.
+
+    It does where the caps are above the portfolio of least variance, and that has so little variance, as with cash,
+    that the largest variance makes the unit.
+    """
+    inside = len(base.places) > 0 and model.least < 5e-4 * model.largest and not model.nudged
+    for j in range(len(caps)):
+        inside = inside and (caps[j] >= 1.0 or base.x[j] <= caps[j] - 1e-6)
+    return inside
 
 
 @inner
@@ -146,19 +205,16 @@ def attainable_variances(caps, enough, floats, ints, found):  # type: ignore[no-
     model, base, start, H, nudged = unpack_portfolio(d, floats, ints)
     rho, variance = scale_to(model.unit, model, base, start, H, nudged)
     start = Start(base.state, base.places, start.inverse, start.x, start.w, variance)
-    upper, c, action = np.full(len(H), np.inf), np.zeros(d), np.empty(d)
+    upper, c, action, wanted = np.full(len(H), np.inf), np.zeros(d), np.empty(d), np.empty(len(H), np.int64)
     problem, work = Problem(d, model.equal, rho, H, model.b, upper), new_portfolio_work(d, len(H))
     for i in range(n):
         read_caps(caps[i], upper)
         share_what_is_cut(model.centre, caps[i], action)
         found[i, 0] = variance_of(action, model.covariance) if keeps_rows(action, problem) else np.nan
         found[i, 1] = np.nan
-        if len(base.places) > 0 and not found[i, 0] < enough[i]:
-            find_direction(c, start, problem, work)
-            hold_at(0.0, start, problem, work)
-            if repair_at(1.0, c, 0.0, 3 * _GUESSES, PROVEN, problem, work):
-                write_portfolio(1.0, False, problem, work, action)
-                found[i, 1] = variance_of(action, model.covariance)
+        if not found[i, 0] < enough[i] and find_least(c, start, problem, work, wanted):
+            write_portfolio(1.0, False, problem, work, action)
+            found[i, 1] = variance_of(action, model.covariance)
 
 
 @inner

@@ -120,7 +120,7 @@ def is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, act
 @inner
 def start_at_top(c, problem, work, line):  # type: ignore[no-untyped-def]
     """Fill the largest coefficients up to their caps; the last one is free. Return the size of the active set."""
-    d, H, state, x = problem.d, problem.H, work.state, work.x
+    d, state, x = problem.d, work.state, work.x
     for s in range(len(state)):
         state[s] = OUT
         x[0, s] = x[1, s] = 0.0
@@ -134,16 +134,43 @@ def start_at_top(c, problem, work, line):  # type: ignore[no-untyped-def]
             break
         state[best], x[0, best] = CAPPED, problem.upper[best]
         left -= problem.upper[best]
-    state[best] = state[d] = IN
-    work.places[0], work.places[1] = best, d
-    line.inverse[0, 0], line.inverse[0, 1], line.inverse[1, 0], line.inverse[1, 1] = 0.0, 1.0, 1.0, -H[best, best]
-    x[0, best], x[1, d] = min(left, problem.upper[best]), c[best]
-    for s in range(d):
-        x[0, d] -= H[best, s] * x[0, s]
-    find_products(problem, state, work.places[:2], x, work.w)
-    for s in range(d):
-        work.w[1, s] -= c[s]
+    begin_with(best, min(left, problem.upper[best]), c, problem, work, line)
     return 2
+
+
+@inner
+def start_on(c, wanted, problem, work, line):  # type: ignore[no-untyped-def]
+    """Begin on an active set, whatever its signs. Return its size, or -1 if H is singular on a part of it."""
+    d, state, x = problem.d, work.state, work.x
+    first, left = -1, problem.b[0]
+    for s in range(len(state)):
+        state[s] = CAPPED if wanted[s] == CAPPED else OUT
+        x[0, s], x[1, s] = (problem.upper[s] if wanted[s] == CAPPED else 0.0), 0.0
+        left -= x[0, s]
+        first = s if first < 0 and wanted[s] == IN else first
+    if first < 0 or first >= d:
+        return -1
+    begin_with(first, left, c, problem, work, line)
+    n = 2
+    for s in range(len(state)):
+        if wanted[s] == IN and state[s] != IN and n > 0:
+            n = enter(s, n, problem, work, line)
+    return n
+
+
+@inner
+def begin_with(s, weight, c, problem, work, line):  # type: ignore[no-untyped-def]
+    """Let one coordinate be free, with this weight, beside those at their caps."""
+    d, H, x = problem.d, problem.H, work.x
+    work.state[s] = work.state[d] = IN
+    work.places[0], work.places[1] = s, d
+    line.inverse[0, 0], line.inverse[0, 1], line.inverse[1, 0], line.inverse[1, 1] = 0.0, 1.0, 1.0, -H[s, s]
+    x[0, s], x[1, d] = weight, c[s]
+    for j in range(d):
+        x[0, d] -= H[s, j] * x[0, j]
+    find_products(problem, work.state, work.places[:2], x, work.w)
+    for j in range(d):
+        work.w[1, j] -= c[j]
 
 
 @inner

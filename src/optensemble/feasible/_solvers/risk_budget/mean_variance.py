@@ -2,9 +2,10 @@
 
 The critical line of a risk budget is the best portfolio as a function of the price of variance; here the price is
 given, and the portfolio is the point of the line at ``t = 1 / (2 gamma)``. The ways are the same: the active set of the
-hint, or the one held where the straight line from the least variance comes to t, with wrong places exchanged until it
-is proven; else the line up from the least variance, or down from the largest coefficients. The action is computed from
-the active set alone. Rows that are left are solved by Clarabel, and polished.
+hint, the one held where the straight line from the least variance comes to t, or the one where the largest coefficients
+are filled up, with wrong places exchanged until it is proven; else the line up from the least variance, or down from
+the largest coefficients. The action is computed from the active set alone. Rows that are left are solved by Clarabel,
+and polished.
 
 How to call it::
 
@@ -200,21 +201,23 @@ def best_trade_offs(C, hinted, actions, status, own, floats, ints):  # type: ign
                 write_portfolio(t, plain, problem, work, actions[i])
             continue
         done = False
-        for way in range(4):  # by the hint, straight from the least variance, up the line, down the line
-            if done or (way == 0 and not hinted) or (0 < way < 3 and n0 == 0) or (way == 3 and m > 1):
+        for way in range(5):  # by the hint, straight from the least variance, from the top, up the line, down the line
+            if done or (way == 0 and not hinted) or (way in (1, 3) and n0 == 0) or (way in (2, 4) and m > 1):
                 continue
             if way == 0:
                 read_hint(actions[i], floats[2], problem, work.state)
             elif way == 1:
                 find_direction(c, start, problem, work)
                 hold_at(t, start, problem, work)
+            elif way == 2:
+                start_at_top(ordered, problem, work, line)
             else:
-                down = way == 3
+                down = way == 4
                 size = (
                     start_at_top(ordered, problem, work, line) if down else start_at_centre(c, start, path, work, line)
                 )
                 follow_line(ordered if down else c, down, t, size, problem if down else path, work, line)
-            enough = int(floats[3]) if way == 0 else (PROVEN if way == 1 else LOOSE)
+            enough = int(floats[3]) if way == 0 else (PROVEN if way < 3 else LOOSE)
             done = repair_at(t, c, tie, 6 if way > 1 else _GUESSES, enough, problem, work)
             if way == 0 and floats[3] < CERTAIN:
                 break

@@ -9,11 +9,11 @@ from optensemble import feasible
 history, new, later = (pd.read_parquet(f"{name}.parquet") for name in ("history", "new", "later"))
 hours = [f"{hour:02d}" for hour in range(24)]
 prices = [f"price_{hour}" for hour in hours]
-models = [(name, oe.Columns([f"{name}_{hour}" for hour in hours])) for name in ("demand", "weather", "yesterday")]
-A, b = np.loadtxt("limits_A.csv", delimiter=","), np.loadtxt("limits_b.csv")
-battery = feasible.Polytope(A_ub=A, b_ub=b, lower=-1, upper=1)
+models = [(name, oe.Columns(f"{name}_*")) for name in ("demand", "weather", "yesterday")]
+A = np.loadtxt("limits.csv", delimiter=",")
+battery = feasible.Polytope(A_ub=A, b_ub=[oe.Columns("free_*"), oe.Columns("room_*")], lower=-0.5, upper=0.5)
 
-ensemble = oe.DecisionEnsemble(models=models, feasible=battery, sense="max")
+ensemble = oe.DecisionEnsemble(models=models, feasible=battery, sense="max", subgroups="reserve")
 ensemble.fit(history, history[prices], time_ordered=True)
 actions = ensemble.decide(new)
 print("first day: sells at", *[hour for hour, sold in zip(hours, actions[0], strict=True) if sold > 0])

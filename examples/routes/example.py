@@ -8,16 +8,16 @@ from optensemble import feasible
 
 history, new, later = (pd.read_csv(f"{name}.csv") for name in ("history", "new", "later"))
 streets = pd.read_csv("streets.csv", header=None).to_numpy()
-names = ["-".join(street) for street in streets]
-minutes = [f"minutes_{name}" for name in names]
-models = [(model, oe.Columns([f"{model}_{name}" for name in names])) for model in ("timetable", "sensors")]
-policies = [("dispatcher", oe.Columns([f"drove_{name}" for name in names]))]
-town = feasible.ShortestPath(streets, source="A1", target="D4")
+minutes = [f"minutes_{tail}-{head}" for tail, head in streets]
+models = [(name, oe.Columns(f"{name}_*")) for name in ("timetable", "sensors")]
+policies = [("dispatcher", oe.Columns("drove_*"))]
+ends = {"source": oe.Columns("from"), "target": oe.Columns("to")}
+town = feasible.ShortestPath(streets, **ends, closed=oe.Columns("closed_*"), directed=False)
 
-ensemble = oe.DecisionEnsemble(models=models, policies=policies, feasible=town, sense="min")
+ensemble = oe.DecisionEnsemble(models=models, policies=policies, feasible=town, sense="min", subgroups="works")
 ensemble.fit(history, history[minutes])
 actions = ensemble.decide(new)
-print("first trip:", *town.path(actions[0]))
+print("first trip:", *town.for_rows(new).of_row(0).path(actions[0]))
 print("promised:", ensemble.promise(new))
 print("audit:", ensemble.audit(later, later[minutes]).verdict)
 np.savetxt("actions.csv", actions, delimiter=",")

@@ -9,10 +9,10 @@ from optensemble import feasible
 history, new, later = (pd.read_parquet(f"{name}.parquet") for name in ("history", "new", "later"))
 sites = ["pier", "beach", "ferry", "market", "castle", "station", "lake", "summit", "lift", "meadow"]
 takings = [f"takings_{site}" for site in sites]
-models = [(name, oe.Columns([f"{name}_{site}" for site in sites])) for name in ("bookings", "weather", "last_year")]
-regions = np.repeat(np.eye(3), [3, 3, 4], axis=1)
-people = [2, 1, 1, 2, 1, 2, 1, 1, 2, 1]
-kiosks = feasible.MixedInteger(A_ub=[np.ones(10), *regions, people], b_ub=[4, 2, 2, 2, 6])
+models = [(name, oe.Columns(f"{name}_*")) for name in ("bookings", "weather", "last_year")]
+regions, large = np.repeat(np.eye(3), [3, 3, 4], axis=1), [1, 0, 0, 1, 0, 1, 0, 0, 1, 0]
+limits = [4, 2, 2, 2, oe.Columns("helpers")]
+kiosks = feasible.MixedInteger(A_ub=[np.ones(10), *regions, large], b_ub=limits, upper=oe.Columns("keeper_*"))
 
 ensemble = oe.DecisionEnsemble(models=models, feasible=kiosks, sense="max", subgroups="kind")
 ensemble.fit(history, history[takings], time_ordered=True)

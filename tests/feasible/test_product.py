@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 import optensemble as oe
 from optensemble.exceptions import EmptySetError, FallbackWarning, InfeasibleActionError, InputError, SolverError
-from optensemble.feasible import Box, FeasibleSet, Knapsack, Oracle, Polytope, Simplex, Vertices
+from optensemble.feasible import Box, ByKey, FeasibleSet, Knapsack, Oracle, Polytope, Simplex, Vertices
 from optensemble.feasible._base import Unsolved
 from optensemble.feasible.assignment import Assignment
 from optensemble.feasible.product import Product
@@ -209,3 +209,43 @@ def test_rows_of_a_product_are_taken_joined_and_reordered() -> None:
     np.testing.assert_array_equal(omega.bind(bound.values).argmax(C), actions)
     known = omega.enveloped(np.zeros(7), np.ones(7)).for_rows(rows)
     np.testing.assert_array_equal(known.beyond(), (rows[["free_0", "free_1"]] > 1 + 1e-7).any(axis=1))
+
+
+def test_blocks_that_are_bound_already_are_refused() -> None:
+    omega, rows = by_row(4)
+    with pytest.raises(InputError, match=r"blocks\[0\] is bound to rows already. Give the set itself"):
+        Product([omega.blocks[0].for_rows(rows)])
+
+
+class Costly(FeasibleSet):
+    """Some of each, with a known cost for each unit."""
+
+    has_cost = True
+
+    def __init__(self) -> None:
+        self._set_bounds(0.0, 1.0, 2)
+
+    def _argmax(self, coefficients: Floats) -> Floats:
+        return np.where(coefficients > 0.5, 1.0, 0.0)
+
+    def cost(self, actions: Floats) -> Floats:
+        total: Floats = 0.5 * actions.sum(axis=1)
+        return total
+
+    def violation(self, actions: Floats) -> Floats:
+        return self._outside_box(actions)
+
+    def spec(self) -> dict[str, Any]:
+        return {}
+
+
+def test_known_costs_of_blocks_add_up() -> None:
+    omega = Product([Costly(), Simplex(2), Costly()])
+    C = np.array([[1.0, 0.2, 3.0, 4.0, 0.7, 0.8]])
+    actions = omega.argmax(C)
+    np.testing.assert_array_equal(actions, [[1, 0, 0, 1, 1, 1]])
+    assert omega.has_cost
+    np.testing.assert_allclose(omega.cost(actions), [1.5])
+    np.testing.assert_allclose(omega.value(actions, C), [1.0 + 4.0 + 1.5 - 1.5])
+    keyed = ByKey("key", {"a": Costly(), "b": Simplex(2)}).for_rows(pd.DataFrame({"key": ["b", "a"]}))
+    np.testing.assert_allclose(keyed.cost(np.ones((2, 2))), [0.0, 1.0])

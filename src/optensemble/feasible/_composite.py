@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.exceptions import FallbackWarning, OptEnsembleError
+from optensemble.exceptions import FallbackWarning, InputError, OptEnsembleError
 from optensemble.feasible._base import Fault, FeasibleSet, Unsolved
 from optensemble.feasible._row_parameters import RowParameter
 
@@ -56,6 +56,9 @@ class Composite(FeasibleSet):
     def _hold(self, inner: Sequence[FeasibleSet], names: Sequence[str], own: tuple[RowParameter, ...] = ()) -> None:
         """Keep the inner sets, and list their parameters after the set's own."""
         self.inner, self.inner_names = tuple(inner), tuple(names)
+        for omega, name in zip(self.inner, self.inner_names, strict=True):
+            if omega.row_count is not None:
+                raise InputError(f"{name} is bound to rows already. Give the set itself, and bind the whole to rows.")
         self.parameters = own + tuple(
             replace(parameter, name=f"{name}.{parameter.name}")
             for omega, name in zip(self.inner, self.inner_names, strict=True)

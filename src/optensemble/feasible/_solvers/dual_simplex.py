@@ -600,7 +600,7 @@ def refine(point, bounds, columns, places, system):  # type: ignore[no-untyped-d
     So it has the same bits whatever way led to it. Where these rows do not tell it, it stays as it is.
     """
     k, m = columns.shape
-    free = count = 0
+    free = count = np.int64(0)
     for v in range(k):
         places[0, free] = v
         free += not is_at_bound(point, bounds, v)

@@ -159,7 +159,7 @@ def fill(measured, p, leads, ratios, right, sizes, limits, marks, coordinates, f
         coordinates[0, j], free[f] = coordinates[2, j], j
         f += units[j] > 0.0
     sound = limit(p, leads, ratios, right, sizes, limits)
-    at = 0
+    at = np.int64(0)
     for i in range(p):
         marks[i] = kind_of(limits[1:, i], sizes[2, i], sizes[3, i]) if leads[i] == i else _IDLE
     for i in range(p, len(measured)):
@@ -223,8 +223,8 @@ def eliminate(work, e, solved):  # type: ignore[no-untyped-def]
     equalities come after those solved. Where all pivots are 1 or -1, as in networks, the arithmetic is exact.
     """
     total, f = work.shape[0], work.shape[1] - 1
-    size = largest_entry(work, 0, e, f)[0]
-    s = 0
+    s = np.int64(0)  # a literal would have the functions it is given to compiled twice
+    size = largest_entry(work, s, e, f)[0]
     while s < e:
         most, row, column = largest_entry(work, s, e, f)
         if most <= _REDUNDANT * size:

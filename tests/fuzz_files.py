@@ -70,6 +70,7 @@ def make_sets() -> dict[str, feasible.FeasibleSet]:
         "whole": feasible.MixedInteger(A_ub=[[3.0, 4.0, 5.0]], b_ub=[8.0]),
         "mixed": feasible.MixedInteger(A_ub=[[3.0, 4.0, 5.0]], b_ub=[8.0], integer=[0, 1]),
         "product": feasible.Product([feasible.Simplex(2), feasible.Product([feasible.Box(upper=[0.5])])]),
+        "with cost": feasible.WithCost(feasible.Simplex(3), 0.1, (0.5, np.eye(3)), (oe.Columns([0, 1, 2]), 0.3)),
         "by key": feasible.ByKey(10, {0: feasible.Simplex(3), 1: feasible.Knapsack([1, 2, 3], oe.Columns(11))}),
     }
 

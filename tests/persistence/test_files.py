@@ -73,6 +73,10 @@ def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
         feasible.Product([feasible.Simplex(2), feasible.Product([feasible.Box(upper=[0.5])])]),
         feasible.Product([feasible.Box(upper=[0.5]), feasible.RiskBudget(np.eye(2), 0.6)]),
         feasible.Product([feasible.Simplex(1), feasible.Box(dimension=2)], on_failure="fallback", fallback=[1, 0, 0]),
+        feasible.WithCost(feasible.TopK(3, 2), [0.1, 0.2, -0.3]),
+        feasible.WithCost(feasible.Simplex(3), 0.5, (0.1 + 0.2, np.eye(3)), ([0.1, 0.2, 0.7], 1 / 3)),
+        feasible.WithCost(feasible.Box(dimension=3), quadratic=np.eye(3), on_failure="fallback", fallback=[0, 0, 0]),
+        feasible.Product([feasible.WithCost(feasible.Simplex(2), turnover=(0.5, [0.1, 0.2])), feasible.Simplex(1)]),
     ]
     for omega in sets:
         ensemble = oe.WhiteBoxEnsemble(PROBLEM.models, omega, **QUICK).fit(PROBLEM.X, PROBLEM.Y)
@@ -89,18 +93,21 @@ def sets_by_key() -> list[feasible.FeasibleSet]:
         texts,
         feasible.ByKey(3, {3: sides, -7: texts}, on_failure="fallback", fallback=[0, 0, 0]),
         feasible.Product([feasible.Simplex(1), box]),
+        feasible.WithCost(bag, oe.Columns(0), (oe.Columns(1), np.eye(3)), ([0.1, oe.Columns(1), 0.3], oe.Columns(1))),
+        feasible.ByKey(3, {3: feasible.WithCost(bag, turnover=(0.5, oe.Columns(1))), -7: feasible.Simplex(3)}),
     ]
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(5))
 def test_sets_inside_others_with_parameters_from_the_row(number: int, tmp_path: Path) -> None:
     omega = sets_by_key()[number]
     rng = np.random.default_rng(0)
-    n = len(PROBLEM.Y)
+    n = 120  # a DecisionEnsemble needs some
     X = np.column_stack([rng.normal(size=n), rng.uniform(0.5, 3, n), rng.normal(size=n), rng.choice([3, -7], n)])
+    Y = X[:, :3] + rng.normal(size=(n, 3))
     models = {"a": oe.Columns([0, 1, 2]), "b": oe.Columns([2, 1, 0])}
     for kind in (oe.WhiteBoxEnsemble, oe.DecisionEnsemble):
-        ensemble = kind(models, feasible=omega, **(QUICK if kind is oe.WhiteBoxEnsemble else {})).fit(X, PROBLEM.Y)
+        ensemble = kind(models, feasible=omega, **(QUICK if kind is oe.WhiteBoxEnsemble else {})).fit(X, Y)
         ensemble.save(tmp_path / "keyed.oe")
         loaded = oe.load(tmp_path / "keyed.oe")
         np.testing.assert_array_equal(loaded.decide(X), ensemble.decide(X))

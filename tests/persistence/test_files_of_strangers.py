@@ -226,6 +226,35 @@ def test_sets_by_key_that_are_none(sets: Any, tmp_path: Path) -> None:
         oe.load(small(tmp_path, "ByKey", {"key": {"columns": [0]}, "keys": ["a", "b"], "sets": sets}))
 
 
+WRONG_COSTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "no pair": ({"turnover": 3.0}, {}),
+    "half a pair": ({"turnover": [0.5]}, {}),
+    "text": ({"turnover": ["a", 0.5]}, {}),
+    "a negative rate": ({"turnover": [0.5, -1.0]}, {}),
+    "held of another length": ({"turnover": [[0.1, 0.2], 1.0]}, {}),
+    "no number": ({"linear": {"a": 1}}, {}),
+    "a matrix in words": ({"quadratic": "large"}, {}),
+    "a matrix that is none": ({"quadratic": [1.0, [[1.0], [2.0, 3.0]]]}, {}),
+    "a matrix of another size": ({}, {"quadratic": np.eye(2)}),
+    "not a number": ({}, {"quadratic": np.full((3, 3), np.nan)}),
+    "too many units": ({}, {"linear": np.ones(4)}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_COSTS)
+def test_costs_that_cannot_be(name: str, tmp_path: Path) -> None:
+    arguments, arrays = WRONG_COSTS[name]
+    inside = {"kind": "Simplex", "spec": {"dimension": 3}}
+    with pytest.raises(FileError):
+        oe.load(small(tmp_path, "WithCost", {"omega": inside, **arguments}, **arrays))
+
+
+def test_a_cost_of_no_set(tmp_path: Path) -> None:
+    for omega in (None, 3, [], {"kind": "Simplex"}):
+        with pytest.raises(FileError):
+            oe.load(small(tmp_path, "WithCost", {"omega": omega, "linear": 1.0}))
+
+
 def test_sets_of_many_parts_are_read_in_time(tmp_path: Path) -> None:
     d, ends = 2_000, {"lower": np.zeros(1), "upper": np.ones(1)}
     arrays = {f"{number}/{name}": end for number in range(d) for name, end in ends.items()}

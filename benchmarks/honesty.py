@@ -1,10 +1,11 @@
-"""Is DecisionEnsemble honest, and better, on rows it has never seen? Six questions, each with a printed table.
+"""Is DecisionEnsemble honest, and better, on rows it has never seen? Seven questions, each with a printed table.
 
     python benchmarks/honesty.py                       all of them, about ten minutes
     python benchmarks/honesty.py coverage --repetitions 5
-    python benchmarks/honesty.py payoff nothing knowledge trend cost
+    python benchmarks/honesty.py rows payoff nothing knowledge trend cost
 
 coverage    how often 95 % intervals of promise() hold what is then realised, and how wide they are
+rows        the same where every row has a budget of its own, or pays for the turnover from what it holds
 payoff      the paper's experiments on 20,000 fresh rows, beside stacking by ridge
 nothing     labels shuffled: does it say that nothing beats the mean, and is its promise honest?
 knowledge   members that see different features, one of them a policy without predictions
@@ -85,7 +86,43 @@ class World:
         return oe.DecisionEnsemble([(f"model {m}", models[m]) for m in range(seen)], policies, self.omega)
 
     def _policy(self, model: oe.Columns) -> Callable[[Floats], Floats]:
-        return lambda table: self.omega.argmax(model.predict(table))
+        return lambda table: self.omega.for_rows(table).argmax(model.predict(table))
+
+
+class RowWorld(World):
+    """Three members that know a third of the features each, and a set that takes columns of its own from the row.
+
+    ``"budgets"``: a knapsack with a budget by row. ``"turnover"``: weights that sum to 1, at a cost of a tenth of a
+    label's standard deviation for what is bought or sold beside the weights held, which differ by row.
+    """
+
+    def __init__(self, kind: str, seed: int, noisy: bool) -> None:
+        self.title, self.kind, self.count, self.d = f"{kind}{', noisy' if noisy else ''}", kind, 3, 6
+        rng = np.random.default_rng(seed)
+        self.slopes = rng.normal(size=(12, self.d)) / np.sqrt(12)
+        self.noise = np.full(self.d, np.sqrt(1 / NOISY_R2 - 1) if noisy else 0.5)
+        said = self.count * self.d
+        if kind == "budgets":
+            self.omega = feasible.Knapsack(rng.uniform(1, 5, self.d), oe.Columns(said))
+        else:
+            held = oe.Columns(list(range(said, said + self.d)))
+            self.omega = feasible.WithCost(feasible.Simplex(self.d), turnover=(held, 0.1))
+
+    def draw(self, rows: int, seed: int) -> tuple[Floats, Floats]:
+        """Return what members predict for new rows with their own parameters, and their labels."""
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(rows, 12))
+        seen = np.split(np.arange(12), self.count)
+        said = [X[:, part] @ self.slopes[part] for part in seen]
+        own = rng.uniform(0, 12, (rows, 1)) if self.kind == "budgets" else rng.dirichlet(np.ones(self.d), rows)
+        return np.hstack([*said, own]), X @ self.slopes + rng.normal(size=(rows, self.d)) * self.noise
+
+
+def row_worlds(seed: int) -> Iterator[World]:
+    """Return worlds whose set differs by row, plain and noisy."""
+    for kind in ("budgets", "turnover"):
+        for noisy in (False, True):
+            yield RowWorld(kind, seed, noisy)
 
 
 def worlds(seed: int) -> Iterator[World]:
@@ -97,15 +134,25 @@ def worlds(seed: int) -> Iterator[World]:
 
 def coverage(repetitions: int) -> list[str]:
     """Redraw fitting and fresh rows many times; count how often the promise holds."""
+    return measure_coverage(worlds(SEEDS[0]), repetitions)
+
+
+def row_coverage(repetitions: int) -> list[str]:
+    """Count the same where every row has a set of its own, or acting has a cost."""
+    return measure_coverage(row_worlds(SEEDS[0]), repetitions)
+
+
+def measure_coverage(worlds: Iterator[World], repetitions: int) -> list[str]:
+    """Count how often promises hold in some worlds, for all kinds of members and numbers of rows."""
     found: dict[tuple[str, str, int], list[tuple[bool, float, float]]] = {}
-    for world in worlds(SEEDS[0]):
+    for world in worlds:
         for repetition in range(repetitions):
             for n in FITTING_ROWS:
                 table, Y = world.draw(n, 100_000 * n + repetition)
                 fresh, labels = world.draw(FRESH_ROWS, 100_000 * n + 50_000 + repetition)
                 for access in ACCESS:
                     ensemble = world.ensemble(access).fit(table, Y)
-                    promise, earned = ensemble.promise(fresh), payoff(ensemble.decide(fresh), labels)
+                    promise, earned = ensemble.promise(fresh), ensemble.earned(fresh, ensemble.decide(fresh), labels)
                     plain = 1.96 * earned.std() * np.sqrt(1 / n + 1 / FRESH_ROWS)
                     kept = promise.low <= earned.mean() <= promise.high
                     width = (promise.high - promise.low) / 2 / plain
@@ -343,6 +390,7 @@ def cost(repetitions: int) -> list[str]:
 
 PARTS: dict[str, tuple[Callable[[int], list[str]], int]] = {
     "coverage": (coverage, 20),
+    "rows": (row_coverage, 20),
     "payoff": (fresh_payoffs, 1),
     "nothing": (nothing, 20),
     "knowledge": (knowledge, 1),

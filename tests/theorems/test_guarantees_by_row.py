@@ -1,4 +1,7 @@
-"""Lemmas 3, 4 and 7 to 9 where every row has a feasible set of its own, recomputed row by row from public outputs."""
+"""Lemmas 3, 4 and 7 to 9 where every row has a feasible set of its own, with and without a known cost of acting.
+
+Actions are recomputed by a set made for each row alone, and payoffs, net of costs, by hand.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ widths = st.sampled_from([1.0, 0.5, 0.25, 0.1])
 ROUNDING = 1e-9
 D = 3
 WEIGHTS, ROWS = [1.0, 2.0, 1.5], [[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]
+COVARIANCE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.0], [0.5, 0.0, 2.0]])
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,15 @@ class Kind:
     by_row: Callable[[], FeasibleSet]
     draw: Callable[[np.random.Generator, int], dict[str, Floats]]
     alone: Callable[[Any], FeasibleSet]
+    cost: Callable[[Any, Floats], Floats] = lambda X, a: np.zeros(len(a))
+
+
+def drawn_weights(rng: np.random.Generator, n: int) -> dict[str, Floats]:
+    return {f"held_{j}": column for j, column in enumerate(rng.dirichlet(np.ones(D), n).T)}
+
+
+def held(row: Any) -> Floats:
+    return np.stack([row.held_0, row.held_1, row.held_2], axis=-1)
 
 
 KINDS = {
@@ -55,6 +68,34 @@ KINDS = {
         lambda rng, n: {"least": rng.uniform(-2, 0, n), "most": rng.uniform(0.1, 4, n)},
         lambda row: feasible.Box([row.least] * 3, [row.most, 2.0, 3.0]),
     ),
+    "polytope": Kind(
+        lambda: feasible.Polytope(A_ub=ROWS, b_ub=[oe.Columns("room"), 0.6]),
+        lambda rng, n: {"room": rng.uniform(0, 1.5, n)},
+        lambda row: feasible.Polytope(A_ub=ROWS, b_ub=[row.room, 0.6]),
+    ),
+    "risk": Kind(
+        lambda: feasible.RiskBudget(COVARIANCE, oe.Columns("risk")),
+        lambda rng, n: {"risk": rng.uniform(1.5, 4.0, n)},
+        lambda row: feasible.RiskBudget(COVARIANCE, row.risk),
+    ),
+    "linear cost": Kind(
+        lambda: feasible.WithCost(feasible.Knapsack(WEIGHTS, oe.Columns("budget")), linear=oe.Columns("fee")),
+        lambda rng, n: {"budget": rng.uniform(0, 5, n), "fee": rng.uniform(0, 0.5, n)},
+        lambda row: feasible.WithCost(feasible.Knapsack(WEIGHTS, row.budget), linear=row.fee),
+        lambda X, a: np.asarray(X["fee"]) * a.sum(axis=1),
+    ),
+    "turnover": Kind(
+        lambda: feasible.WithCost(feasible.Simplex(D), turnover=(oe.Columns("held_*"), 0.3)),
+        drawn_weights,
+        lambda row: feasible.WithCost(feasible.Simplex(D), turnover=(held(row), 0.3)),
+        lambda X, a: 0.3 * np.abs(a - held(X)).sum(axis=1),
+    ),
+    "quadratic cost": Kind(
+        lambda: feasible.WithCost(feasible.Simplex(D), quadratic=(oe.Columns("gamma"), COVARIANCE)),
+        lambda rng, n: {"gamma": rng.uniform(0.05, 0.5, n)},
+        lambda row: feasible.WithCost(feasible.Simplex(D), quadratic=(row.gamma, COVARIANCE)),
+        lambda X, a: np.asarray(X["gamma"]) * ((a @ COVARIANCE) * a).sum(axis=1),
+    ),
 }
 
 
@@ -67,6 +108,11 @@ class World:
     P: Floats
     omega: FeasibleSet
     sets: list[FeasibleSet]
+    cost: Callable[[Any, Floats], Floats]
+
+    def payoff(self, actions: Floats, coefficients: Floats, sign: float) -> Floats:
+        """What actions come to, net of costs, in the sense of maximising."""
+        return np.asarray(sign * (actions * coefficients).sum(axis=1) - self.cost(self.X, actions))
 
     @property
     def models(self) -> list[tuple[str, Any]]:
@@ -91,11 +137,8 @@ class World:
 def make_world(seed: int, kind: str, n: int = 60) -> World:
     problem, rng, made = random_problem(seed, n=n, d=D), np.random.default_rng(seed), KINDS[kind]
     X = pd.DataFrame({"row": np.arange(n), **made.draw(rng, n)})
-    return World(X, problem.Y, problem.P, made.by_row(), [made.alone(row) for row in X.itertuples()])
-
-
-def payoff(actions: Floats, coefficients: Floats) -> Floats:
-    return np.asarray((actions * coefficients).sum(axis=1))
+    sets = [made.alone(row) for row in X.itertuples()]
+    return World(X, problem.Y, problem.P, made.by_row(), sets, made.cost)
 
 
 @given(seed=seeds, kind=st.sampled_from(sorted(KINDS)), sense=senses, schedule=schedules, alpha=alphas, width=widths)
@@ -111,11 +154,12 @@ def test_lemmas_7_to_9_hold_for_the_white_box(
     bound = world.half_bound(alpha * k, width, h)
     decided, chosen = ensemble.decide(X), ensemble.choose(X)
     np.testing.assert_array_equal(decided, actions[chosen, np.arange(len(X))])
-    earned, promised = sign * payoff(decided, Y).mean(), sign * ensemble.self_assess(X).mean()
+    earned, promised = world.payoff(decided, Y, sign).mean(), sign * ensemble.self_assess(X).mean()
+    np.testing.assert_allclose(ensemble.score(X, Y), earned, rtol=1e-9, atol=1e-12)
     assert abs(promised - earned) <= bound  # Lemma 7
-    pointwise = np.max([sign * payoff(a, p) for a, p in zip(actions, h, strict=True)], axis=0).mean()
+    pointwise = np.max([world.payoff(a, p, sign) for a, p in zip(actions, h, strict=True)], axis=0).mean()
     assert earned >= pointwise - bound  # Lemma 8
-    realised = sign * np.stack([payoff(a, Y) for a in actions])
+    realised = np.stack([world.payoff(a, Y, sign) for a in actions])
     for phi in product(range(k), repeat=k):  # Lemma 9: every way to swap
         assert earned >= realised[np.array(phi)[chosen], np.arange(len(X))].mean() - 2 * bound
     assert ensemble.guarantees_.query("guaranteed")["holds"].all()
@@ -131,12 +175,13 @@ def test_lemmas_3_and_4_hold_for_the_black_box(
     ensemble = oe.BlackBoxEnsemble(world.policies, world.omega, validation=None, **options).fit(X, Y)
     h, own = ensemble.predict(X), ensemble.decide(X)
     np.testing.assert_array_equal(own, world.induced(sign * h))
-    bound, earned = world.half_bound(alpha, width, h), sign * payoff(own, Y).mean()
+    bound, earned = world.half_bound(alpha, width, h), world.payoff(own, Y, sign).mean()
+    np.testing.assert_allclose(ensemble.score(X, Y), earned, rtol=1e-9, atol=1e-12)
     assert abs(sign * ensemble.self_assess(X).mean() - earned) <= bound  # Corollary 1
     for predictions in world.P:
         actions = world.induced(predictions)
-        theirs = sign * payoff(actions, Y).mean()
-        assert abs(sign * payoff(actions, h).mean() - theirs) <= bound  # Lemma 3
+        theirs = world.payoff(actions, Y, sign).mean()
+        assert abs(world.payoff(actions, h, sign).mean() - theirs) <= bound  # Lemma 3
         assert earned >= theirs - 2 * bound  # Lemma 4
     assert ensemble.guarantees_.query("guaranteed")["holds"].all()
 
@@ -148,7 +193,7 @@ def test_a_fixed_set_given_as_columns_of_constants_gives_the_bits_of_the_fixed_s
     one = {name: np.repeat(values, 400) for name, values in made.draw(np.random.default_rng(0), 1).items()}
     X = pd.DataFrame({"row": np.arange(400), **one})
     fixed, by_row = made.alone(next(X.itertuples())), made.by_row()
-    world = World(X, problem.Y, problem.P, by_row, [fixed] * 400)
+    world = World(X, problem.Y, problem.P, by_row, [fixed] * 400, made.cost)
     options: dict[str, Any] = {"alpha": 0.05, "sense": sense}
     for make in (
         lambda omega: oe.WhiteBoxEnsemble(world.models, omega, validation=None, **options),

@@ -275,3 +275,56 @@ def test_a_report_of_one_set_says_nothing_of_rows(line: Line, folder: Path) -> N
     page = (folder / "out.html").read_text(encoding="utf-8")
     assert "from row to row" not in page
     assert "known cost" not in page
+
+
+def test_rows_whose_polytope_is_empty_are_named(line: Line, folder: Path) -> None:
+    room = {"kind": "polytope", "A_ub": [[1, 1, 1], [1, 0, 0]], "b_ub": [{"column": "budget"}, 0.6]}
+    fitted(line, folder, room)
+    rows = NEW.copy()
+    rows.loc[17, "budget"] = -5.0
+    write_table(rows, folder / "new.csv")
+    named = "new.csv: row 17 (counted from 0, day '1-00017') could not be solved: no action satisfies all constraints"
+    require_line(line(*DECIDE), FAILED, named, "This row has b_ub = -5 (column 'budget'), b_ub = 0.6 (fixed)")
+    write_table(pd.concat([rows, rows_of(240, 0)]), folder / "history.csv")
+    for command in (("check", "job.toml"), ("fit", "job.toml", "-o", "other.oe")):
+        require_line(line(*command), FAILED, named.replace("new.csv", "history.csv"))
+
+
+def test_nodes_are_labels_not_numbers(line: Line, folder: Path) -> None:
+    roads = {
+        "kind": "shortest_path",
+        "edges": [[1, 2], [2, 3], [1, 3]],
+        "source": {"column": "station"},
+        "target": 3,
+        "closed": {"columns": "shut_*"},
+    }
+    prepared(folder, roads)
+    for name in ("history", "new"):
+        rows = read_table(folder / f"{name}.csv")
+        shut = (rows["free_0"] < 0.4).astype(int)
+        write_table(rows.assign(shut_0=0, shut_1=0, shut_2=shut), folder / f"{name}.csv")
+    assert line("fit", "job.toml", "-o", "by_row.oe").code == 0
+    assert line(*DECIDE).code == 0
+    actions = read_table(folder / "out.csv").filter(like="action_").to_numpy()
+    np.testing.assert_array_equal(actions[NEW["station"] == 2], [[0, 1, 0]] * int((NEW["station"] == 2).sum()))
+    assert not actions[NEW["free_0"] < 0.4, 2].any()
+    rows = read_table(folder / "new.csv")
+    rows.loc[9, "station"] = 7
+    write_table(rows, folder / "new.csv")
+    wanted = "source must be a node, an end of an edge; in row 9 (counted from 0, day '1-00009') it is '7' (column"
+    require_line(line(*DECIDE), WRONG_USE, wanted)
+
+
+def test_payoffs_are_net_of_a_known_cost(line: Line, folder: Path) -> None:
+    turnover = {"held": {"columns": "free_*"}, "rate": 0.3}
+    fitted(line, folder, {"kind": "with_cost", "turnover": turnover, "set": {"kind": "simplex"}})
+    said = line("check", "job.toml")
+    assert "the payoff is maximised, net of the known cost of acting" in said.out
+    assert line(*DECIDE).code == 0
+    found = json.loads(line("explain", "by_row.oe", "new.csv", "--row", "5", "--json").out)
+    moved = np.abs(np.array(found["action"]) - NEW.loc[5, FREE].to_numpy(dtype=float)).sum()
+    assert found["cost"] == pytest.approx(0.3 * moved)
+    assert line("report", "by_row.oe", "later.csv", "-o", "out.html").code == 0
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    assert "every payoff is net of the known cost of acting" in page
+    assert "held by row: columns" in page

@@ -121,6 +121,49 @@ def test_what_is_wrong_with_sets_by_key_is_told_with_its_place(change: dict[str,
     assert message in str(caught.value)
 
 
+def test_a_known_cost_is_that_of_the_set_within(tmp_path: Path) -> None:
+    (tmp_path / "Q.csv").write_text("2,0,0\n0,1,0\n0,0,1\n")
+    section: dict[str, Any] = {
+        "kind": "with_cost",
+        "linear": [0.1, 0.0, 0.2],
+        "quadratic": {"gamma": {"column": "budget"}, "Q": "Q.csv"},
+        "turnover": {"held": {"columns": "up_*"}, "rate": 0.05},
+        "set": {"kind": "simplex"},
+    }
+    assert [path.name for path in files_of(section, tmp_path)] == ["Q.csv"]
+    found = make_set(section, 3, tmp_path, WHERE, TABLE)
+    assert isinstance(found, feasible.WithCost)
+    assert sources(found) == {"gamma": oe.Columns("budget"), "held": oe.Columns(["up_a", "up_b", "up_c"])}
+    rows = pd.DataFrame({"budget": [0.5, 2.0], "up_a": [0.2, 1.0], "up_b": [0.8, 0.0], "up_c": [0.0, 0.0]})
+    expected = feasible.WithCost(
+        feasible.Simplex(3),
+        linear=[0.1, 0.0, 0.2],
+        quadratic=(oe.Columns("budget"), np.diag([2.0, 1.0, 1.0])),
+        turnover=(oe.Columns(["up_a", "up_b", "up_c"]), 0.05),
+    )
+    C = np.array([[1.0, 0.9, 1.1], [0.3, 0.2, 0.5]])
+    np.testing.assert_array_equal(found.for_rows(rows).argmax(C), expected.for_rows(rows).argmax(C))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"turnover": {"held": {"column": "hled"}, "rate": 1}}, f"{WHERE} held: history.csv has no column 'hled'"),
+        ({"turnover": {"held": {"columns": "uq_*"}, "rate": 1}}, f"{WHERE} turnover.held, in history.csv: no column"),
+        ({"turnover": {"held": 0, "rat": 1}}, "the parts of this cost are held and rate; got held, rat"),
+        ({"turnover": {"held": {"column": "y_a"}, "rate": 1}}, f"{WHERE} held is 'y_a', which is a label"),
+        ({"set": {"kind": "bx"}}, "kind 'bx' is not known. Did you mean 'box'?"),
+        ({"set": None}, "with_cost needs"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_a_cost_is_told_with_its_place(change: dict[str, Any], message: str) -> None:
+    section = {"kind": "with_cost", "linear": 1, "set": {"kind": "simplex"}, **change}
+    with pytest.raises(InputError) as caught:
+        made({name: value for name, value in section.items() if value is not None})
+    assert message in str(caught.value)
+
+
 def test_the_pattern_of_a_parameter_takes_its_columns_from_the_labels(tmp_path: Path) -> None:
     rows = world().rename(columns={f"free_{j}": f"y_free_{j}" for j in range(3)})
     found = task(tmp_path, rows, upper={"columns": "y_free_*"})

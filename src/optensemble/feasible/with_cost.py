@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -61,11 +61,11 @@ class WithCost(Composite):
         What a unit of each coordinate costs: a number, or one for each coordinate; by row as ``Columns`` or a callable
         of X. It may be negative.
     quadratic
-        The matrix Q, symmetric and positive semidefinite; or the pair ``(gamma, Q)`` with a number gamma, by row if
-        wished, that is not negative.
+        The matrix Q, symmetric and positive semidefinite; or the pair ``(gamma, Q)``, or a dict of both, with a number
+        gamma, by row if wished, that is not negative.
     turnover
-        The pair ``(held, rate)``: what is held before the decision, and what it costs to move a coordinate away from it
-        by 1. Each a number, or one for each coordinate, by row if wished; no rate is negative.
+        The pair ``(held, rate)``, or a dict of both: what is held before the decision, and what it costs to move a
+        coordinate away from it by 1. Each a number, or one for each coordinate, by row if wished; no rate is negative.
     on_failure, fallback
         What to do with a row that cannot be solved, or whose parameters cannot be: "raise" an error, or take the
         "fallback" action and warn. As the set does unless given.
@@ -262,6 +262,7 @@ def _require_free(omega: Any) -> FeasibleSet:
 
 def _as_quadratic(value: Any) -> tuple[Any, Any]:
     """Return gamma, or None if it is not given, and the matrix."""
+    value = _as_pair(value, "gamma", "Q")
     if isinstance(value, (list, tuple)) and len(value) == 2 and np.ndim(value[1]) == 2:
         return value[0], value[1]
     if from_rows(value):
@@ -272,9 +273,19 @@ def _as_quadratic(value: Any) -> tuple[Any, Any]:
     return None, value
 
 
+def _as_pair(value: Any, first: str, second: str) -> Any:
+    """Return a pair that is given by names, as a job file does, as a pair; anything else unchanged."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {first, second}:
+        raise InputError(f"the parts of this cost are {first} and {second}; got {', '.join(map(str, value))}.")
+    return value[first], value[second]
+
+
 def _as_turnover(value: Any) -> tuple[Any, Any]:
     if value is None:
         return None, None
+    value = _as_pair(value, "held", "rate")
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise InputError(f"turnover must be a pair, what is held and the rate: turnover=(held, rate); got {value!r}.")
     return value[0], value[1]

@@ -49,11 +49,14 @@ def with_columns(value: Any, where: str) -> Any:
         return [with_columns(each, where) for each in value]
     if not isinstance(value, dict):
         return value
-    if _ONE not in value and _SEVERAL not in value:
-        return {name: with_columns(each, f"{where}.{name}") for name, each in value.items()}
-    if len(value) > 1:
+    if not names_columns(value) or len(value) > 1:
         raise InputError(f"{where} must be a number, or a table with one key: {_FORMS}; got {value!r}.")
     return _as_columns(value, where)
+
+
+def names_columns(value: dict[str, Any]) -> bool:
+    """Return whether a table of the job file names columns."""
+    return _ONE in value or _SEVERAL in value
 
 
 def _as_columns(value: dict[str, Any], where: str) -> Columns:

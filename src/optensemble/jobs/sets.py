@@ -18,10 +18,20 @@ from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import FeasibleSetError, FileError, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import SAVED_KINDS
-from optensemble.jobs.set_columns import SetTable, has_patterns, require_set_columns, resolved, with_columns
+from optensemble.jobs.set_columns import (
+    SetTable,
+    has_patterns,
+    names_columns,
+    require_set_columns,
+    resolved,
+    with_columns,
+)
 from optensemble.tables.reading import is_number
 
-_VECTORS = ("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific", "fallback")
+_VECTORS = (
+    *("b_ub", "b_eq", "lower", "upper", "weights", "capacity", "specific", "fallback"),
+    *("linear", "held", "rate", "total", "available", "closed"),
+)
 _SIZED = ("A_ub", "A_eq", "lower", "upper", "weights")
 """Arguments whose length is the number of coordinates."""
 
@@ -94,6 +104,8 @@ class _SetMaker:
             return self(value, dimension, f"{where} {name}")
         if isinstance(value, dict) and value and all(map(_is_section, value.values())):
             return {key: self(each, dimension, f"{where} {name}.{key}") for key, each in value.items()}
+        if isinstance(value, dict) and not names_columns(value):
+            return {key: self._argument(each, key, dimension, f"{where} {name}") for key, each in value.items()}
         return with_columns(_read_argument(value, name, self.folder, where), f"{where} {name}")
 
     def _blocks(self, blocks: Any, where: str) -> list[FeasibleSet]:

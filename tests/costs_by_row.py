@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 import optensemble as oe
-from optensemble.feasible import Knapsack, Polytope, Product, Simplex, Vertices, WithCost
+from optensemble.feasible import Knapsack, MixedInteger, Polytope, Product, Simplex, Vertices, WithCost
 from tests import sets_by_row
 from tests.sets_by_row import Case, _box, _columns, _knapsack, _knapsack_of_whole_items, _simplex, _vertices
 
@@ -76,6 +76,12 @@ def _cost_on_two_resources(rng: np.random.Generator, n: int) -> Case:
     return WithCost(bag, turnover=_TURNOVER), X
 
 
+def _cost_on_whole_numbers(rng: np.random.Generator, n: int) -> Case:
+    X = _moving(rng, n, 3).assign(room=rng.choice([1.0, 2.5, 4.0], n), most=rng.choice([1.0, 2.0], n))
+    omega = MixedInteger([[1, 2, 1]], oe.Columns("room"), upper=oe.Columns("most"), integer=[0, 1])
+    return WithCost(omega, turnover=_TURNOVER), X
+
+
 def _cost_on_available(rng: np.random.Generator, n: int) -> Case:
     simplex, X = _simplex(rng, n)
     return WithCost(simplex, turnover=_TURNOVER), pd.concat([X, _moving(rng, n, 5)], axis=1)
@@ -103,6 +109,7 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "simplex with flags and cost": _cost_on_available,
     "squares by clarabel": _cost_by_clarabel,
     "whole items with cost": _cost_on_whole_items,
+    "whole numbers with cost": _cost_on_whole_numbers,
     "polytope with cost": _cost_on_polytope,
     "two resources with cost": _cost_on_two_resources,
 }

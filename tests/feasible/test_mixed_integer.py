@@ -273,3 +273,17 @@ def test_an_interrupt_stops_a_hard_row() -> None:
     assert output == "stopped\n"
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert process.returncode != 0
+
+
+def test_an_action_that_highs_took_for_optimal_at_its_tightest_tolerance() -> None:
+    one = np.eye(3)
+    omega = MixedInteger(
+        A_ub=[[1, 2, 1, 0, 0, 0, 0, 0, 0]],
+        b_ub=[4],
+        A_eq=np.hstack([one, -one, -one]),
+        b_eq=np.zeros(3),
+        upper=[2.0, 2.0, 2.0, 0.5, 0.4, 0.1, 1.5, 1.6, 1.9],
+        integer=[0, 1],
+    )
+    (action,) = omega.argmax([[0.0, 0.0, 0.0, 1.8, 2.8, 0.6, -2.2, -0.4, -3.0]])
+    np.testing.assert_allclose(action, [0.0, 1.0, 0.1, 0.0, 0.4, 0.1, 0.0, 0.6, 0.0], atol=1e-9)

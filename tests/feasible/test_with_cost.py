@@ -174,6 +174,27 @@ def test_actions_between_others_are_listed_where_moving_costs() -> None:
     assert line.argmax([[0.5], [1.5], [-1.5], [0.0]]).ravel().tolist() == [2.0, 4.0, 0.0, 2.0]
 
 
+@pytest.mark.parametrize("by_row", [False, True])
+def test_turnover_with_whole_numbers_that_are_not_listed(by_row: bool) -> None:
+    rng, n = np.random.default_rng(8), 150
+    X, C = table(rng, 3, n).assign(room=4.0), rng.normal(size=(n, 3)).round(1)
+    room: Any = oe.Columns("room") if by_row else 4.0
+    omega = WithCost(MixedInteger([[1, 2, 1]], [room], upper=2, integer=[0, 1]), **EVERY_PART)
+    assert omega.recognised == ("row by row" if by_row else "MixedInteger")
+    bound = omega.for_rows(X)
+    actions = bound.argmax(C)
+    assert bound.violation(actions).max() <= 1e-9
+    held = X["held_2"].to_numpy()
+    best = np.full(n, -np.inf)
+    for first, second in product([0.0, 1.0, 2.0], repeat=2):
+        room_left = min(4.0 - first - 2.0 * second, 2.0)
+        if room_left >= 0:  # the third coordinate is best at a bound or as it is held
+            for third in (np.zeros(n), np.full(n, room_left), np.clip(held, 0.0, room_left)):
+                point = np.column_stack([np.full(n, first), np.full(n, second), third])
+                best = np.maximum(best, (C * point).sum(axis=1) - by_hand(X, point))
+    np.testing.assert_allclose((C * actions).sum(axis=1) - by_hand(X, actions), best, atol=1e-9)
+
+
 CURVED = {
     "simplex": Simplex(6),
     "polytope": Polytope(A_ub=[[1, 1, 1, 0, 0, 0]], b_ub=[0.5], A_eq=[[1] * 6], b_eq=[1], upper=0.4),

@@ -250,7 +250,8 @@ def test_costs_that_cannot_be(name: str, tmp_path: Path) -> None:
 
 
 def test_a_cost_of_no_set(tmp_path: Path) -> None:
-    for omega in (None, 3, [], {"kind": "Simplex"}):
+    wrong: list[Any] = [None, 3, [], {"kind": "Simplex"}]
+    for omega in wrong:
         with pytest.raises(FileError):
             oe.load(small(tmp_path, "WithCost", {"omega": omega, "linear": 1.0}))
 

@@ -46,12 +46,15 @@ from optensemble.feasible._solvers.shared_list import EMPTY, NEARLY_TIED, shared
 from optensemble.feasible._solvers.vertex_list import vertex_kernel
 from optensemble.feasible.polytope import Polytope
 
+_WHOLE = 1e-9
+"""How near to whole numbers HiGHS gets. At 1e-10, the least that it takes, it now and then calls optimal what is not."""
+
 _MIP_OPTIONS = {
     "output_flag": False,
     "threads": 1,
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.0,
-    "mip_feasibility_tolerance": SATISFIED,
+    "mip_feasibility_tolerance": _WHOLE,
     "primal_feasibility_tolerance": SATISFIED,
     "dual_feasibility_tolerance": SATISFIED,
 }

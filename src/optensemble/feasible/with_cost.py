@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 from optensemble._core.validation import as_floats, is_finite
-from optensemble.exceptions import InputError
+from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, checks_actions
 from optensemble.feasible._composite import Composite, Part
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.known_cost.charges import Charges
-from optensemble.feasible._solvers.known_cost.ways import Way, choose_way, is_linear
+from optensemble.feasible._solvers.known_cost.ways import Way, choose_way, is_linear, is_solved_alone
 
 
 @final
@@ -47,6 +47,8 @@ class WithCost(Composite):
       on that sum to 1, with caps and sectors), by the active sets of :class:`RiskBudget`. Where gamma is 0 the largest
       coefficients are filled up in the order of their indices (with sectors: as HiGHS decides); otherwise only a
       singular Q leaves ties, and the least of ``a'Qa`` decides.
+    - "MixedInteger": turnover on one that cannot be listed, by HiGHS in coordinates and their two parts. "row by row":
+      one whose parameters come from the row, unless all is zeros and ones; each row makes a set of its own.
     - "conic": other convex sets, by Clarabel at a tolerance of 1e-12, or 1e-10 or 1e-9 where rounding does not let it
       get there. A gap of 1e-12 moves the action by about 1e-6 where the objective is curved. Coefficients are rounded
       to 40 bits below the largest of their row first; tied rows get an action that depends on the row alone.
@@ -127,15 +129,19 @@ class WithCost(Composite):
         if not self.open_bounds:
             self._set_bounds(omega.lower, omega.upper, d)
         moves = turnover is not None
-        self._way: Way | None = None if is_linear(omega, self._Q, moves) else choose_way(omega, self._Q, moves)
+        self._alone = is_solved_alone(omega, self._Q, moves)
+        by_itself = self._alone or is_linear(omega, self._Q, moves)
+        self._way: Way | None = None if by_itself else choose_way(omega, self._Q, moves)
         if on_failure is None and fallback is None:
             on_failure, fallback = omega.on_failure, omega.fallback
         self._set_failure(on_failure or "fallback", fallback)
 
     @property
     def recognised(self) -> str:
-        """How rows are solved: linear, by coordinate, list, Knapsack, Polytope, mean-variance or conic."""
-        return "linear" if self._way is None else self._way.name
+        """How rows are solved: "linear", "by coordinate", "list" and so on, as above."""
+        if self._way is not None:
+            return self._way.name
+        return "row by row" if self._alone else "linear"
 
     # Rows
 
@@ -201,10 +207,26 @@ class WithCost(Composite):
         return self._charges().of(actions)
 
     def _solve_batch(self, coefficients: Floats, hint: Floats | None) -> Floats:
+        if self._alone:
+            return self._solve_alone(coefficients)
         charges, (part,) = self._charges(), self._parts()
         if self._way is not None:
             return self._way.solve(part.omega, coefficients - charges.linear, charges, hint)
         actions, reasons = self._ask(part, coefficients - charges.as_linear(), hint)
+        if reasons:
+            raise Unsolved(actions, reasons)
+        return actions
+
+    def _solve_alone(self, coefficients: Floats) -> Floats:
+        """Solve each row by the set that it makes alone."""
+        actions, reasons = np.zeros_like(coefficients), dict[int, str]()
+        for row in range(len(coefficients)):
+            try:
+                actions[row] = self.of_row(row)._solve_batch(coefficients[row : row + 1], None)[0]
+            except Unsolved as unsolved:
+                reasons[row] = unsolved.reasons[0]
+            except (EmptySetError, SolverError) as error:
+                reasons[row] = str(error)
         if reasons:
             raise Unsolved(actions, reasons)
         return actions

@@ -14,6 +14,7 @@ from optensemble.feasible._solvers.known_cost.charges import Charges
 from optensemble.feasible._solvers.known_cost.lifted import LiftedKnapsack, LiftedPolytope
 from optensemble.feasible._solvers.known_cost.listed import BestOfList
 from optensemble.feasible._solvers.known_cost.separable import ByCoordinate
+from optensemble.feasible._solvers.known_cost.whole import LiftedMixedInteger
 from optensemble.feasible._solvers.lattice import MOST_NUMBERS, list_points
 from optensemble.feasible.assignment import Assignment
 from optensemble.feasible.box import Box
@@ -41,6 +42,11 @@ def is_linear(omega: FeasibleSet, Q: Floats, turnover: bool) -> bool:
     return not (Q.size or turnover) or (not _is_crossed(Q) and _is_binary(omega))
 
 
+def is_solved_alone(omega: FeasibleSet, Q: Floats, turnover: bool) -> bool:
+    """Return whether each row must make a set of its own: of whole numbers that differ by row, some can be listed."""
+    return isinstance(omega, MixedInteger) and omega.varies and not is_linear(omega, Q, turnover)
+
+
 def choose_way(omega: FeasibleSet, Q: Floats, turnover: bool) -> Way:
     """Return the way that solves a set, or raise ``InputError``."""
     if isinstance(omega, Box) and not _is_crossed(Q):
@@ -48,6 +54,8 @@ def choose_way(omega: FeasibleSet, Q: Floats, turnover: bool) -> Way:
     actions = _listed(omega)
     if actions is not None:
         return BestOfList(actions, Q)
+    if isinstance(omega, MixedInteger) and not Q.size:
+        return LiftedMixedInteger(omega)
     shared_out = isinstance(omega, Simplex) or (isinstance(omega, Knapsack) and omega.resources == 1)
     if shared_out and not Q.size and not getattr(omega, "integer", False):
         return LiftedKnapsack(omega.dimension)

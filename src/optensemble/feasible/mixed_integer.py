@@ -47,7 +47,7 @@ from optensemble.feasible._solvers.vertex_list import vertex_kernel
 from optensemble.feasible.polytope import Polytope
 
 _WHOLE = 1e-9
-"""How near to whole numbers HiGHS gets. At 1e-10, the least that it takes, it now and then calls optimal what is not."""
+"""How near to whole numbers HiGHS gets. At 1e-10, the least it takes, it now and then calls optimal what is not."""
 
 _MIP_OPTIONS = {
     "output_flag": False,

@@ -122,6 +122,15 @@ def _risk_caps(rng: np.random.Generator, n: int) -> Case:
     return RiskBudget(_risk(10), limit=1.2, upper=oe.Columns("cap_*")), _columns("cap", caps)
 
 
+def _risk_caps_and_cash(rng: np.random.Generator, n: int) -> Case:
+    caps = rng.uniform(0.1, 0.6, (n, 11))
+    caps[:, 0] = rng.choice([0.1, 0.4, 1.0], n)
+    risk = np.pad(_risk(10), ((1, 0), (1, 0)))
+    X = _columns("cap", caps).assign(risk=rng.choice([0.8, 1.0, 2.0, 9.0], n))
+    sectors: dict[str, Any] = {"A_ub": [[0.0] + [1.0] * 5 + [0.0] * 5], "b_ub": [0.7]} if rng.uniform() < 0.5 else {}
+    return RiskBudget(risk, limit=oe.Columns("risk"), upper=oe.Columns("cap_*"), **sectors), X
+
+
 def _risk_limit_and_cap(rng: np.random.Generator, n: int) -> Case:
     X = pd.DataFrame({"risk": rng.choice([1.0, 1.3, 2.0, 9.0], n), "cap": rng.choice([0.4, 0.6, 1.0], n)})
     return RiskBudget(_risk(6), limit=oe.Columns("risk"), upper=oe.Columns("cap")), X
@@ -273,6 +282,7 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "risk limit and sectors": _risk_limit_and_sectors,
     "risk caps": _risk_caps,
     "risk limit and cap": _risk_limit_and_cap,
+    "risk caps and cash": _risk_caps_and_cash,
     "simplex": _simplex,
     "simplex of available": _simplex_of_available,
     "top k": _top_k,

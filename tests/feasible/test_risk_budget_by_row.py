@@ -118,10 +118,12 @@ def test_caps_without_a_portfolio_are_named() -> None:
     worst = int(np.diag(C).argmax())
     alone = [float(j == worst) for j in range(4)]
     tight = RiskBudget(C, C[worst, worst] / 2, upper=columns)
-    with pytest.raises(InputError, match=r"upper must leave a variance of at most .*variance is .* in row 1\)"):
+    with pytest.raises(InputError, match=r"upper must leave a variance of at most .*attainable is .* in row 1\)"):
         tight.for_rows(rows([1.0] * 4, alone))
     both = RiskBudget(C, oe.Columns("risk"), upper=columns)
-    with pytest.raises(InputError, match=r"limit must be attainable .*variance is .* in row 1\); in row 1 of 2"):
+    with pytest.raises(
+        InputError, match=r"limit must be at least the least attainable variance, .* in row 1; in row 1 of 2"
+    ):
         both.for_rows(rows([1.0] * 4, alone).assign(risk=C[worst, worst] / 2))
     halves: dict[str, Any] = {"A_ub": [[1.0, 1.0, 0.0, 0.0]], "b_ub": [0.5]}
     sectors = RiskBudget(C, 1.0, upper=columns, **halves)

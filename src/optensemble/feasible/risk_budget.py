@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
@@ -24,6 +22,8 @@ from optensemble.feasible._solvers.risk_budget.active_set import NEAR
 from optensemble.feasible._solvers.risk_budget.body import Body
 from optensemble.feasible._solvers.risk_budget.capped import capped_kernel, find_attainable
 from optensemble.feasible._solvers.risk_budget.cone import WAYS, ConeProgram, PortfolioRows, share_out
+from optensemble.feasible._solvers.risk_budget.covariance import read_risk
+from optensemble.feasible._solvers.risk_budget.kept import Kept
 from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, polishing, with_limit
 from optensemble.feasible._solvers.risk_budget.rows import as_dense_rows, collect_rows, scaled_rows
 from optensemble.feasible._solvers.risk_budget.supports import own_limits, pull_inside, supports_kernel
@@ -38,21 +38,14 @@ _UNSOLVED = (
     "covariance whose entries differ by many orders of magnitude; raise the limit, or rescale the covariance."
 )
 
-_ASYMMETRY = 1e-9
-"""Rounding of a covariance, relative to its largest entry: in its symmetry, and in its eigenvalues below 0."""
-
 _LIMIT_SLACK = 1e-9
 """A limit this close to the least variance, relative to itself, is the least variance."""
 
 _VARIANCE_SLACK = 1e-12
 """The same relative to the largest variance, whose rounding is in the least variance too."""
 
-
 _BINDS = 1e-7
 """A constraint that leaves no more than this, as a share of the limit or of all weights, binds."""
-
-_KEPT = 64
-"""Sets of different caps that are kept, a few of d^2 numbers each: making one takes milliseconds."""
 
 
 @final
@@ -118,7 +111,7 @@ class RiskBudget(FeasibleSet):
         on_failure: str = "raise",
         fallback: npt.ArrayLike | None = None,
     ) -> None:
-        self._factors, self.covariance = _read_risk(covariance, factors, specific)
+        self._factors, self.covariance = read_risk(covariance, factors, specific)
         if limit is None:
             raise InputError("limit= is missing: give the largest variance allowed.")
         self.parameters = row_parameters(limit=(limit, ()))
@@ -128,7 +121,7 @@ class RiskBudget(FeasibleSet):
         self._ub = as_dense_rows(A_ub, b_ub, "ub", self.dimension)
         self._eq = as_dense_rows(A_eq, b_eq, "eq", self.dimension)
         self._packed: Packed | None = None
-        self._kept = Kept()
+        self._kept: Kept[RiskBudget] = Kept()
         self._set_caps(np.ones(self.dimension) if self._bounds_vary() else self.upper)
         self._set_failure(on_failure, fallback)
 
@@ -224,11 +217,12 @@ class RiskBudget(FeasibleSet):
         limit = self._limits()
         empty = least > limit + _slack(self.covariance, np.where(sound, limit, 0.0))
         if empty.any():
-            first = f"the least attainable variance is {least[empty.argmax()]:.6g} in row {empty.argmax()}"
+            first = f"{least[empty.argmax()]:.6g} in row {empty.argmax()}"
             if self.limit is None:
-                yield Fault("limit", empty, f"must be attainable ({first})")
+                yield Fault("limit", empty, f"must be at least the least attainable variance, {first}")
             else:
-                yield Fault("upper", empty, f"must leave a variance of at most limit={self.limit:.6g} ({first})")
+                rule = f"must leave a variance of at most limit={self.limit:.6g} (the least attainable is {first})"
+                yield Fault("upper", empty, rule)
 
     def _least_variances(self, rows: npt.NDArray[np.intp]) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return the least variance of rows, where it may be above the limit, and which rows have no portfolio at all.
@@ -432,31 +426,6 @@ class RiskBudget(FeasibleSet):
         return arguments
 
 
-class Kept:
-    """Sets of rows with the same caps, the last few of them; copies and pickles are made without."""
-
-    def __init__(self) -> None:
-        self._sets: OrderedDict[bytes, RiskBudget] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: bytes, make: Callable[[], RiskBudget]) -> RiskBudget:
-        """Return the set under a key, made now if it is not there."""
-        with self._lock:
-            found = self._sets.get(key)
-            if found is not None:
-                self._sets.move_to_end(key)
-        if found is None:
-            found = make()
-            with self._lock:
-                self._sets[key] = found
-                while len(self._sets) > _KEPT:
-                    self._sets.popitem(last=False)
-        return found
-
-    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
-        return Kept, ()
-
-
 def _from(titles: dict[str, list[str]], name: str, entry: int) -> str:
     """Return where an entry of an argument comes from, in brackets, if that is the row."""
     title = titles[name][entry] if name in titles else ""
@@ -466,50 +435,3 @@ def _from(titles: dict[str, list[str]], name: str, entry: int) -> str:
 def _slack(covariance: Floats, limit: Any) -> Any:
     """Return how far above a limit the least variance may be, and be taken for the limit."""
     return np.maximum(_LIMIT_SLACK * limit, _VARIANCE_SLACK * float(np.diag(covariance).max()))
-
-
-def _read_risk(
-    covariance: npt.ArrayLike | None, factors: npt.ArrayLike | None, specific: npt.ArrayLike | None
-) -> tuple[tuple[Floats, Floats] | None, Floats]:
-    """Return the factor form, if that is given, and the covariance."""
-    if (covariance is None) == (factors is None) or (factors is None) != (specific is None):
-        raise InputError(
-            "the risk must be given once: either the covariance, or factors= and specific= together (specific=0.0 if "
-            "there is no specific risk)."
-        )
-    if covariance is not None:
-        return None, as_covariance(covariance)
-    F = as_floats(factors, "the factors", ndim=2)
-    D = as_floats(specific, "the specific variances")
-    if not len(F) or D.shape not in ((), (len(F),)) or (D < 0).any():
-        raise InputError(
-            f"factors must have a row for each coordinate, and specific must be a number or one for each, none of them "
-            f"negative; got arrays of shape {F.shape} and {D.shape}, the least specific variance being "
-            f"{D.min(initial=np.inf):.3g}."
-        )
-    return (F, D), as_covariance(F @ F.T + np.diag(np.broadcast_to(D, len(F))))
-
-
-def as_covariance(value: npt.ArrayLike, name: str = "the covariance") -> Floats:
-    """Return a symmetric and positive semidefinite matrix, or raise ``InputError``."""
-    matrix = as_floats(value, name)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
-        raise InputError(
-            f"{name} must be a square matrix; got an array of shape {matrix.shape}. Where it differs "
-            "between rows, give a set for each: feasible.ByKey."
-        )
-    size = float(np.abs(matrix).max())
-    skew = float(np.abs(matrix - matrix.T).max())
-    if skew > _ASYMMETRY * size:
-        raise InputError(
-            f"{name} must be symmetric; entries across the diagonal differ by up to {skew:.3g}. If "
-            "that is rounding, give (C + C.T) / 2."
-        )
-    symmetric: Floats = (matrix + matrix.T) / 2 + 0.0  # negative zero is zero, to a solver of eigenvalues too
-    smallest = float(np.linalg.eigvalsh(symmetric)[0])
-    if smallest < -_ASYMMETRY * size:
-        raise InputError(
-            f"{name} must be positive semidefinite; its smallest eigenvalue is {smallest:.3g}. Clip "
-            "negative eigenvalues to zero, or shrink the matrix toward its diagonal."
-        )
-    return symmetric

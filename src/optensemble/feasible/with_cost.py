@@ -328,7 +328,7 @@ def _as_part(value: Any, name: str, dimension: int) -> Floats:
 
 
 def _as_matrix(value: Any, dimension: int) -> Floats:
-    from optensemble.feasible.risk_budget import as_covariance
+    from optensemble.feasible._solvers.risk_budget.covariance import as_covariance
 
     matrix = as_covariance(value, "the matrix of quadratic=")
     if len(matrix) != dimension:

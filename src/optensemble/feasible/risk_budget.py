@@ -67,6 +67,8 @@ class RiskBudget(FeasibleSet):
     is taken instead. Otherwise weak duality must show that the action is within 1e-8, of the spread of the
     coefficients, of the optimum; a row where it does not is a ``SolverError``.
 
+    Limits by row are solved as by the set with that limit, at nearly its speed; so are caps.
+
     Where the limit is the least attainable variance (within 1e-9 of itself, or 1e-12 of the largest variance) the
     portfolios of that variance are left, a polytope for HiGHS.
 
@@ -81,7 +83,8 @@ class RiskBudget(FeasibleSet):
         (dimension, number of factors) and specific variances (a number, or one for each coordinate).
     upper
         The largest weight: a number, or one for each coordinate; by row if they are ``Columns`` or callables of X. Rows
-        with the same caps are solved together; the first row with new ones takes some milliseconds more.
+        whose active set is in doubt, as with ties, need a set with their caps, which takes milliseconds to make; the
+        last 64 are kept.
     A_ub, b_ub, A_eq, b_eq
         Further constraints ``A_ub a <= b_ub`` and ``A_eq a = b_eq``, such as the largest weight of a sector.
     on_failure, fallback

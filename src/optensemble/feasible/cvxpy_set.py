@@ -17,8 +17,9 @@ from optensemble.feasible._solvers.conic_rows import ConicRows
 from optensemble.feasible._solvers.cvxpy_checks import Watched, is_plain, require_form
 from optensemble.feasible._solvers.cvxpy_form import clarabel_form, read_problem, recognise
 from optensemble.feasible._solvers.cvxpy_program import Program, read_program, sign_of
+from optensemble.feasible._solvers.lifted_form import Lifted
 from optensemble.feasible._solvers.lifted_rows import LiftedRows
-from optensemble.feasible._solvers.lifting import Lifted, lift
+from optensemble.feasible._solvers.lifting import lift
 from optensemble.feasible._solvers.row_sources import as_row_parameters, require_used
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble.feasible._solvers.affine import Affine
-from optensemble.feasible._solvers.lifting import Lifted
+from optensemble.feasible._solvers.lifted_form import Lifted
 
 
 class _Largest(NamedTuple):

@@ -14,7 +14,7 @@ from optensemble.feasible._solvers.action_cost import ActionCost
 from optensemble.feasible._solvers.affine import VaryingMatrix
 from optensemble.feasible._solvers.conic import ConicProgram, explain_clarabel
 from optensemble.feasible._solvers.cvxpy_program import Program
-from optensemble.feasible._solvers.lifting import Lifted
+from optensemble.feasible._solvers.lifted_form import Lifted
 from optensemble.feasible._solvers.scale import rounded
 
 _ROOM = 1e-9

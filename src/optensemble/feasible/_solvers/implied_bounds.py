@@ -60,9 +60,7 @@ class Bounds:
         for side, found in enumerate((self.below, self.above)):
             varying[side, [j for j, _ in found]] = True
         for step in self.steps:
-            varying[int(step.above), step.j] |= any(
-                bool(row.right[1:].any()) or bool(varying[:, row.columns].any()) for row in step.rows
-            )
+            varying[int(step.above), step.j] |= any(_differs(row, varying) for row in step.rows)
         return varying
 
     def at(self, values: Floats) -> tuple[Floats, Floats]:
@@ -85,10 +83,12 @@ class Bounds:
     def imply(self, matrix: Any, right: Floats, wanted: npt.NDArray[np.bool_]) -> None:
         """Find steps that give the wanted coordinates finite bounds, from rows ``matrix x <= right``."""
         for _ in range(_MOST_PASSES):
-            known, found = self.known, list[_Step]()
+            known, varying, found = self.known, self.varying, list[_Step]()
             for j in np.flatnonzero(wanted & ~known.all(axis=0)):
                 for above in (False, True):
                     rows = [] if known[int(above), j] else _usable(matrix, right, int(j), above, known)
+                    # Bounds that hold in all rows are better than tighter ones that differ.
+                    rows = [row for row in rows if not _differs(row, varying)] or rows
                     found += [_Step(int(j), above, rows, needed=False)] if rows else []
             if not found:
                 return
@@ -104,6 +104,11 @@ class Bounds:
             return False
         self.steps.append(_Step(j, above, rows, needed=True))
         return True
+
+
+def _differs(row: _Row, varying: npt.NDArray[np.bool_]) -> bool:
+    """Return whether what a row implies differs between rows of the table."""
+    return bool(row.right[1:].any() or varying[:, row.columns].any())
 
 
 def _usable(matrix: Any, right: Floats, j: int, above: bool, known: npt.NDArray[np.bool_]) -> list[_Row]:

@@ -17,7 +17,7 @@ from optensemble.feasible._row_parameters import RowParameter
 from optensemble.feasible._solvers.action_cost import ActionCost
 from optensemble.feasible._solvers.affine import Affine
 from optensemble.feasible._solvers.conic_rows import NO_ACTION
-from optensemble.feasible._solvers.lifting import Lifted
+from optensemble.feasible._solvers.lifted_form import Lifted
 from optensemble.feasible._solvers.projection import Projection, Sides
 from optensemble.feasible._solvers.row_sources import RowNumbers, as_columns
 from optensemble.feasible.mixed_integer import MixedInteger

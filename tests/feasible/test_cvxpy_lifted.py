@@ -11,8 +11,10 @@ import pytest
 from scipy.optimize import linprog
 
 from optensemble.exceptions import EmptySetError
+from optensemble.feasible import Polytope, Simplex, WithCost
 from optensemble.feasible.contract import check
 from optensemble.feasible.cvxpy_set import CvxpySet
+from optensemble.feasible.registry import to_spec
 from tests.sample_sets import Floats, hard_rows
 
 pytestmark = pytest.mark.slow
@@ -170,7 +172,7 @@ def test_piecewise_linear_costs(cost: Any, sense: str) -> None:
     a, c = cp.Variable(4), cp.Parameter(4)
     problem = cp.Problem(SENSES[sense](c @ a, cost(a)), [a >= -1, a <= 1, cp.sum(a) <= 1])
     omega = CvxpySet(problem, a, c)
-    assert omega.recognised == "Polytope"
+    assert omega.recognised in ("Polytope", "WithCost")
     assert omega.has_cost
     C = np.random.default_rng(4).normal(size=(1000, 4)) * 0.4
     actions = omega.argmax(C)
@@ -194,6 +196,32 @@ def test_the_cost_of_an_action_is_the_least_of_its_other_variables() -> None:
     # An action at random is cheapest without charging and discharging in one hour.
     held = 0.25 * actions
     np.testing.assert_allclose(omega.cost(held), 0.15 * np.abs(held).sum(axis=1), atol=1e-8)
+
+
+def test_costs_of_the_action_alone_are_a_set_with_a_cost() -> None:
+    w, c, held = cp.Variable(4, nonneg=True), cp.Parameter(4), np.array([0.1, 0.2, 0.3, 0.4])
+    S = np.cov(np.random.default_rng(12).normal(size=(4, 9)))
+    simplex, capped = [cp.sum(w) == 1], [cp.sum(w) == 1, w <= 0.6]
+    C = np.random.default_rng(13).normal(size=(300, 4)) * 0.3
+    for cost, constraints, solver, within in (
+        (0.1 * cp.norm1(w - held), simplex, "HIGHS", 1e-9),
+        (0.1 * cp.norm1(2 * (w - held)) + w[0] + 3.0, capped, "HIGHS", 1e-9),
+        (0.5 * cp.quad_form(w, S), simplex, "CLARABEL", 1e-7),
+        (cp.sum_squares(w - held) + cp.quad_form(w, S), capped, "CLARABEL", 1e-7),
+        (cp.quad_form(w, S) + 0.05 * cp.norm1(w - held), simplex, "CLARABEL", 1e-7),
+    ):
+        problem = cp.Problem(cp.Maximize(c @ w - cost), constraints)
+        omega = CvxpySet(problem, w, c)
+        assert isinstance(omega.inner, WithCost)
+        assert isinstance(omega.inner.omega, Simplex if constraints is simplex else Polytope)
+        assert omega.inner.dimension == 4
+        assert to_spec(omega.inner) is not None
+        actions = omega.argmax(C)
+        require_same(omega.value(actions, C), solved(problem, c, C, solver), within)
+        w.value = actions[0]
+        np.testing.assert_allclose(omega.cost(actions[:1]), cost.value, atol=1e-12)
+        np.testing.assert_array_equal(actions, omega.inner.argmax(C))
+        assert check(omega, rows=16).ok
 
 
 @pytest.mark.parametrize("sense", sorted(SENSES))

@@ -14,7 +14,6 @@ from optensemble.exceptions import FallbackWarning, InputError, SolverError
 from optensemble.feasible import Polytope
 from optensemble.feasible.cvxpy_set import CvxpySet
 from optensemble.feasible.registry import from_spec, to_spec
-from tests import sets_by_row
 from tests.feasible.test_cvxpy_lifted import battery, require_same
 from tests.sample_sets import Floats
 from tests.theorems import test_argmax_by_row as contract
@@ -111,7 +110,7 @@ def test_linear_problems_agree_with_cvxpy_row_by_row(name: str) -> None:
     rng = np.random.default_rng(0)
     example = LINEAR[name](rng, 1000)
     omega = example.make()
-    assert omega.recognised == "Polytope"
+    assert omega.recognised == ("WithCost" if name == "turnover cost" else "Polytope")
     C = rng.normal(size=(1000, omega.dimension)) * 0.5
     bound = omega.for_rows(example.X)
     actions = bound.argmax(C)
@@ -158,6 +157,30 @@ def test_other_problems_agree_with_cvxpy_row_by_row(make: Any) -> None:
         np.testing.assert_allclose(bound.cost(actions)[i], -example.problem.objective.value, atol=1e-9)
 
 
+def whole_lots(rng: np.random.Generator, n: int) -> Example:
+    """A fixed charge for each item that is bought, a budget and stocks of the row."""
+    a, bought, c = cp.Variable(3, nonneg=True), cp.Variable(3, boolean=True), cp.Parameter(3)
+    budget, stock = cp.Parameter(name="budget"), cp.Parameter(3, name="stock")
+    constraints = [a <= 2 * bought, cp.sum(a) <= budget, a <= stock]
+    problem = cp.Problem(cp.Maximize(c @ a - 0.2 * cp.sum(bought)), constraints)
+    X = pd.DataFrame(rng.uniform(0, 2, (n, 4)), columns=["budget", "stock_a", "stock_b", "stock_c"])
+    return Example(problem, a, c, {budget: "budget", stock: "stock_*"}, X)
+
+
+def test_whole_numbers_agree_with_cvxpy_row_by_row() -> None:
+    rng = np.random.default_rng(9)
+    example = whole_lots(rng, 100)
+    omega = example.make()
+    assert omega.recognised == "MixedInteger"
+    C = rng.normal(size=(100, 3))
+    bound = omega.for_rows(example.X)
+    actions = bound.argmax(C)
+    require_same(bound.value(actions, C), example.best(C))
+    assert bound.violation(actions).max() <= 1e-9
+    alone = np.concatenate([bound.of_row(i).argmax(C[i : i + 1]) for i in range(20)])
+    np.testing.assert_array_equal(actions[:20], alone)
+
+
 CONTRACT = {**LINEAR, "curved": curved}
 
 
@@ -173,11 +196,11 @@ CONTRACT = {**LINEAR, "curved": curved}
     ],
 )
 def test_the_contract_holds(name: str, promise: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def case(rng: np.random.Generator, n: int) -> sets_by_row.Case:
+    def case(rng: np.random.Generator, n: int) -> tuple[CvxpySet, pd.DataFrame]:
         example = CONTRACT[name](rng, n)
         return example.make(), example.X
 
-    monkeypatch.setitem(sets_by_row.CASES, name, case)
+    monkeypatch.setitem(contract.CASES, name, case)
     if name == "curved":
         monkeypatch.setattr(contract, "ROWS", 24)
         monkeypatch.setattr(contract.make, "__defaults__", (24, 0))
@@ -306,7 +329,7 @@ def test_what_rows_cannot_be_is_said() -> None:
     with pytest.raises(InputError, match=r"give that a variable of its own: moved == w - held"):
         CvxpySet(twice, a, c, rows={held: "held_*", rate: "rate"})
     rate.value = 0.5
-    assert CvxpySet(twice, a, c, rows={held: "held_*"}).recognised == "Polytope"
+    assert CvxpySet(twice, a, c, rows={held: "held_*"}).recognised == "WithCost"
 
 
 def test_functions_and_mixed_lists_are_sources() -> None:

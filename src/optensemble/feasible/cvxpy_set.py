@@ -14,6 +14,7 @@ from optensemble.exceptions import InputError
 from optensemble.feasible._base import Fault, FeasibleSet, checks_actions
 from optensemble.feasible._solvers.conic import ConicProgram
 from optensemble.feasible._solvers.conic_rows import ConicRows
+from optensemble.feasible._solvers.cost_rows import CostRows
 from optensemble.feasible._solvers.cvxpy_checks import Watched, is_plain, require_form
 from optensemble.feasible._solvers.cvxpy_form import clarabel_form, read_problem, recognise
 from optensemble.feasible._solvers.cvxpy_program import Program, read_program, sign_of
@@ -39,6 +40,8 @@ class CvxpySet(FeasibleSet):
       :class:`Polytope` of more coordinates, of which the first are the action. Its rule for ties decides. Variables
       without bounds are eliminated, or bounded where costs do that; where neither can be, the problem is conic;
     - the same with whole numbers a :class:`MixedInteger`;
+    - linear constraints on the action alone, with a cost of the action alone that is linear, quadratic, or of moving
+      away from what is held, ``norm1(a - held)``, a :class:`WithCost`, up to a constant;
     - anything else is "conic": brought to standard form once, and solved for each row by Clarabel at a tolerance of
       1e-12, or 1e-10 or 1e-9 where rounding does not let it get there. A gap of 1e-12 moves the action by about 1e-6
       where the set is curved. Rows that do not get within 1e-9 have failed. Coefficients are rounded to 40 bits below
@@ -134,7 +137,11 @@ class CvxpySet(FeasibleSet):
         else:
             program = read_program(problem, variable, parameter, open_ones)
             lifted = lift(program)
-            self._way = self._as_lifted(program, lifted) or ConicRows(program, lifted)
+            self._way = (
+                CostRows.of_cost(lifted, self.parameters)
+                or self._as_lifted(program, lifted)
+                or ConicRows(program, lifted)
+            )
         self._adopt(on_failure, fallback)
 
     def _read_plain(self, problem: Any, variable: Any, parameter: Any) -> None:
@@ -174,7 +181,7 @@ class CvxpySet(FeasibleSet):
 
     @property
     def recognised(self) -> str:
-        """The kind of set that was recognised: "Polytope", "RiskBudget", "MixedInteger", or "conic" for Clarabel."""
+        """The kind of set that was recognised, such as "Polytope" or "WithCost", or "conic" for Clarabel."""
         return "conic" if self.inner is None else type(self.inner).__name__
 
     def argmax(self, C: npt.ArrayLike, hint: npt.ArrayLike | None = None) -> Floats:
@@ -237,6 +244,12 @@ class CvxpySet(FeasibleSet):
         costs, sound = np.zeros(len(actions)), ~self.faulty if self._values is not None else slice(None)
         costs[sound] = self._way.cost(np.asarray(actions)[sound], self._parameters_of(len(actions))[sound])
         return costs
+
+    def binding(self, action: Floats) -> list[str]:
+        """Return the constraints that bind at an action, where a recognised set of the same dimension knows them."""
+        if isinstance(self._way, LiftedRows) and self._way.direct:
+            return self._way.bound(self._parameters_of(1)).binding(action)
+        return self.inner.binding(action) if self._way is None and self.inner is not None else []
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:

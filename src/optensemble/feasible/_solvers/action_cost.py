@@ -12,7 +12,7 @@ from optensemble.feasible._solvers.affine import Affine
 from optensemble.feasible._solvers.lifted_form import Lifted
 
 
-class _Largest(NamedTuple):
+class Pressed(NamedTuple):
     """A coordinate that is the largest of some affine functions of others, and of its lower bound."""
 
     j: int
@@ -26,7 +26,7 @@ class ActionCost:
     Such a coordinate is what cvxpy makes of an absolute value, a maximum or a positive part.
     """
 
-    def __init__(self, lifted: Lifted, pressed: list[_Largest]) -> None:
+    def __init__(self, lifted: Lifted, pressed: list[Pressed]) -> None:
         self.lifted, self.pressed = lifted, pressed
         self.used = _costing(lifted)
         P = lifted.program.P
@@ -37,7 +37,7 @@ class ActionCost:
         """Return the cost, or None if the action leaves some coordinate that costs something open."""
         done = np.arange(len(lifted.whole)) < lifted.dimension
         costs = lifted.map[_costing(lifted)].any(axis=0)
-        pressed, found = list[_Largest](), True
+        pressed, found = list[Pressed](), True
         while found and (costs & ~done).any():
             found = False
             for j in np.flatnonzero(costs & ~done):
@@ -74,7 +74,7 @@ def _costing(lifted: Lifted) -> Indices:
     return np.union1d(np.flatnonzero(program.q.terms.any(axis=1)), program.P.indices)
 
 
-def _pressed(lifted: Lifted, j: int, done: npt.NDArray[np.bool_]) -> _Largest | None:
+def _pressed(lifted: Lifted, j: int, done: npt.NDArray[np.bool_]) -> Pressed | None:
     """Return the functions that a coordinate is the largest of, if costs press it onto those of known coordinates."""
     column = lifted.A_ub[:, j]
     squared = lifted.map[np.unique(lifted.program.P.indices), j].any()
@@ -93,4 +93,4 @@ def _pressed(lifted: Lifted, j: int, done: npt.NDArray[np.bool_]) -> _Largest | 
         sides.append(np.append(-lifted.bounds.lower[j], np.zeros(lifted.b_ub.shape[1] - 1))[None])
     all_sides = np.concatenate(sides)
     fixed = np.zeros((len(all_sides) - len(rows), rows.shape[1]))
-    return _Largest(j, np.concatenate([rows, fixed]), Affine.of(all_sides))
+    return Pressed(j, np.concatenate([rows, fixed]), Affine.of(all_sides))

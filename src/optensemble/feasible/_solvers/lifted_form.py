@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,8 @@ class Lifted:
     program: Program
     curved: npt.NDArray[np.bool_]
     """Coordinates in constraints that are left out here: curved ones, and those with parameters in their matrix."""
+    costless: bool = dataclasses.field(default=False, kw_only=True)
+    """Whether the cost is left out here."""
     bounded: bool
     """Whether all coordinates have finite bounds, or would have them by linear programmes."""
 
@@ -47,7 +50,7 @@ class Lifted:
     @property
     def has_cost(self) -> bool:
         """Whether acting costs something that is known."""
-        return self.program.has_cost
+        return self.program.has_cost and not self.costless
 
     def offsets(self, values: Floats) -> Floats:
         """Return the part of the cost that is the same for all actions, for each row of parameters."""

@@ -19,7 +19,7 @@ from optensemble.feasible._solvers.affine import Affine
 from optensemble.feasible._solvers.conic_rows import NO_ACTION
 from optensemble.feasible._solvers.lifted_form import Lifted
 from optensemble.feasible._solvers.projection import Projection, Sides
-from optensemble.feasible._solvers.row_sources import RowNumbers, as_columns
+from optensemble.feasible._solvers.row_sources import as_argument
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
 
@@ -58,21 +58,17 @@ class LiftedRows:
         for name, matrix, sides in (("ub", form.A_ub, self.b_ub), ("eq", form.A_eq, self.b_eq)):
             if len(matrix):
                 arguments[f"A_{name}"] = sparse.csr_array(matrix)
-                by_row = sides.varies
-                arguments[f"b_{name}"] = self._argument(f"b_{name}", sides, parameters) if by_row else sides.constant
+                arguments[f"b_{name}"] = as_argument(parameters, sides, self.numbers, f"b_{name}")
         varying = [bool(side.any()) for side in form.bounds.varying]
         low, high = form.bounds.at(np.zeros((1, form.b_ub.shape[1] - 1)))
         for side, name, fixed in zip((0, 1), ("lower", "upper"), (low[0], high[0]), strict=True):
             by_row = varying[side]
-            arguments[name] = self._argument(name, self._affine_bound(side), parameters) if by_row else fixed + 0.0
+            arguments[name] = (
+                as_argument(parameters, self._affine_bound(side), self.numbers, name) if by_row else fixed + 0.0
+            )
         if form.whole.any():
             return MixedInteger(**arguments, integer=form.whole)
         return Polytope(**arguments)
-
-    def _argument(self, name: str, numbers: Affine | None, parameters: Sequence[RowParameter]) -> Any:
-        """Return an argument that comes from the row: columns, which can be saved, or a function of X."""
-        columns = None if numbers is None else as_columns(parameters, numbers)
-        return RowNumbers(parameters, self.numbers, name) if columns is None else columns
 
     def _affine_bound(self, side: int) -> Affine | None:
         """Return bounds as affine functions of the parameters; None if some are the tightest of several."""
@@ -139,13 +135,15 @@ class LiftedRows:
         padded = np.zeros((len(coefficients), self.inner.dimension))
         padded[:] = -self.linear.at(values)
         padded[:, : self.dimension] += coefficients
-        inner = self.bound(values)
+        return self._solved(self.bound(values), padded)
+
+    def _solved(self, inner: FeasibleSet, coefficients: Floats) -> Floats:
+        """Return the actions of the inner set, or raise :class:`Unsolved` with reasons in words of the problem."""
         try:
-            found = inner._solve_batch(padded, None)
+            return inner._solve_batch(coefficients, None)[:, : self.dimension].copy()
         except Unsolved as unsolved:
             reasons = {row: NO_ACTION if why.startswith(_NOTHING) else why for row, why in unsolved.reasons.items()}
             raise Unsolved(unsolved.actions[:, : self.dimension].copy(), reasons) from unsolved
-        return found[:, : self.dimension].copy()
 
     def _sides(self, values: Floats) -> Sides:
         if self.inner.open_bounds:

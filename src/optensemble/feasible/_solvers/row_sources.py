@@ -76,6 +76,16 @@ class RowNumbers:
         return self.numbers(self.name, np.concatenate([each.read(X, n) for each in self.parameters], axis=1))
 
 
+def as_argument(
+    parameters: Sequence[RowParameter], numbers: Affine | None, function: Callable[[str, Floats], Floats], name: str
+) -> Any:
+    """Return an argument: numbers if they are fixed, columns, which can be saved, or a function of X."""
+    if numbers is not None and not numbers.varies:
+        return numbers.constant
+    columns = None if numbers is None else as_columns(parameters, numbers)
+    return RowNumbers(parameters, function, name) if columns is None else columns
+
+
 def as_columns(parameters: Sequence[RowParameter], numbers: Affine) -> list[Any] | None:
     """Return columns and numbers if each number is fixed or one parameter as it is; None otherwise.
 

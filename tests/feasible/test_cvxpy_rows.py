@@ -11,9 +11,10 @@ import pytest
 
 import optensemble as oe
 from optensemble.exceptions import FallbackWarning, InputError, SolverError
-from optensemble.feasible import Polytope
+from optensemble.feasible import Polytope, RiskBudget
 from optensemble.feasible.cvxpy_set import CvxpySet
 from optensemble.feasible.registry import from_spec, to_spec
+from tests.costs_by_row import CASES
 from tests.feasible.test_cvxpy_lifted import battery, require_same
 from tests.sample_sets import Floats
 from tests.theorems import test_argmax_by_row as contract
@@ -200,11 +201,42 @@ def test_the_contract_holds(name: str, promise: Any, monkeypatch: pytest.MonkeyP
         example = CONTRACT[name](rng, n)
         return example.make(), example.X
 
-    monkeypatch.setitem(contract.CASES, name, case)
+    monkeypatch.setitem(CASES, name, case)
     if name == "curved":
         monkeypatch.setattr(contract, "ROWS", 24)
         monkeypatch.setattr(contract.make, "__defaults__", (24, 0))
     promise(name)
+
+
+@pytest.mark.parametrize("kind", ["variance", "deviation", "two caps"])
+def test_a_limit_of_risk_by_row(kind: str) -> None:
+    rng = np.random.default_rng(10)
+    F = rng.normal(size=(5, 5)) / 3
+    w, c, limit = cp.Variable(5), cp.Parameter(5), cp.Parameter(name="limit", nonneg=True)
+    risk = cp.norm(F.T @ w) if kind == "deviation" else cp.sum_squares(F.T @ w)
+    most = np.diag(F @ F.T).min() * rng.uniform(0.7, 2.0, 1000)
+    X = pd.DataFrame({"limit": np.sqrt(most) if kind == "deviation" else most, "cap": rng.uniform(0.6, 0.9, 1000)})
+    constraints, rows = [cp.sum(w) == 1, w >= 0, risk <= limit], {limit: "limit"}
+    if kind == "two caps":  # the smaller of them is not linear in the parameter
+        cap = cp.Parameter(name="cap")
+        constraints, rows, X = [*constraints, w <= cap, w <= 0.7], rows | {cap: "cap"}, X[:60]
+    example = Example(cp.Problem(cp.Maximize(c @ w), constraints), w, c, rows, X)
+    omega = example.make()
+    assert omega.recognised == ("conic" if kind == "two caps" else "RiskBudget")
+    C = rng.normal(size=(len(X), 5))
+    bound = omega.for_rows(X)
+    actions = bound.argmax(C)
+    require_same((C * actions).sum(axis=1)[:60], example.best(C[:60], "CLARABEL"), 1e-6)
+    assert bound.violation(actions).max() <= 1e-8
+    alone = np.concatenate([bound.of_row(i).argmax(C[i : i + 1]) for i in range(20)])
+    np.testing.assert_array_equal(actions[:20], alone)
+    if kind == "variance":
+        assert omega.inner is not None
+        assert to_spec(omega.inner) is not None
+        expected = RiskBudget(F @ F.T, limit=oe.Columns("limit")).for_rows(X).argmax(C)
+        np.testing.assert_allclose((C * actions).sum(axis=1), (C * expected).sum(axis=1), atol=1e-9)
+        with pytest.raises(InputError, match=r"limit must .*; in row 1 of 2 it is"):
+            omega.for_rows(pd.DataFrame({"limit": [1.0, 1e-9]}))
 
 
 @pytest.mark.parametrize("name", ["battery", "budget and stock"])

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import Fault, FeasibleSet, checks_actions
+from optensemble.feasible._solvers.budget_rows import BudgetRows
 from optensemble.feasible._solvers.conic import ConicProgram
 from optensemble.feasible._solvers.conic_rows import ConicRows
 from optensemble.feasible._solvers.cost_rows import CostRows
@@ -106,7 +107,7 @@ class CvxpySet(FeasibleSet):
     """
 
     inner: FeasibleSet | None
-    _way: LiftedRows | ConicRows | None = None
+    _way: LiftedRows | BudgetRows | ConicRows | None = None
     """How rows are solved that no set of the same dimension solves."""
     _at: Floats = np.zeros((1, 0))
     """The parameters of the row that this is the set of."""
@@ -132,9 +133,12 @@ class CvxpySet(FeasibleSet):
         self._signs = {row.name: sign_of(each) for each, row in given.items()}
         self.dimension = int(variable.size)
         self.inner = None
-        if not (given or self.has_cost) and is_plain(variable):
-            self._read_plain(problem, variable, parameter)
-        else:
+        if not self.has_cost and is_plain(variable):
+            if given:
+                self._way = BudgetRows.of(problem, variable, given)
+            else:
+                self._read_plain(problem, variable, parameter)
+        if self.inner is None and self._way is None:
             program = read_program(problem, variable, parameter, open_ones)
             lifted = lift(program)
             self._way = (
@@ -199,7 +203,7 @@ class CvxpySet(FeasibleSet):
         return np.repeat(self._at, n, axis=0) if self._values is None else self._values
 
     def _pack(self) -> Floats:
-        assert isinstance(self._way, LiftedRows)
+        assert isinstance(self._way, LiftedRows | BudgetRows)
         return self._way.bound(self.values)._pack()
 
     def _diagnosis(self, status: int) -> str:
@@ -224,10 +228,9 @@ class CvxpySet(FeasibleSet):
                 yield Fault(parameter.name, ~np.isfinite(found), "must be a finite number")
             if (wrong := found * self._signs[parameter.name] < 0.0).any():
                 yield Fault(parameter.name, wrong, f"must not be {'negative' if found[wrong][0] < 0.0 else 'positive'}")
-        if self.parameters and isinstance(self._way, LiftedRows):
-            crossed = self._way.crossed(self.values)
-            if crossed.any():
-                yield Fault(self.parameters[0].name, crossed, "must leave room between the bounds of the problem")
+        if self.parameters and isinstance(self._way, LiftedRows | BudgetRows):
+            for where, rule in self._way.empty_rows(self.values):
+                yield Fault(self.parameters[0].name, where, rule)
 
     def _bounds_vary(self) -> bool:
         return self._way is not None and self._way.box_varies and bool(self.parameters)
@@ -247,7 +250,7 @@ class CvxpySet(FeasibleSet):
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action, where a recognised set of the same dimension knows them."""
-        if isinstance(self._way, LiftedRows) and self._way.direct:
+        if isinstance(self._way, LiftedRows | BudgetRows) and self._way.direct:
             return self._way.bound(self._parameters_of(1)).binding(action)
         return self.inner.binding(action) if self._way is None and self.inner is not None else []
 
@@ -262,9 +265,9 @@ class CvxpySet(FeasibleSet):
         if self._way is None and self.inner is not None:
             return self.inner.violation(actions)
         values = self._parameters_of(len(actions))
-        if isinstance(self._way, LiftedRows) and self._way.direct:
+        if isinstance(self._way, LiftedRows | BudgetRows) and self._way.direct:
             return self._way.bound(values).violation(actions)
-        assert self._way is not None
+        assert isinstance(self._way, LiftedRows | ConicRows)
         excess = self._outside_box(actions)
         near = excess <= self.extent  # solvers fail on numbers that are too large
         excess[near] = np.maximum(excess[near], self._way.distance(actions[near], values[near]))

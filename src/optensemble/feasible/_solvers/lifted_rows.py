@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,12 +123,11 @@ class LiftedRows:
         """Whether the inner set has no coordinates but the action's, and no cost."""
         return self.inner.dimension == self.dimension and not self.lifted.has_cost
 
-    def crossed(self, values: Floats) -> npt.NDArray[np.bool_]:
-        """Return which rows have a lower bound above an upper one."""
-        if not self.inner.open_bounds:
-            return np.zeros(len(values), dtype=np.bool_)
-        low, high = self.lifted.bounds.at(values)
-        return np.asarray((low > high).any(axis=1))
+    def empty_rows(self, values: Floats) -> Iterator[tuple[npt.NDArray[np.bool_], str]]:
+        """Go through rows that have a lower bound above an upper one."""
+        low, high = self.lifted.bounds.at(values) if self.inner.open_bounds else (np.zeros((1, 1)), np.zeros((1, 1)))
+        if (crossed := (low > high).any(axis=1)).any():
+            yield crossed, "must leave room between the bounds of the problem"
 
     def argmax(self, coefficients: Floats, values: Floats) -> Floats:
         """Return the action of each row, or raise :class:`Unsolved`."""

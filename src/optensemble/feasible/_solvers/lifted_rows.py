@@ -126,7 +126,8 @@ class LiftedRows:
     def empty_rows(self, values: Floats) -> Iterator[tuple[npt.NDArray[np.bool_], str]]:
         """Go through rows that have a lower bound above an upper one."""
         low, high = self.lifted.bounds.at(values) if self.inner.open_bounds else (np.zeros((1, 1)), np.zeros((1, 1)))
-        if (crossed := (low > high).any(axis=1)).any():
+        crossed = np.asarray((low > high).any(axis=1))
+        if crossed.any():
             yield crossed, "must leave room between the bounds of the problem"
 
     def argmax(self, coefficients: Floats, values: Floats) -> Floats:

@@ -239,7 +239,7 @@ def test_explain_names_the_constraint_that_binds(kind: str, line: Line, folder: 
     slack = np.abs(actions @ [1, 2, 3] - NEW["budget"]) > 1e-6
     free = int(np.flatnonzero(slack & (np.abs(actions[:, 1] - NEW["free_1"]) < 1e-9))[0])
     said = line("explain", "by_row.oe", "new.csv", "--row", str(free))
-    assert f"upper[1] = {NEW['free_1'][free]:g} (column 'free_1')" in said.out
+    assert f"upper[1] = {NEW['free_1'][free]:g} (column 'free_1')" in said.out  # the coordinates are called 0, 1, 2
     assert "capacity" not in said.out
 
 
@@ -287,7 +287,7 @@ def test_rows_whose_polytope_is_empty_are_named(line: Line, folder: Path) -> Non
     require_line(line(*DECIDE), FAILED, named, "This row has b_ub = -5 (column 'budget'), b_ub = 0.6 (fixed)")
     write_table(pd.concat([rows, rows_of(240, 0)]), folder / "history.csv")
     for command in (("check", "job.toml"), ("fit", "job.toml", "-o", "other.oe")):
-        require_line(line(*command), FAILED, named.replace("new.csv", "history.csv"))
+        require_line(line(*command), WRONG_USE, named.replace("new.csv", "history.csv"))
 
 
 def test_nodes_are_labels_not_numbers(line: Line, folder: Path) -> None:

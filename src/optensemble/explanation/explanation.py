@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
@@ -175,12 +176,17 @@ def make_explanation(case: Case) -> Explanation:
         patches=_patches(case),
         assessed=float(case.steps[-1][1] @ action) - case.sign * case.cost,
         cost=case.cost,
-        binding=case.binding,
+        binding=tuple(_with_name(each, case.coordinates) for each in case.binding),
     )
 
 
 def _coordinate_frame(what: str, coordinates: list[str], values: Floats) -> pd.DataFrame:
     return pd.DataFrame(values + 0.0, columns=[f"{what}_{name}" for name in coordinates])
+
+
+def _with_name(constraint: str, coordinates: list[str]) -> str:
+    """Return a bound with the name of its coordinate in place of the number."""
+    return re.sub(r"^(lower|upper)\[(\d+)\]", lambda found: f"{found[1]}[{coordinates[int(found[2])]}]", constraint)
 
 
 def _steps(case: Case) -> pd.DataFrame:

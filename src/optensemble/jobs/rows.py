@@ -14,7 +14,7 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.columns import Columns
 from optensemble._core.suggestions import listed
-from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, OptEnsembleError
+from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, OptEnsembleError, SolverError
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.roles import Roles
 from optensemble.jobs.set_columns import NO_COLUMNS, ReadColumns
@@ -105,6 +105,16 @@ def require_feasible_actions(
         ) from error
 
 
+def _solved(bound: FeasibleSet, coefficients: Floats) -> Floats:
+    """Return the actions of rows; one that has none is wrong input, not a failure."""
+    try:
+        return bound.argmax(coefficients)
+    except SolverError as error:
+        wrong = InputError(str(error))
+        wrong.rows = error.rows
+        raise wrong from error
+
+
 @dataclass(frozen=True)
 class RowPlace:
     """Where rows are: in which table, from which number on, and the column that has their ids.
@@ -165,7 +175,7 @@ def require_sets(rows: pd.DataFrame, omega: FeasibleSet, coefficients: Floats, p
     with place.naming(rows), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
         bound = omega.for_rows(rows)
-        taken = np.flatnonzero(bound.took_fallback(bound.argmax(coefficients), coefficients))
+        taken = np.flatnonzero(bound.took_fallback(_solved(bound, coefficients), coefficients))
         if not taken.size:
             return NO_FALLBACKS
         first = taken[:1]

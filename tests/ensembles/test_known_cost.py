@@ -186,3 +186,20 @@ def test_updates_are_net(sense: str, sign: float) -> None:
     new = X[400:500]
     earned = net("simplex", sign, new, ensemble.decide(new), Y[400:500])
     np.testing.assert_allclose(ensemble.record_.realised[before:], earned, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["decision", "white"])
+@pytest.mark.parametrize("sense", ["max", "min"])
+def test_files_give_the_bits_of_memory(kind: str, sense: str, tmp_path: Path) -> None:
+    X, Y = table()
+    frame = X[:FIT].assign(**{f"y_{j}": Y[:FIT, j] for j in range(D)})
+    frame[:200].to_parquet(tmp_path / "part-0.parquet")
+    frame[200:].to_parquet(tmp_path / "part-1.parquet")
+    rows = oe.Rows(str(tmp_path / "part-*.parquet"), labels="y_*")
+    found, expected = make("simplex", kind, sense).fit(rows), fitted("simplex", kind, sense)
+    np.testing.assert_array_equal(found.decide(X[NEW]), expected.decide(X[NEW]))
+    assert found.score(X[NEW], Y[NEW]) == expected.score(X[NEW], Y[NEW])
+    if kind == "decision":
+        pd.testing.assert_frame_equal(found.leaderboard_, expected.leaderboard_)
+    else:
+        pd.testing.assert_frame_equal(found.guarantees_, expected.guarantees_)

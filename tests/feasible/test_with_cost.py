@@ -17,11 +17,14 @@ from optensemble.exceptions import FallbackWarning, InfeasibleActionError, Input
 from optensemble.feasible import (
     Assignment,
     Box,
+    ByKey,
+    CvxpySet,
     FeasibleSet,
     Knapsack,
     MixedInteger,
     Oracle,
     Polytope,
+    Product,
     RiskBudget,
     ShortestPath,
     Simplex,
@@ -359,6 +362,14 @@ def test_sets_that_cannot_have_a_cost_are_refused() -> None:
         WithCost(WithCost(Simplex(3), 1.0), 2.0)
     with pytest.raises(InputError, match=r"quadratic= is not possible on TopK.*Vertices.*Oracle"):
         WithCost(TopK(3, k=1), quadratic=covariance(3))
+    with pytest.raises(
+        InputError, match=r"turnover= is not possible on Product.* as a whole. Give the sets that it is"
+    ):
+        WithCost(Product([Simplex(2), Simplex(1)]), turnover=(0.0, 1.0))
+    cp: Any = import_module("cvxpy")
+    a, c = cp.Variable(3), cp.Parameter(3)
+    with pytest.raises(InputError, match="turnover= is not possible on CvxpySet.* into the objective of its problem"):
+        WithCost(CvxpySet(cp.Problem(cp.Maximize(c @ a), [cp.norm(a) <= 1]), a, c), turnover=(0.0, 1.0))
     oracle = Oracle(lambda C: np.eye(3)[C.argmax(axis=1)], dimension=3)
     with pytest.raises(InputError, match="turnover= is not possible on Oracle"):
         WithCost(oracle, turnover=(0.0, 1.0))
@@ -406,6 +417,35 @@ def test_a_set_passes_on_what_it_does_with_bad_rows() -> None:
     with pytest.warns(FallbackWarning, match=r"omega.capacity of a knapsack must not be negative"):
         actions = omega.for_rows(pd.DataFrame({"room": [1.0, -1.0]})).argmax([[0.6, 0.4], [1.0, 1.0]])
     np.testing.assert_array_equal(actions, [[1.0, 0.0], [0.0, 0.0]])
+
+
+def test_costs_of_parts_add_up() -> None:
+    moving, fixed = WithCost(Simplex(2), turnover=([1.0, 0.0], 0.5)), WithCost(Box(dimension=1), 0.25)
+    omega = Product([moving, TopK(2, k=1), fixed])
+    actions = omega.argmax([[0.0, 2.0, 1.0, 0.0, 1.0], [0.0, 0.5, 0.0, 1.0, 0.1]])
+    np.testing.assert_array_equal(actions, [[0, 1, 1, 0, 1], [1, 0, 0, 1, 0]])
+    np.testing.assert_allclose(omega.cost(actions), [1.25, 0.0])
+    by_key = ByKey("where", {"here": moving, "there": Simplex(2)})
+    assert by_key.has_cost
+    bound = by_key.for_rows(pd.DataFrame({"where": ["there", "here"]}))
+    np.testing.assert_array_equal(bound.argmax([[0.0, 0.1], [0.0, 0.1]]), [[0, 1], [1, 0]])
+    np.testing.assert_allclose(bound.cost(np.array([[0.0, 1.0], [0.0, 1.0]])), [0.0, 1.0])
+
+
+def test_the_rows_of_an_oracle_come_with_its_cost() -> None:
+    last = Oracle(lambda C, X: np.eye(2)[np.where(X["shut"] == 1, 1, C.argmax(axis=1))], dimension=2, rows=True)
+    X = pd.DataFrame({"shut": [0, 1, 0], "fee": [0.0, 0.0, 9.0]})
+    bound = WithCost(last, [oe.Columns("fee"), 0.0]).for_rows(X)
+    actions = bound.argmax(np.tile([2.0, 1.0], (3, 1)))
+    np.testing.assert_array_equal(actions, [[1, 0], [0, 1], [0, 1]])
+    np.testing.assert_array_equal(bound.take([2]).argmax([[2.0, 1.0]]), [[0, 1]])
+
+
+def test_constraints_that_bind_are_those_of_the_set() -> None:
+    X = pd.DataFrame({"room": [0.5]})
+    omega = WithCost(Polytope([[1, 1]], [oe.Columns("room")]), turnover=(0.1, 0.2)).for_rows(X)
+    (action,) = omega.argmax([[1.0, 0.5]])
+    assert omega.binding(action)[0] == "A_ub[0]: b_ub[0] = 0.5 (column 'room')"
 
 
 def test_words() -> None:

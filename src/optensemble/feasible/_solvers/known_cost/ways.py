@@ -113,6 +113,8 @@ def _unknown(omega: FeasibleSet, quadratic: bool) -> str:
             f"{part} is not possible on {omega!r} as a whole. Give the sets that it is made of a cost each: "
             f"{type(omega).__name__} takes sets with a cost."
         )
+    if type(omega).__name__ == "CvxpySet":  # by name: cvxpy may not be installed
+        return f"{part} is not possible on {omega!r}. Write the cost into the objective of its problem."
     return (
         f"{part} is not possible on {omega!r}, whose actions are neither listed nor a convex set that is known here. "
         "Give Vertices if they can be listed; a linear cost; or feasible.Oracle with a solver of your own."

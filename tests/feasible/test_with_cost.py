@@ -368,7 +368,7 @@ def test_sets_that_cannot_have_a_cost_are_refused() -> None:
         WithCost(Product([Simplex(2), Simplex(1)]), turnover=(0.0, 1.0))
     cp: Any = import_module("cvxpy")
     a, c = cp.Variable(3), cp.Parameter(3)
-    with pytest.raises(InputError, match="turnover= is not possible on CvxpySet.* into the objective of its problem"):
+    with pytest.raises(InputError, match=r"turnover= is not possible on CvxpySet.* into the objective of its problem"):
         WithCost(CvxpySet(cp.Problem(cp.Maximize(c @ a), [cp.norm(a) <= 1]), a, c), turnover=(0.0, 1.0))
     oracle = Oracle(lambda C: np.eye(3)[C.argmax(axis=1)], dimension=3)
     with pytest.raises(InputError, match="turnover= is not possible on Oracle"):

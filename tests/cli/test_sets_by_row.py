@@ -328,3 +328,23 @@ def test_payoffs_are_net_of_a_known_cost(line: Line, folder: Path) -> None:
     page = (folder / "out.html").read_text(encoding="utf-8")
     assert "every payoff is net of the known cost of acting" in page
     assert "held by row: columns" in page
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_workers_write_the_same_bytes_and_name_the_same_rows(line: Line, folder: Path) -> None:
+    prepared(folder, STATIONS)
+    here, workers = ("fit", "job.toml", "--memory", "1KB", "-o"), ("--workers", "2")
+    assert line(*here, "by_row.oe").code == 0
+    assert line(*here, "other.oe", *workers).code == 0
+    assert (folder / "by_row.oe").read_bytes() == (folder / "other.oe").read_bytes()
+    assert line(*DECIDE).code == 0
+    expected = (folder / "out.csv").read_bytes()
+    assert line(*DECIDE, *workers).code == 0
+    assert (folder / "out.csv").read_bytes() == expected
+    rows = NEW.copy()
+    rows.loc[[17, 40], "station"] = 3
+    write_table(rows, folder / "new.csv")
+    said = line(*DECIDE)
+    assert "row 17 (counted from 0, day '1-00017')" in said.err
+    assert line(*DECIDE, *workers).err == said.err

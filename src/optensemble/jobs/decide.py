@@ -70,6 +70,8 @@ def decide_table(
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, str(tables)))
         grouped = (saved.grouped(reader.known(part)) for part in tables.batches(reader.selection, batch))
         decided = (map if over is None else over)(partial(_decide_part, saved.policy), grouped)
+        if hasattr(decided, "close"):
+            stack.callback(decided.close)  # batches that others still decide for, after an error
         for part, unseen, answer in decided:
             if isinstance(answer, OptEnsembleError):
                 with _naming_rows(saved, tables, part, rows):

@@ -45,7 +45,7 @@ def make_days(days: int, rng: np.random.Generator) -> pd.DataFrame:
     short = {"none": 0.0 * HOURS, "morning": SHORTAGE * hump(8, 2), "evening": SHORTAGE * hump(19, 2)}
     shortage = np.stack([short[booked] for booked in reserve])
     prices = usual + demand + renewables + level + shortage + rng.normal(scale=6, size=(days, 24))
-    charge = rng.integers(7, size=days) / 2  # half a MWh is what a cell block holds
+    charge = rng.integers(7, size=days) / 2  # MWh, from empty to full
     kept = RESERVE * np.array([np.isin(HOURS, BOOKED[booked]) for booked in reserve])
     kept[:, -1] = charge  # by midnight it is as full as it was
     columns = {

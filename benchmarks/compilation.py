@@ -33,6 +33,8 @@ SETS = [
     "Assignment(4)",
     "ShortestPath([(0, 1), (1, 2), (0, 2)], 0, 2)",
     "ShortestPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3)",
+    "WithCost(Simplex(4), turnover=(0.25, 0.1))",
+    "WithCost(Vertices(np.eye(4)), quadratic=np.ones((4, 4)))",
 ]
 
 
@@ -59,7 +61,8 @@ def first_use(made: str) -> float:
     from optensemble import feasible
 
     start = time.perf_counter()
-    omega = eval(made, {"np": np, **vars(feasible)})  # one of the lines above
+    used = {name: getattr(feasible, name) for name in feasible.__all__ if name in made}  # loaded as they are named
+    omega = eval(made, {"np": np, **used})  # one of the lines above
     omega.argmax(np.ones((1, omega.dimension)))
     return time.perf_counter() - start
 

@@ -406,6 +406,9 @@ def test_bad_rows_take_the_fallback() -> None:
     with pytest.warns(FallbackWarning, match="3 of 4 rows have no set and take the fallback action: held must"):
         actions = omega.for_rows(X).argmax(np.ones((4, 2)))
     np.testing.assert_array_equal(actions, [[0.5, 0.5], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    with pytest.warns(FallbackWarning):
+        costs = omega.for_rows(X).cost(actions)
+    np.testing.assert_allclose(costs, [0.0, 0.0, 0.0, 0.1])  # unknown in two rows, and known where the set is at fault
     with pytest.raises(InfeasibleActionError, match="the fallback action must lie inside the set"):
         WithCost(Simplex(2), 1.0, on_failure="fallback", fallback=[1.0, 1.0])
 

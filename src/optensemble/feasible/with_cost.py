@@ -202,9 +202,13 @@ class WithCost(Composite):
         return Charges(Q=self._Q, **found)
 
     def cost(self, actions: Floats) -> Floats:
-        """Return the known cost of each action, in the row it is taken in."""
+        """Return the known cost of each action, in the row it is taken in; 0 where the row's parameters make none."""
         self._require_rows(len(actions))
-        return self._charges().of(actions)
+        found = self._charges().of(actions)
+        if self.faulty.any():
+            for fault in self._own_faults():
+                found[fault.rows] = 0.0
+        return found
 
     def _solve_batch(self, coefficients: Floats, hint: Floats | None) -> Floats:
         if self._alone:

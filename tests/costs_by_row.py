@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 import optensemble as oe
-from optensemble.feasible import Knapsack, MixedInteger, Polytope, Product, Simplex, Vertices, WithCost
+from optensemble.feasible import Knapsack, MixedInteger, Polytope, Product, RiskBudget, Simplex, Vertices, WithCost
 from tests import sets_by_row
 from tests.sets_by_row import Case, _box, _columns, _knapsack, _knapsack_of_whole_items, _simplex, _vertices
 
@@ -76,6 +76,12 @@ def _cost_on_two_resources(rng: np.random.Generator, n: int) -> Case:
     return WithCost(bag, turnover=_TURNOVER), X
 
 
+def _cost_on_risk(rng: np.random.Generator, n: int) -> Case:
+    X = _moving(rng, n, 4).assign(risk=rng.uniform(0.8, 2.0, n))
+    omega = RiskBudget(np.diag([1.0, 2.0, 3.0, 4.0]), limit=oe.Columns("risk"))
+    return WithCost(omega, turnover=_TURNOVER), X
+
+
 def _cost_on_whole_numbers(rng: np.random.Generator, n: int) -> Case:
     X = _moving(rng, n, 3).assign(room=rng.choice([1.0, 2.5, 4.0], n), most=rng.choice([1.0, 2.0], n))
     omega = MixedInteger([[1, 2, 1]], oe.Columns("room"), upper=oe.Columns("most"), integer=[0, 1])
@@ -110,6 +116,7 @@ CASES: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "squares by clarabel": _cost_by_clarabel,
     "whole items with cost": _cost_on_whole_items,
     "whole numbers with cost": _cost_on_whole_numbers,
+    "risk with cost": _cost_on_risk,
     "polytope with cost": _cost_on_polytope,
     "two resources with cost": _cost_on_two_resources,
 }

@@ -33,6 +33,8 @@ from optensemble.feasible import (
     WithCost,
     check,
 )
+from tests import sets_by_row
+from tests.costs_by_row import CASES
 from tests.sample_sets import Floats, covariance, hard_rows
 
 solve_lp: Any = linprog
@@ -449,6 +451,14 @@ def test_constraints_that_bind_are_those_of_the_set() -> None:
     omega = WithCost(Polytope([[1, 1]], [oe.Columns("room")]), turnover=(0.1, 0.2)).for_rows(X)
     (action,) = omega.argmax([[1.0, 0.5]])
     assert omega.binding(action)[0] == "A_ub[0]: b_ub[0] = 0.5 (column 'room')"
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - set(sets_by_row.CASES)))
+def test_no_rows_are_fine(name: str) -> None:
+    omega, X = CASES[name](np.random.default_rng(0), 3)
+    nothing = np.empty((0, omega.dimension))
+    assert omega.for_rows(X).take(slice(0, 0)).argmax(nothing).shape == nothing.shape
+    assert omega.for_rows(X[:0]).cost(nothing).shape == (0,)
 
 
 def test_words() -> None:

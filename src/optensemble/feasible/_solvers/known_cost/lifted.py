@@ -7,6 +7,7 @@ before the second begins.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def by_row(omega: FeasibleSet, name: str, fixed: Floats | float) -> Floats:
     if not omega._varies_in(name):
         return np.asarray(fixed, dtype=np.float64).reshape(1, -1)
     found = omega._of_rows(name)
-    return found.reshape(len(found), -1)
+    return found.reshape(len(found), prod(found.shape[1:]))
 
 
 def share_of_each(omega: Simplex) -> tuple[Floats, Floats]:

@@ -57,6 +57,15 @@ def by_start(rng: np.random.Generator, n: int) -> Example:
     return Example(problem, discharge - charge, price, {start: "charge_now"}, X)
 
 
+def wear(rng: np.random.Generator, n: int) -> Example:
+    """The battery with a cost of the other variables, of which an action has the least."""
+    example = by_start(rng, n)
+    charge, discharge = example.action.variables()
+    cost = 0.05 * cp.sum(charge + discharge)
+    objective = cp.Maximize(example.problem.objective.expr - cost)
+    return example._replace(problem=cp.Problem(objective, example.problem.constraints))
+
+
 def portfolio_rows(rng: np.random.Generator, n: int, d: int = 5) -> pd.DataFrame:
     X = pd.DataFrame(rng.dirichlet(np.ones(d), n), columns=[f"held_{j}" for j in range(d)])
     X["limit"], X["rate"] = rng.uniform(0.3, 1.0, n), rng.choice([0.0, 0.1, 0.3], n)
@@ -103,6 +112,7 @@ LINEAR: dict[str, Callable[[np.random.Generator, int], Example]] = {
     "transport": transport,
     "turnover cost": turnover_cost,
     "turnover limit": turnover_limit,
+    "wear": wear,
 }
 
 

@@ -43,6 +43,11 @@ class Lifted:
     """Whether all coordinates have finite bounds, or would have them by linear programmes."""
 
     @property
+    def others(self) -> int:
+        """The number of coordinates that are not the action's."""
+        return len(self.whole) - self.dimension
+
+    @property
     def complete(self) -> bool:
         """Whether nothing is left out, so that it describes the set and its cost."""
         return self.bounded and not self.curved.any() and not self.program.P.entries.varies

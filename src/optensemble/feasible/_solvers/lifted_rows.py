@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -160,8 +161,20 @@ class LiftedRows:
         """Return the least cost of each action in its row."""
         if self.action_cost is not None:
             return self.action_cost(actions, values)
-        cheapest = self.projection.least_cost(actions, self._sides(values), self.linear.at(values))
+        cheapest, left = np.zeros(len(actions)), np.arange(len(actions))
+        if self._completion is not None:
+            cheapest, left = self._completion(actions, values)
+        if len(left):
+            sides, linear = self._sides(values[left]), self.linear.at(values[left])
+            cheapest[left] = self.projection.least_cost(actions[left], sides, linear)
         return cheapest + self.lifted.offsets(values)
+
+    @cached_property
+    def _completion(self) -> Any:
+        """The programme that completes actions at least cost; None where it cannot be compiled."""
+        from optensemble.feasible._solvers.completion import Completion  # which is made of such rows itself
+
+        return Completion.of(self.lifted)
 
     def of_row(self, values: Floats) -> LiftedRows:
         """Return the same for one row of parameters, as a fixed set."""

@@ -82,7 +82,7 @@ def as_argument(
     """Return an argument: numbers if they are fixed, columns, which can be saved, or a function of X."""
     if numbers is not None and not numbers.varies:
         return numbers.constant
-    columns = None if numbers is None else as_columns(parameters, numbers)
+    columns = None if numbers is None or not parameters else as_columns(parameters, numbers)
     return RowNumbers(parameters, function, name) if columns is None else columns
 
 

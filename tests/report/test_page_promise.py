@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from optensemble.report.page import make_report_page
+from optensemble.report.text import baseline_summary
 from tests.report.ensembles import CASES, simplex, white_box
 from tests.report.pages import (
     EACH,
@@ -126,6 +127,20 @@ def test_baselines_are_listed_with_their_gains_the_strongest_first(name: str) ->
     assert same(numbers(table, "95 % interval"), expected.loc[found, "low"])
     better = [row[-1].text == "better" for row in table.rows()]
     assert better == (expected.loc[found, "low"] > 0).tolist()
+
+
+def test_baselines_of_one_result_are_not_counted_twice() -> None:
+    audit = CASES["portfolio"]().data.audit
+    ahead = audit.lift.assign(low=1.0, high=2.0)
+    assert baseline_summary(replace(audit, lift=ahead)) == (
+        f"The ensemble is significantly better than all {len(ahead)} baselines."
+    )
+    mixed = ahead.assign(low=[-1.0] + [1.0] * (len(ahead) - 1))
+    assert baseline_summary(replace(audit, lift=mixed)) == (
+        f"Of {len(ahead)} baselines, the ensemble is significantly better than {len(ahead) - 1} and not significantly "
+        "different from 1."
+    )
+    assert baseline_summary(replace(audit, lift=ahead[:1])).startswith("Of 1 baseline, ")
 
 
 def test_the_leaderboard_is_that_of_the_ensemble() -> None:

@@ -169,8 +169,11 @@ def baseline_summary(audit: Audit) -> str:
         NOT_SIGNIFICANT: "not significantly different from {}",
         IDENTICAL: "identical to {}",
     }
+    number = count_of(len(results), "baseline")
+    if len(set(results)) == 1 < len(results):
+        return f"The ensemble is {phrases[results[0]].format(f'all {number}')}."
     shown = [phrase.format(results.count(result)) for result, phrase in phrases.items() if result in results]
-    return f"Of {count_of(len(results), 'baseline')}, the ensemble is {join_words(shown)}."
+    return f"Of {number}, the ensemble is {join_words(shown)}."
 
 
 def about_baselines(data: ReportData) -> str:

@@ -218,6 +218,15 @@ def test_the_contract_holds(name: str, promise: Any, monkeypatch: pytest.MonkeyP
     promise(name)
 
 
+@pytest.mark.parametrize("make", [*LINEAR.values(), curved, whole_lots])
+def test_batches_without_rows(make: Any) -> None:
+    example = make(np.random.default_rng(11), 2)
+    bound = example.make().for_rows(example.X[:0])
+    actions = bound.argmax(np.empty((0, bound.dimension)))
+    assert actions.shape == (0, bound.dimension)
+    assert bound.value(actions, actions).shape == bound.violation(actions).shape == (0,)
+
+
 @pytest.mark.parametrize("kind", ["variance", "deviation", "two caps"])
 def test_a_limit_of_risk_by_row(kind: str) -> None:
     rng = np.random.default_rng(10)

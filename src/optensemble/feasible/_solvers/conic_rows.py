@@ -93,9 +93,8 @@ class ConicRows:
         """Return the bounds of actions, for each row if they differ between them."""
         if self._shared is not None:
             return self._box
-        low, high = (
-            side[:, : self.dimension] for side in self._explicit(values[:1] if not self.box_varies else values)
-        )
+        at = values if self.box_varies else np.zeros((1, values.shape[1]))
+        low, high = (side[:, : self.dimension] for side in self._explicit(at))
         return (low, high) if self.box_varies else (low[0], high[0])
 
     def argmax(self, coefficients: Floats, values: Floats) -> Floats:

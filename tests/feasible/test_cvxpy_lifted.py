@@ -183,6 +183,15 @@ def test_piecewise_linear_costs(cost: Any, sense: str) -> None:
         np.testing.assert_allclose(omega.cost(row[None]), cost(a).value, atol=1e-12)
 
 
+def test_a_cost_of_turnover_beside_a_limit_of_size() -> None:
+    a, c = cp.Variable(3), cp.Parameter(3)
+    problem = cp.Problem(cp.Maximize(c @ a - 0.2 * cp.norm1(a - 0.1)), [cp.norm1(a) <= 1])
+    omega = CvxpySet(problem, a, c)
+    assert omega.recognised == "Polytope"  # absolute values bound what no single constraint does
+    C = np.random.default_rng(14).normal(size=(200, 3))
+    require_same(omega.value(omega.argmax(C), C), solved(problem, c, C))
+
+
 def test_the_cost_of_an_action_is_the_least_of_its_other_variables() -> None:
     charge, discharge, constraints = battery(4)
     price = cp.Parameter(4)

@@ -157,7 +157,22 @@ class Reduction:
         single = (np.count_nonzero(self.U, axis=1) == 1) & ~self.U[:, list(pinned)].any(axis=1)
         bounds = self._bounds(self.U[single], self.U_right[single], numbers)
         self.U, self.U_right = self.U[~single], self.U_right[~single]
+        self._bound_absolute_values(bounds)
         return bounds
+
+    def _bound_absolute_values(self, bounds: Bounds) -> None:
+        """Bound coordinates that are at least a function and at least its opposite: by half of what the two sum to."""
+        for j in np.flatnonzero(self.alive & ~self.action & ~bounds.known[0]):
+            rows = np.flatnonzero(self.U[:, j] < 0.0)
+            scale = -self.U[rows, j, None]
+            functions, sides, seen = self.U[rows] / scale, self.U_right[rows] / scale, dict[bytes, int]()
+            functions[:, j] = 0.0
+            for i, function in enumerate(functions):
+                opposite = seen.get((-function + 0.0).tobytes())
+                total = sides[i] + sides[opposite] if opposite is not None else np.ones(2)
+                if not total[1:].any():  # the same in all rows
+                    bounds.lower[j] = max(bounds.lower[j], -0.5 * total[0])
+                seen[(function + 0.0).tobytes()] = i
 
     def _bounds(self, U: Floats, right: Floats, numbers: dict[int, Floats]) -> Bounds:
         """Return the bounds that rows of a single entry are, and those of coordinates that are numbers of the row."""

@@ -375,6 +375,38 @@ def test_the_calibrated_choice_decides_and_simple_baselines_are_clearly_behind(p
     assert bool(behind.all()), simple[["candidate", "difference_low", "difference_high"]]
 
 
+GROUPS, POLICIES = r"^groups .*\n", r"^\[policies\](.|\n)*?(?=^\[)"
+LESSONS = [
+    ("battery", GROUPS, "ridge baseline 156.6 ... 100 % yes"),
+    ("routes", POLICIES, "ensemble choice 47.0 ... 100 % yes"),
+    ("routes", GROUPS, "ensemble choice 46.6 ... 100 % yes"),
+    ("staffing", GROUPS, "ensemble choice 1,539 ... 100 % yes"),
+]
+"""What READMEs say of the same job without some lines."""
+
+
+def fit_without(played: Played, lines: str, folder: Path) -> str:
+    """Fit the job without some lines in a copy of the example; return what is printed."""
+    shutil.copytree(played.folder, folder, dirs_exist_ok=True)
+    job, cut = re.subn(lines, "", (folder / "job.toml").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert cut == 1
+    (folder / "job.toml").write_text(job.replace("[feasible.set]", "[feasible]"), encoding="utf-8")
+    result = run("optensemble fit job.toml -o ensemble.oe", folder)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_what_is_learned_is_what_happens_without_it(played: Played, tmp_path: Path) -> None:
+    for name, lines, leader in LESSONS:
+        if name == played.name:
+            printed = fit_without(played, lines, tmp_path)
+            assert is_shown(f"...\n{leader}\n...", printed), printed
+    if played.name == "portfolio":
+        fit_without(played, r"^\[feasible\](.|\n)*?(?=^\[feasible.set)", tmp_path)
+        actions = oe.load(tmp_path / "ensemble.oe").decide(played.table("new"))
+        assert f"{payoffs(played, actions).mean():.2f}" == "0.71"
+
+
 class Outside(HTMLParser):
     """Collects what a page would load from elsewhere."""
 

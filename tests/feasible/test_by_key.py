@@ -7,7 +7,7 @@ import pytest
 import optensemble as oe
 from optensemble.exceptions import EmptySetError, FallbackWarning, InputError, SolverError
 from optensemble.feasible import Box, ByKey, FeasibleSet, Knapsack, MixedInteger, Oracle, RiskBudget, Simplex, TopK
-from optensemble.feasible._base import Unsolved
+from optensemble.feasible._batches import Unsolved
 from tests.sample_sets import Floats, covariance, hard_rows
 
 BUDGET = Knapsack([3, 4, 5], capacity=oe.Columns("budget"))

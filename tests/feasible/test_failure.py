@@ -16,7 +16,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.kernel import make_kernel
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import FeasibleSet
-from optensemble.feasible._base import Unsolved
+from optensemble.feasible._batches import Unsolved
 
 
 @njit

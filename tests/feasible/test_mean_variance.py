@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from scipy import sparse
 
-from optensemble.feasible._base import run_kernel
+from optensemble.feasible._batches import run_kernel
 from optensemble.feasible._solvers.risk_budget.cone import PortfolioRows
 from optensemble.feasible._solvers.risk_budget.mean_variance import MeanVariance, simplex_rows
 from optensemble.feasible._solvers.risk_budget.rows import collect_rows

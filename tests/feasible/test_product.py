@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 import optensemble as oe
 from optensemble.exceptions import EmptySetError, FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import Box, ByKey, FeasibleSet, Knapsack, Oracle, Polytope, Simplex, Vertices
-from optensemble.feasible._base import Unsolved
+from optensemble.feasible._batches import Unsolved
 from optensemble.feasible.assignment import Assignment
 from optensemble.feasible.product import Product
 from optensemble.feasible.top_k import TopK

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from optensemble.exceptions import SolverError
-from optensemble.feasible._base import run_kernel
+from optensemble.feasible._batches import run_kernel
 from optensemble.feasible._solvers.risk_budget.cone import WAYS, ConeProgram
 from optensemble.feasible.risk_budget import RiskBudget
 from tests.feasible.risk_budgets import CONSTRAINED, EVERY, PLAIN, factor_model, sectors, tight, wishart

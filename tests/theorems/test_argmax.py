@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from optensemble import feasible
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FEASIBILITY
+from optensemble.feasible._bounds import FEASIBILITY
 from optensemble.feasible.registry import from_spec
 from tests.sample_sets import Floats, every_set, hard_rows
 

@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble.exceptions import FallbackWarning, InputError, OptEnsembleError
-from optensemble.feasible._base import Fault, FeasibleSet, Unsolved
+from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._row_parameters import RowParameter
 
 

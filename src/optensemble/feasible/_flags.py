@@ -10,7 +10,7 @@ import numpy as np
 from optensemble._core.arrays import Floats
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import Fault
+from optensemble.feasible._bound_rows import Fault
 
 
 def as_flags(value: Any, name: str, size: int, things: str) -> Floats:

@@ -8,7 +8,8 @@ import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
-from optensemble.feasible._base import FeasibleSet, Unsolved
+from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._batches import Unsolved
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.constraints import Sparse, as_matrix, as_rows, find_dimension, rows_spec, scaled
 

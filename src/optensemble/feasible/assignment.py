@@ -11,7 +11,9 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats
 from optensemble._core.validation import require_number
 from optensemble.exceptions import EmptySetError
-from optensemble.feasible._base import Fault, FeasibleSet, checks_actions, run_kernel
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._batches import run_kernel
+from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._flags import as_flags, flag_faults
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.assignment import assignment_kernel

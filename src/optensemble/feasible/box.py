@@ -10,8 +10,9 @@ from numba import njit
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import make_kernel
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, as_dimension, bound_length, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._binding import MOST_NAMED, name_bounds
+from optensemble.feasible._bounds import as_dimension, bound_length
 
 
 @final

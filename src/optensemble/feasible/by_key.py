@@ -13,7 +13,8 @@ from optensemble._core.arrays import Floats
 from optensemble._core.columns import Columns
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible._base import Fault, FeasibleSet, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._composite import Composite, Part, envelope
 from optensemble.feasible._row_parameters import RowParameter, count_rows
 

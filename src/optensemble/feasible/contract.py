@@ -15,7 +15,8 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.validation import require_number
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FEASIBILITY, FeasibleSet
+from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._bounds import FEASIBILITY
 from optensemble.feasible._composite import Composite
 from optensemble.feasible._solvers.scale import normalised
 from optensemble.feasible.registry import from_spec, to_spec

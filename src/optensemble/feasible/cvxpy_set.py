@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import Fault, FeasibleSet, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._solvers.budget_rows import BudgetRows
 from optensemble.feasible._solvers.conic import ConicProgram
 from optensemble.feasible._solvers.conic_rows import ConicRows

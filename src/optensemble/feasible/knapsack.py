@@ -12,8 +12,11 @@ from optensemble._core.arrays import Floats
 from optensemble._core.kernel import make_kernel
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, as_dimension, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._batches import Unsolved
 from optensemble.feasible._binding import BINDS, MOST_NAMED, name_constraint, name_entries
+from optensemble.feasible._bound_rows import Fault
+from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.density import FIT, WEIGHTLESS, fill_by_density
 from optensemble.feasible._solvers.knapsack import choose_items, table_size

@@ -15,7 +15,10 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import Kernel
 from optensemble._core.validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
-from optensemble.feasible._base import Fault, Unsolved, as_bounds, checks_actions, run_kernel, try_again
+from optensemble.feasible._base import checks_actions
+from optensemble.feasible._batches import Unsolved, run_kernel, try_again
+from optensemble.feasible._bound_rows import Fault
+from optensemble.feasible._bounds import as_bounds
 from optensemble.feasible._linear import LinearSet
 from optensemble.feasible._solvers.constraints import scaled
 from optensemble.feasible._solvers.highs import (

@@ -11,7 +11,9 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.validation import as_floats, describe_rows, require_choice
 from optensemble.exceptions import InfeasibleActionError, InputError
-from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._row_parameters import RowParameter, count_rows
 from optensemble.feasible._table_rows import pick_rows
 

@@ -11,7 +11,9 @@ from scipy import sparse
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel
-from optensemble.feasible._base import Unsolved, as_bounds, checks_actions, run_kernel, try_again
+from optensemble.feasible._base import checks_actions
+from optensemble.feasible._batches import Unsolved, run_kernel, try_again
+from optensemble.feasible._bounds import as_bounds
 from optensemble.feasible._linear import LinearSet
 from optensemble.feasible._solvers.constraints import Equilibrated, equilibrate, scaled
 from optensemble.feasible._solvers.dual_simplex import (

@@ -11,7 +11,9 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import row_dots
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FeasibleSet, Unsolved, as_dimension, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._solvers.scale import rounded
 
 _SENSE_SIGNS = {1: -1.0, -1: 1.0, "MINIMIZE": -1.0, "MAXIMIZE": 1.0}

@@ -15,7 +15,9 @@ from optensemble._core.kernel import Kernel
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, checks_actions, run_kernel, try_again
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._batches import Unsolved, run_kernel, try_again
+from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.highs import LinearProgram
 from optensemble.feasible._solvers.risk_budget.active_set import NEAR

@@ -13,7 +13,9 @@ from scipy.sparse.csgraph import connected_components
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import SHARED, Kernel, make_kernel
 from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError
-from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._edges import as_name, find_node, number_nodes, read_numbered
 from optensemble.feasible._flags import as_flags, flag_faults
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters

@@ -14,8 +14,10 @@ from optensemble._core.kernel import make_kernel
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import require_choice, require_number
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible._base import Fault, FeasibleSet, as_dimension, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._binding import MOST_NAMED, name_constraint, name_unavailable
+from optensemble.feasible._bound_rows import Fault
+from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._flags import as_flags, flag_faults
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.scale import magnitude

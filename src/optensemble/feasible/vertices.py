@@ -12,8 +12,9 @@ from scipy.spatial import KDTree
 from optensemble._core.arrays import Floats
 from optensemble._core.validation import as_floats, describe_rows
 from optensemble.exceptions import EmptySetError, InputError
-from optensemble.feasible._base import Fault, FeasibleSet, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._binding import MOST_NAMED, name_unavailable
+from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._flags import as_flags, flag_faults
 from optensemble.feasible._row_parameters import row_parameters
 from optensemble.feasible._solvers.vertex_list import padded_flags, vertex_kernel

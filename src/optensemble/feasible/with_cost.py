@@ -11,7 +11,9 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats
 from optensemble._core.validation import as_floats, is_finite
 from optensemble.exceptions import EmptySetError, InputError, SolverError
-from optensemble.feasible._base import Fault, FeasibleSet, Unsolved, checks_actions
+from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._composite import Composite, Part
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.known_cost.charges import Charges

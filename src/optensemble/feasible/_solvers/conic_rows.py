@@ -9,7 +9,7 @@ import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError, UnboundedSetError
-from optensemble.feasible._base import Unsolved
+from optensemble.feasible._batches import Unsolved
 from optensemble.feasible._solvers.action_cost import ActionCost
 from optensemble.feasible._solvers.affine import VaryingMatrix
 from optensemble.feasible._solvers.conic import ConicProgram, explain_clarabel

@@ -11,7 +11,7 @@ from scipy import sparse
 from optensemble._core.arrays import Floats
 from optensemble._core.validation import as_floats, require_finite
 from optensemble.exceptions import InputError
-from optensemble.feasible._base import FIXED, as_dimension, bound_length
+from optensemble.feasible._bounds import FIXED, as_dimension, bound_length
 from optensemble.feasible._row_parameters import from_rows
 
 Sparse = Any

@@ -13,7 +13,8 @@ from scipy import sparse
 
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import UnboundedSetError
-from optensemble.feasible._base import FeasibleSet, Unsolved
+from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._batches import Unsolved
 from optensemble.feasible._row_parameters import RowParameter
 from optensemble.feasible._solvers.action_cost import ActionCost
 from optensemble.feasible._solvers.affine import Affine

@@ -15,7 +15,8 @@ from scipy import sparse
 
 from optensemble._core.arrays import Floats
 from optensemble._core.columns import Columns
-from optensemble.feasible._base import FeasibleSet, Unsolved
+from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._batches import Unsolved
 from optensemble.feasible._solvers.known_cost.charges import Charges
 from optensemble.feasible.knapsack import Knapsack
 from optensemble.feasible.polytope import Polytope

@@ -8,7 +8,8 @@ from numba import njit
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel, inner, make_kernel
 from optensemble._core.tolerances import SAME_VALUE
-from optensemble.feasible._base import FeasibleSet, run_kernel
+from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._batches import run_kernel
 from optensemble.feasible._solvers.known_cost.charges import Charges, side_by_side
 
 

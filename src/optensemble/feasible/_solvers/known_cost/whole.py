@@ -6,7 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from optensemble._core.arrays import Floats
-from optensemble.feasible._base import FeasibleSet, Unsolved
+from optensemble.feasible._base import FeasibleSet
+from optensemble.feasible._batches import Unsolved
 from optensemble.feasible._solvers.known_cost.charges import Charges
 from optensemble.feasible._solvers.known_cost.lifted import Parts, bound_to, numbered
 from optensemble.feasible.mixed_integer import MixedInteger

@@ -32,7 +32,7 @@ from scipy import sparse
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel, make_kernel
-from optensemble.feasible._base import Unsolved, run_kernel, try_again
+from optensemble.feasible._batches import Unsolved, run_kernel, try_again
 from optensemble.feasible._solvers.highs import LinearModel, LinearProgram
 from optensemble.feasible._solvers.risk_budget.active_set import CERTAIN, LOOSE, NEAR, PROVEN, Problem, repair_at
 from optensemble.feasible._solvers.risk_budget.cone import (

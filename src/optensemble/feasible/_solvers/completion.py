@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.feasible._base import Unsolved
+from optensemble.feasible._batches import Unsolved
 from optensemble.feasible._solvers.affine import Affine, VaryingMatrix
 from optensemble.feasible._solvers.cvxpy_program import Program
 from optensemble.feasible._solvers.lifted_form import Lifted

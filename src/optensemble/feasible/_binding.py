@@ -28,14 +28,24 @@ def name_entries(omega: FeasibleSet, name: str, values: Floats, binds: npt.NDArr
     return [name_constraint(omega, name, float(values[j]), int(j)) for j in np.flatnonzero(binds)]
 
 
-def name_bounds(omega: FeasibleSet, action: Floats) -> list[str]:
-    """Return the bounds that an action lies at, those from the row first."""
+def name_bounds(omega: FeasibleSet, action: Floats) -> tuple[list[str], list[str]]:
+    """Return the bounds that an action lies at: those from the row, what they close first, and those of all rows.
+
+    A coordinate that all rows share one value of is no constraint worth naming.
+    """
     omega._require_rows(1)
     lower, upper = (np.atleast_2d(side)[0] for side in omega._row_box())
     small = BINDS * omega.extent
-    found = {"upper": (upper, action >= upper - small), "lower": (lower, action <= lower + small)}
-    order = sorted(found, key=omega._varies_in, reverse=True)
-    return [text for name in order for text in name_entries(omega, name, *found[name])]
+    closed = upper - lower <= small
+    at = {"upper": (upper, action >= upper - small), "lower": (lower, action <= lower + small)}
+    own, shared = list[str](), list[str]()
+    for name, (values, binds) in at.items():
+        if omega._varies_in(name):
+            own = name_entries(omega, name, values, binds & closed) + own
+            own += name_entries(omega, name, values, binds & ~closed)
+        else:
+            shared += name_entries(omega, name, values, binds & ~closed)
+    return own, shared
 
 
 def name_unavailable(omega: FeasibleSet, flags: Floats | None) -> list[str]:

@@ -10,14 +10,9 @@ from optensemble._core.arrays import Floats
 from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
 from optensemble.feasible._base import FeasibleSet
 from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._binding import BINDS, MOST_NAMED, name_bounds, name_constraint
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.constraints import Sparse, as_matrix, as_rows, find_dimension, rows_spec, scaled
-
-_MOST_NAMED = 5
-"""Constraints that bind which are named; those from the row come first."""
-
-_BINDS = 1e-9
-"""A constraint binds if no more is left of it, beside rows of a size near 1 and the extent."""
 
 
 class LinearSet(FeasibleSet):
@@ -91,26 +86,12 @@ class LinearSet(FeasibleSet):
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
-        small = _BINDS * self.extent
-        lower, upper = (side[0] for side in self._every_bound())
-        slack = {
-            "b_ub": np.abs(self._excess(action[None])[0][0]),
-            "upper": np.where(lower < upper, np.abs(upper - action), np.inf),
-            "lower": np.where(lower < upper, np.abs(action - lower), np.inf),
-        }
-        values = {"b_ub": self._right_sides()[0][0], "upper": upper, "lower": lower}
-        named = [
-            self._constraint(name, int(j), float(values[name][j]))
-            for name in sorted(slack, key=self._varies_in, reverse=True)
-            for j in np.flatnonzero(slack[name] <= (_BINDS if name == "b_ub" else small))
-        ]
-        return named[:_MOST_NAMED]
-
-    def _constraint(self, name: str, j: int, value: float) -> str:
-        """Return a constraint in words."""
-        row = f"A_ub[{j}]: " if name == "b_ub" else ""
-        titles = next((each.titles() for each in self.parameters if each.name == name), [""] * (j + 1))
-        return f"{row}{name}[{j}] = {value:g}" + (f" ({titles[j]})" if titles[j] else "")
+        rows = np.flatnonzero(np.abs(self._excess(action[None])[0][0]) <= BINDS)
+        right = self._right_sides()[0][0]
+        limits = [f"A_ub[{j}]: {name_constraint(self, 'b_ub', float(right[j]), int(j))}" for j in rows]
+        own, shared = name_bounds(self, action)
+        ordered = [*limits, *own] if self._varies_in("b_ub") or not own else [*own, *limits]
+        return [*ordered, *shared][:MOST_NAMED]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""

@@ -74,7 +74,8 @@ class Box(FeasibleSet):
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
-        return name_bounds(self, action)[:MOST_NAMED]
+        own, shared = name_bounds(self, action)
+        return [*own, *shared][:MOST_NAMED]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""

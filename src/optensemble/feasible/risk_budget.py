@@ -17,6 +17,7 @@ from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved, run_kernel, try_again
+from optensemble.feasible._binding import MOST_NAMED, name_constraint
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.highs import LinearProgram
@@ -404,18 +405,17 @@ class RiskBudget(FeasibleSet):
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
         limit = self.limit if self.limit is not None else float(self._limits()[0])
         upper = np.atleast_2d(self._row_box()[1])[0]
-        titles = {each.name: each.titles() for each in self.parameters}
         found = list[str]()
         if action @ self.covariance @ action >= limit - _BINDS * max(
             limit, 1e3 * float(_slack(self.covariance, limit))
         ):
-            found.append(f"limit = {limit:g}{_from(titles, 'limit', 0)}")
+            found.append(name_constraint(self, "limit", limit))
         for j in np.flatnonzero((action >= upper - _BINDS) & (upper < 1.0)):
-            found.append(f"upper[{j}] = {upper[j]:g}{_from(titles, 'upper', int(j))}")
+            found.append(name_constraint(self, "upper", float(upper[j]), int(j)))
         (ub, b_ub), given = scaled_rows(*self._ub), self._ub[1]
         for k in np.flatnonzero(ub @ action >= b_ub - _BINDS):
-            found.append(f"A_ub[{k}]: b_ub[{k}] = {given[k]:g}")
-        return found
+            found.append(f"A_ub[{k}]: {name_constraint(self, 'b_ub', float(given[k]), int(k))}")
+        return found[:MOST_NAMED]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""
@@ -429,12 +429,6 @@ class RiskBudget(FeasibleSet):
             if len(right):
                 arguments[f"A_{name}"], arguments[f"b_{name}"] = matrix.copy(), right.copy()
         return arguments
-
-
-def _from(titles: dict[str, list[str]], name: str, entry: int) -> str:
-    """Return where an entry of an argument comes from, in brackets, if that is the row."""
-    title = titles[name][entry] if name in titles else ""
-    return f" ({title})" if title else ""
 
 
 def _slack(covariance: Floats, limit: Any) -> Any:

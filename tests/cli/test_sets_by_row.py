@@ -126,6 +126,7 @@ def test_a_bad_row_is_named_by_every_command(
     ):
         named = f"row 17 (counted from 0, day '{id_}') and 1 more row soon after"
         require_line(line(*command), WRONG_USE, f"optensemble: {table}: {message.format(named)}")
+    require_line(line("check", "job.toml"), WRONG_USE, "In all 240 rows: ", f"'{column}'")
     require_line(line("explain", "by_row.oe", "new.csv", "--id", "1-00017"), WRONG_USE, "row 17 (counted from 0, day")
 
 

@@ -26,7 +26,7 @@ from optensemble.jobs.rows import (
     require_sets,
     stream_rows,
 )
-from optensemble.jobs.set_columns import ReadColumns, SetTable
+from optensemble.jobs.set_columns import ReadColumns, SetTable, summarise_parameters
 from optensemble.jobs.sets import make_set
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from optensemble.tables.reading import Tables, find_tables
@@ -85,7 +85,11 @@ def prepare(job: Job, memory: float | None = None) -> Task:
     else:
         read = reader.read(tables)
         labels = read[list(roles.labels)].to_numpy()
-        fallbacks = require_sets(read, omega, sign * labels, RowPlace(name, roles.id))
+        try:
+            fallbacks = require_sets(read, omega, sign * labels, RowPlace(name, roles.id))
+        except InputError as error:  # the ranges of all rows may show what is wrong with one
+            ranges = "; ".join(str(each) for each in summarise_parameters(omega, read))
+            raise InputError(f"{error} In all {len(read):,} rows: {ranges}.") from error
         for policy, member in policies.items():
             require_feasible_actions(read, policy, member, omega, name)
         rows = in_time_order(read, roles, name).reset_index(drop=True)

@@ -9,7 +9,6 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, cast
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
@@ -115,6 +114,10 @@ def read_values(X: Any, name: str | int) -> npt.NDArray[Any]:
 
 def _as_frame(X: Any) -> Any:
     """Return a frame as narwhals sees it; None for anything else."""
+    if isinstance(X, np.ndarray):
+        return None
+    import narwhals as nw  # takes a while to load, and arrays need none
+
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:

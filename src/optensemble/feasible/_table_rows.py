@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import narwhals as nw
 import numpy as np
 
 from optensemble._core.arrays import Indices
@@ -78,6 +77,8 @@ def pick_rows(X: Any, rows: Indices, n: int) -> Any:
         return X
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    import narwhals as nw  # takes a while to load
+
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return frame[rows.tolist()].to_native()

@@ -24,7 +24,16 @@ from numba import njit
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel, inner, make_kernel
 from optensemble.feasible._solvers.scale import magnitude
-from optensemble.feasible._solvers.standard_form import Rows, StandardForm, assemble, eliminate, fill, measure
+from optensemble.feasible._solvers.standard_form import (
+    Rows,
+    StandardForm,
+    assemble,
+    eliminate,
+    fill,
+    make_ready,
+    measure,
+    put_together,
+)
 
 GAVE_UP = 1
 """The status of a row that is left to HiGHS."""
@@ -178,9 +187,11 @@ def best_bases_by_row(C, hinted, actions, status, own, floats, ints):  # type: i
     vectors, limits, gains = np.empty((3, total + d)), np.empty(2 * (total + d)), np.empty(2 * d)
     names, labels = np.empty(total + d, np.int64), np.empty(2 * (d + 1), np.int64)
     systems = np.empty(total * (d + 1) if small else 0)
+    ready, reaches = np.empty((p, d)), np.empty((3, p))
     for i in range(n):
         if i == 0 or differ(own[i], own[i - 1], total):
             measure(matrix, own[i, total : total + d], own[i, total + d :], measured, sizes, coordinates, width)
+            make_ready(measured[:p], coordinates[1], width, ready, reaches)
         right = own[i, :total]
         e, used, f, sound = fill(
             measured, p, leads, multiples, right, sizes, sides, marks, coordinates, chosen[0], work
@@ -201,7 +212,10 @@ def best_bases_by_row(C, hinted, actions, status, own, floats, ints):  # type: i
             vectors[1, :size],
             vectors[2, :m],
         )
-        assemble(block, e, s, marks, chosen, width, sides, coordinates, variables, form, bounds)
+        if e > 0:
+            assemble(block, e, s, marks, chosen, width, sides, coordinates, variables, form, bounds)
+        else:
+            put_together(ready, reaches, marks, chosen[0], width, sides, variables, form, bounds)
         fill_start(form, bounds, variables, coordinates[1], weights, point, start, columns)
         cost[:] = 0.0
         scale_costs(C[i], variables, coordinates, cost)

@@ -294,6 +294,45 @@ def assemble(block, e, s, marks, columns, width, limits, coordinates, variables,
 
 
 @inner
+def make_ready(measured, units, width, ready, reaches):  # type: ignore[no-untyped-def]
+    """Write the rows of inequalities as :func:`assemble` would if there is no equality: they are then those of any row.
+
+    ``reaches`` become the least and the most that each can be, and the factor that it is scaled by.
+    """
+    for i in range(len(measured)):
+        below = above = size = 0.0
+        kept = 0
+        for j in range(len(units)):
+            value = measured[i, j] if abs(measured[i, j]) > _CANCELLED else 0.0
+            if units[j] > 0.0:
+                reach = value * width[j]
+                below, above, size = below + min(reach, 0.0), above + max(reach, 0.0), max(size, abs(value))
+                ready[i, kept] = value
+                kept += 1
+        factor = 1.0 / power_of_two(size) if size > 0.0 else 1.0
+        for j in range(kept):
+            ready[i, j] *= factor
+        reaches[0, i], reaches[1, i], reaches[2, i] = below, above, factor
+
+
+@inner
+def put_together(ready, reaches, marks, free, width, limits, variables, form, bounds):  # type: ignore[no-untyped-def]
+    """Write the form of a set without equalities from rows that are ready: the same as :func:`assemble` would."""
+    m, f = form.shape
+    variables[:] = -1
+    for j in range(f):
+        variables[free[j]] = j
+        bounds[0, j], bounds[1, j] = 0.0, width[free[j]]
+    for i in range(m):
+        row, v = marks[i], f + i
+        for j in range(f):
+            form[i, j] = ready[row, j]
+        factor = reaches[2, row]
+        bounds[0, v] = max(limits[1, row] + 0.0, reaches[0, row] - 1.0) * factor
+        bounds[1, v] = min(limits[2, row] + 0.0, reaches[1, row] + 1.0) * factor
+
+
+@inner
 def bound_row(row, bounds, v, least, most):  # type: ignore[no-untyped-def]
     """Write the bounds of a row; those that its variables cannot reach, 1 beyond what they can."""
     below = above = 0.0

@@ -1,5 +1,5 @@
 # make demo   the paper's four experiments, in sample and on fresh rows: a page with figures and tables, demo/report.html
-# make check  the quick checks, in under two minutes: style, types, rooms and the tests that are not marked slow
+# make check  the quick checks, in a few minutes: style, types, rooms and the tests that are not marked slow
 # make test   every check: style, types, rooms, tests with coverage and in a browser, documentation, the wheel by itself
 # make portable   the tests whose outcome could hang on the last bit, on simulated processors; PORTABLE=--all for all
 # make docs   the documentation, build/docs/index.html; broken links and examples that fail are errors

@@ -24,7 +24,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 import rivals
-from by_row import by_row_table
+from by_row import by_row_table, grid_edges, rate
 from compilation import compilation_table
 from known_cost import known_cost_table
 from rich.console import Console
@@ -44,7 +44,6 @@ from optensemble.feasible import (
 Floats = npt.NDArray[np.float64]
 Argmax = Callable[[Floats], Floats]
 
-SECONDS, REPEATS = 0.5, 3
 THREADED_ROWS = 100_000
 
 
@@ -110,13 +109,6 @@ def risky(name: str, covariance: Floats, limit: float, at_least: float, **constr
     """Return a risk budget beside Clarabel."""
     omega = RiskBudget(covariance, limit, **constraints)
     return Case(name, omega, "Clarabel 1e-12", rivals.clarabel_risk(covariance, limit, **constraints), at_least)
-
-
-def grid_edges(size: int) -> list[tuple[int, int]]:
-    """Return the edges of a grid, to the right and down."""
-    node = np.arange(size * size).reshape(size, size)
-    right, down = zip(node[:, :-1].flat, node[:, 1:].flat, strict=True), zip(node[:-1].flat, node[1:].flat, strict=True)
-    return [(int(a), int(b)) for a, b in (*right, *down)]
 
 
 def flow(edges: list[tuple[int, int]], nodes: int) -> dict[str, Any]:
@@ -218,22 +210,9 @@ def assignment() -> Case:
     return Case("assignment 10×10", Assignment(10), "SciPy", rivals.scipy_assignment(10, 10), 1.5)
 
 
-def rate(argmax: Argmax, C: Floats) -> float:
-    """Return rows per second: the median of a few runs, each on as many rows as the time allows."""
-    rows = 1
-    while True:
-        start = time.perf_counter()
-        argmax(C[:rows])
-        seconds = time.perf_counter() - start
-        if rows == len(C) or seconds > SECONDS / 3:
-            break
-        rows = min(len(C), max(2 * rows, int(rows * SECONDS / max(seconds, 1e-6))))
-    rates = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        argmax(C[:rows])
-        rates.append(rows / (time.perf_counter() - start))
-    return median(rates)
+def rate_of(argmax: Argmax, C: Floats) -> float:
+    """Return how many of the rows are solved in a second."""
+    return rate(lambda rows: argmax(C[:rows]), len(C))
 
 
 def compare(case: Case) -> tuple[list[str], bool]:
@@ -241,7 +220,7 @@ def compare(case: Case) -> tuple[list[str], bool]:
     omega = case.omega
     C = case.draw(np.random.default_rng(6), 2_000_000 // omega.dimension, omega.dimension)
     omega.argmax(C[:100])
-    ours, theirs = rate(omega.argmax, C), rate(case.argmax, C)
+    ours, theirs = rate_of(omega.argmax, C), rate_of(case.argmax, C)
     few = C[: max(50, min(2000, int(theirs)))]
     mine, rival = omega.argmax(few), case.argmax(few)
     gap = float((((rival - mine) * few).sum(axis=1) / np.abs(few * rival).sum(axis=1).clip(1e-300)).max())
@@ -296,7 +275,7 @@ def main(words: Sequence[str]) -> None:
         rows = case.draw(np.random.default_rng(8), 1000, case.omega.dimension)
         for name, rows_per_second in rivals.others(case.omega, rows):
             table.add_row("", "", name, f"{rows_per_second:,.0f}", "", "", "", "")
-        if two_threads and rate(case.omega.argmax, rows) > THREADED_ROWS:
+        if two_threads and rate_of(case.omega.argmax, rows) > THREADED_ROWS:
             ratio = second_thread(case)
             threads.add_row(case.name, f"{ratio:.2f}")
             failed += [] if ratio >= case.threaded else [f"{case.name} with two threads"]

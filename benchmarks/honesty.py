@@ -86,7 +86,14 @@ class World:
         return oe.DecisionEnsemble([(f"model {m}", models[m]) for m in range(seen)], policies, self.omega)
 
     def _policy(self, model: oe.Columns) -> Callable[[Floats], Floats]:
-        return lambda table: self.omega.for_rows(table).argmax(model.predict(table))
+        def decide(table: Floats) -> Floats:
+            said = model.predict(table)
+            there = ~np.isnan(said).any(axis=1)  # a policy without a prediction has no answer either
+            actions = np.full_like(said, np.nan)
+            actions[there] = self.omega.for_rows(table[there]).argmax(said[there])
+            return actions
+
+        return decide
 
 
 class RowWorld(World):

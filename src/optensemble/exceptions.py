@@ -12,6 +12,7 @@
     ├── NotFittedError (sklearn's)         used before ``fit``
     └── FileError (ValueError)             a file that cannot be read, or written
 
+    AbsentWarning (UserWarning)
     NotConvergedWarning (sklearn's ConvergenceWarning)
     FallbackWarning (UserWarning)
     RefitWarning (UserWarning)
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 __all__ = [
+    "AbsentWarning",
     "EmptySetError",
     "FallbackWarning",
     "FeasibleSetError",
@@ -76,6 +78,10 @@ class SolverError(OptEnsembleError, RuntimeError):
 
 class FileError(OptEnsembleError, ValueError):
     """A file that cannot be read, or written."""
+
+
+class AbsentWarning(UserWarning):
+    """Members had no answer in some rows, or rows no labels, and went without; the message counts them."""
 
 
 class FallbackWarning(UserWarning):

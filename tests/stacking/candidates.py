@@ -13,6 +13,7 @@ from optensemble.stacking.leaderboard import (
     Competition,
     PayoffScale,
     PayoffSums,
+    WeightedUnits,
     find_winner,
     winner_bias,
 )
@@ -78,7 +79,9 @@ class Field:
         assessed, n = np.stack([each.assessed for each in self.earnings.values()]), realised.shape[1]
         scale, units = PayoffScale(n, self.centre, float(np.abs(realised).max())), self.sampling.units(n)
         found = [
-            PayoffSums.of(realised[:, rows], by_mean[rows], assessed[:, rows], rows, units.take(rows), scale)
+            PayoffSums.of(
+                *(realised[:, rows], by_mean[rows], assessed[:, rows]), WeightedUnits(rows, units.take(rows)), scale
+            )
             for rows in np.array_split(np.arange(n), parts)
         ]
         return reduce(add, found)

@@ -143,7 +143,7 @@ def test_features_of_policies_are_scaled_actions_without_an_average() -> None:
     outputs, features = outputs_of(np.empty((0, 200, 4)), actions), actions * world.labels.std(axis=0)
     learned = Learned.of(FitRows.of(outputs, world.labels))
     np.testing.assert_allclose(outputs.features(learned.linear.scale), features, rtol=1e-12)
-    np.testing.assert_array_equal(average_weights(outputs), np.zeros(3))
+    np.testing.assert_array_equal(average_weights(3, 0), np.zeros(3))
     forecasts = learned.forecasts
     assert AVERAGE not in forecasts
     expected = textbook_forecasts(World(features, world.labels, np.zeros(3)), parts, textbook_pull(features))
@@ -169,7 +169,7 @@ def test_mixed_members_are_averaged_over_the_models_alone() -> None:
     predictions, actions = rng.normal(size=(2, 30, 3)), rng.uniform(size=(5, 30, 3))
     outputs, scale = outputs_of(predictions, actions), np.array([1.0, 2.0, 3.0])
     np.testing.assert_array_equal(outputs.features(scale), np.concatenate([predictions, actions[2:] * scale]))
-    np.testing.assert_array_equal(average_weights(outputs), [0.5, 0.5, 0, 0, 0])
+    np.testing.assert_array_equal(average_weights(5, 2), [0.5, 0.5, 0, 0, 0])
 
 
 def test_the_leader_of_a_row_is_the_model_that_assesses_itself_highest() -> None:

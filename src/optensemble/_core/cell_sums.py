@@ -19,6 +19,9 @@ from optensemble._core.kernel import inner, maker
 
 Cells = npt.NDArray[np.int32]
 
+Overlaps = npt.NDArray[np.int32] | npt.NDArray[np.float64]
+"""The number of rows that each two cells share, or the sum of their weights."""
+
 intrinsic: Any = extending.intrinsic  # numba's type hints keep the first argument, which callers do not give
 
 
@@ -33,10 +36,10 @@ def renumbered(cells: Cells, number: Cells) -> Cells:
 
 
 @njit(cache=True, nogil=True)
-def picked(shared: Cells, places: Indices) -> Cells:
+def picked(shared: Overlaps, places: Indices) -> Overlaps:
     """Return ``shared[places][:, places]``."""
     count = len(places)
-    found = np.empty((count, count), np.int32)
+    found = np.empty((count, count), shared.dtype)
     for a in range(count):
         line = shared[places[a]]
         for b in range(count):
@@ -106,6 +109,26 @@ def overlaps_by_pairs(cells: Cells, rows: Indices, line: Indices, shared: Cells)
 
 
 @njit(cache=True, nogil=True)
+def weigh_overlaps(cells: Cells, part: Indices, weights: Floats, moving: Indices, shared: Floats) -> None:
+    """Add to ``shared``, as :func:`count_overlaps` does, the weights of the rows that each two cells share."""
+    events = cells.shape[1]
+    line, kept = np.full(shared.shape[2], -1, np.int64), np.empty(events, np.int64)
+    for m in range(len(moving)):
+        line[moving[m]] = m
+    for i in range(len(part)):
+        m, here = 0, shared[part[i]]
+        for e in range(events):
+            kept[m] = cells[i, e]
+            m += kept[m] >= 0
+        for p in range(m):
+            for q in range(p, m):
+                if line[kept[p]] >= 0:
+                    here[line[kept[p]], kept[q]] += weights[i]
+                elif line[kept[q]] >= 0:
+                    here[line[kept[q]], kept[p]] += weights[i]
+
+
+@njit(cache=True, nogil=True)
 def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, line: Indices, shared: Cells) -> None:
     """Add the overlaps of some rows to ``shared``, 64 rows at a time; ``line`` is -1 for fixed cells.
 
@@ -149,7 +172,7 @@ def overlaps_by_bits(cells: Cells, rows: Indices, tally: Indices, line: Indices,
 
 
 @njit(cache=True, nogil=True)
-def fill_lower(halves: Cells, penalty: float, normal: Floats) -> None:
+def fill_lower(halves: Overlaps, penalty: float, normal: Floats) -> None:
     """Write ``G + penalty·I`` into the lower triangle of ``normal``; ``halves`` has each count in one of two places."""
     count = len(halves)
     for first in range(0, count, _TILE):  # one of the two places is across the lines of memory: tile by tile

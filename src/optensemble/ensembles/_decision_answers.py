@@ -24,10 +24,11 @@ from optensemble.explanation.explanation import Explanation, as_coordinates, as_
 from optensemble.feasible import FeasibleSet
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_inputs import LabelledBatch, is_rule
+from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
 from optensemble.members.sources import RowSource, SourceBlocks
 from optensemble.members.subgroups import Grouping, Subgroups
-from optensemble.members.validation import as_labels, require_rows, row_count
+from optensemble.members.validation import as_labels, as_weights, require_rows, row_count
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
 from optensemble.stats.row_design import KnownClusters
 
@@ -56,6 +57,8 @@ class FittedDecision(Policy):
     _seed: int | None
     _subgroups: Subgroups | None
     _groups: KnownClusters | None
+    _absences: tuple[int, ...] = ()
+    on_error: str
     _rows: list[LabelledBatch]
     _later: list[LabelledBatch]
 
@@ -79,8 +82,16 @@ class FittedDecision(Policy):
             predictions=self._sign * decisions.forecast,
             assessed=assessed,
             beyond=int(done.outputs.omega.beyond().sum()),
+            absent=self._absent_rows(done.outputs),
             fallback=int(done.outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
         )
+
+    def _absent_rows(self, outputs: MemberOutputs) -> dict[str, int]:
+        """Return in how many rows each member is absent, of those that are absent in some."""
+        if outputs.absent is None:
+            return {}
+        counts = zip((name for name, _ in self.members_), outputs.absent.sum(axis=1).tolist(), strict=True)
+        return {name: count for name, count in counts if count}
 
     def promise_of(self, assessed: Assessments) -> Promise:
         """Promise the average payoff over rows, given only a summary of their self-assessments."""
@@ -121,12 +132,13 @@ class FittedDecision(Policy):
         with one_blas_thread():
             return explain_decision(question, now.decider_, now._pass(X, every=True))
 
-    def score(self, X: Any, Y: Any) -> float:
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
         done, labels = self._as_it_stands()._decide_labelled(X, Y)
-        return float(done.outputs.omega.value(done.decisions.actions, labels).mean())
+        weights = None if sample_weight is None else as_weights(sample_weight, X, len(labels))
+        return float(np.average(done.outputs.omega.value(done.decisions.actions, labels), weights=weights))
 
-    def _audit_inputs(self, X: Any, Y: Any) -> tuple[AuditInputs, Answer]:
+    def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
         done, labels = self._decide_labelled(X, Y, every=True)
         answer = self._answer(done)
         inputs = audit_inputs(
@@ -134,7 +146,7 @@ class FittedDecision(Policy):
             self.decider_,
             labels,
             promised=answer.promised,
-            interval=self.record_.promise(answer.assessed),
+            interval=self.record_.promise(Assessments.of(answer.assessed, weights)),
             names=(self.names_, [name for name, _ in self.members_]),
         )
         seen = count_seen(fingerprints(*done.outputs.known_by, labels), self.fingerprints_)
@@ -176,7 +188,10 @@ class FittedDecision(Policy):
         """Return how members are asked."""
         buckets = Buckets(self._set.lower, self._set.upper, BUCKETS)
         models = self.members_[: self.n_models_]
-        return MemberQuery(models, self.policy_members, self._set, buckets, self._sign, self._subgroups)
+        terms = self._set, buckets, self._sign, self._subgroups
+        return MemberQuery(
+            models, self.policy_members, *terms, gaps=True, on_error=self.on_error, absences=self._absences
+        )
 
     def _pass(self, X: Any, *, every: bool = False) -> PolicyPass:
         """Ask every member once and decide; with ``every``, solve the policies of all forecasts."""

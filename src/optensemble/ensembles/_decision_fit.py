@@ -9,10 +9,10 @@ from operator import add
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.cell_sums import Cells as CellNumbers
 from optensemble._core.engine import Engine
 from optensemble._core.hashing import Hashes
 from optensemble._core.number_format import format_by_error
@@ -24,10 +24,12 @@ from optensemble.evaluation.lemmas_out_of_fold import CellPass, CellSums, LemmaS
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_totals import TIME_BINS, PairSample, PairTotals
 from optensemble.evaluation.promise import Promise
+from optensemble.members.absence import absence_notes, require_present
 from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.fit_inputs import require_size
 from optensemble.members.sources import SourceBlocks
-from optensemble.stacking.cells import RowCells, make_layout
+from optensemble.stacking.cells import Counts, RowCells, make_layout
+from optensemble.stacking.filling import PairPass, look_at_pairs
 from optensemble.stacking.final_policy import (
     ArmSums,
     ChoicePass,
@@ -64,10 +66,20 @@ from optensemble.stacking.leaderboard import (
     PayoffScale,
     PayoffSums,
     Standing,
+    WeightedUnits,
     find_winner,
     winner_bias,
 )
-from optensemble.stacking.linear import Basis, FirstLook, FirstPass, LinearFit, learn_linear, look_first, model_scores
+from optensemble.stacking.linear import (
+    Basis,
+    FirstLook,
+    FirstPass,
+    LinearFit,
+    learn_linear,
+    learn_patterns,
+    look_first,
+    model_scores,
+)
 from optensemble.stacking.patch import MOST_ROUNDS, Selection
 from optensemble.stats.blocks import UnitSums, part_of
 from optensemble.stats.row_design import EXACT_ROWS, RowDesign
@@ -116,6 +128,8 @@ class DecisionFit:
         The fingerprints of the rows, or of very many rows of a sample; none where rows are alike by chance.
     scores
         The share of the labels' variance that each model explains.
+    absent
+        The number of rows in which each member is absent.
     """
 
     policy: FinalPolicy
@@ -130,6 +144,7 @@ class DecisionFit:
     advantage: Record
     marks: Hashes
     scores: list[float]
+    absent: list[int]
 
 
 class DecisionData(NamedTuple):
@@ -143,6 +158,11 @@ class DecisionData(NamedTuple):
     first: Block
     seed: int | None
 
+    def with_absences(self, members: list[int], names: list[str]) -> DecisionData:
+        """Return the same where the absence of some members is an event to be unbiased on."""
+        blocks = self.blocks.with_absences(members, names)
+        return self._replace(blocks=blocks, first=blocks.first)
+
     def settled(self, design: RowDesign) -> DecisionData:
         """Return the same with a design that will not change any more."""
         return self._replace(design=design, blocks=self.blocks.arranged(design))
@@ -150,11 +170,13 @@ class DecisionData(NamedTuple):
 
 def learn_decision(members: list[str], data: DecisionData, engine: Engine, progress: Progress) -> DecisionFit:
     """Learn to decide from rows that members were not trained on, in a few passes over them."""
-    titles, outputs = title_all(members), data.first.outputs
+    titles = title_all(members)
     with one_blas_thread():
-        with Stage(progress, "cross-fitting", 2 * data.blocks.count) as step:
-            design, first, basis = _look_first(data, engine, step)
+        with Stage(progress, "cross-fitting", 4 * data.blocks.count) as step:
+            data, first, basis, codes = _look_first(members, data, engine, step)
+            outputs, design = data.first.outputs, data.design
             linear = learn_linear(first.moments, basis, outputs)
+            linear = learn_patterns(linear, first.moments, basis, outputs.models, codes)
             data = data.settled(design)
         cells = PatchCells.of(outputs, first.counts)
         with Stage(progress, "patching", (2 + MOST_ROUNDS) * data.blocks.count) as step:
@@ -176,15 +198,25 @@ def learn_decision(members: list[str], data: DecisionData, engine: Engine, progr
             return _conclude(learned, data, first, engine, step)
 
 
-def _look_first(data: DecisionData, engine: Engine, step: Callable[[int], None]) -> tuple[RowDesign, FirstLook, Basis]:
-    """Make the first pass; once more if rows are there several times, which then stay together."""
+def _look_first(
+    members: list[str], data: DecisionData, engine: Engine, step: Callable[[int], None]
+) -> tuple[DecisionData, FirstLook, Basis, Indices | None]:
+    """Make the first pass; once more if rows are there several times, which then stay together, or members absent."""
     basis, design = Basis.of(data.first, data.design.rows), data.design
     first = engine.run(look_first, data.blocks, FirstPass(design, basis), step)
     require_size(float(first.moments.label_size))
     repeated = None if design.clusters is not None or design.time_ordered else first.marks.cluster(design)
-    if repeated is None:
-        return design, first, basis
-    return repeated, engine.run(look_first, data.blocks, FirstPass(repeated, basis), step), basis
+    absent = np.flatnonzero(first.moments.absent)
+    if repeated is None and not len(absent):
+        return data, first, basis, None
+    data, patterns = data if repeated is None else data._replace(design=repeated), None
+    if len(absent):
+        require_present(members, first.moments.absent.tolist(), design.rows)
+        data = data.with_absences(absent.tolist(), members)
+        centre = basis.centre.reshape(len(members), -1)
+        pairs = engine.run(look_at_pairs, data.blocks, PairPass(data.design, centre), step)
+        basis, patterns = Basis.of(data.first, data.design.rows, pairs.filling(centre)), pairs.patterns.common()
+    return data, engine.run(look_first, data.blocks, FirstPass(data.design, basis, patterns), step), basis, patterns
 
 
 class _Learned(NamedTuple):
@@ -230,27 +262,28 @@ class PayoffLook(Sums):
 class RecordSums(Sums):
     """The record of what decides: rows, totals where rows are very many, and how often each candidate is followed.
 
-    The columns of ``sample`` are self-assessed and realised payoff, the same beyond the mean member, fold, and cluster
-    if there are any.
+    The columns of ``sample`` are self-assessed and realised payoff, the same beyond the mean member, fold, cluster if
+    there are any, and weight if rows have weights.
     """
 
     sample: PairSample
     record: PairTotals | None
     advantage: PairTotals | None
-    followed: Indices
+    followed: Counts
 
 
 def look_at_payoffs(block: Block, state: PayoffPass) -> PayoffLook:
     """Pass 5: what every candidate earns, how consistent the last forecast is, and the record if the ensemble wins."""
     found = list[_ChunkSums]()
 
-    def residuals() -> Iterator[tuple[CellNumbers, Floats, Indices]]:
+    def residuals() -> Iterator[tuple[npt.NDArray[Any], ...]]:
         for chunk in block.chunks(state.design):
             cells = RowCells(chunk.outputs)
             contest = play_contest(chunk, state.out_of_fold, state.choices, cells)
             forecast = contest.taken.forecasts[last_of(contest.taken.forecasts)]
             found.append(_chunk_sums(chunk, contest, forecast, state))
-            yield cells.columns, chunk.labels - forecast, state.cells.unit_of(chunk.rows, chunk.units)
+            residual, weights = chunk.labels - forecast, () if chunk.weights is None else (chunk.weights,)
+            yield cells.columns, residual, state.cells.unit_of(chunk.rows, chunk.units), *weights
 
     top = state.out_of_fold.reach(len(make_layout(block.outputs).events))
     cells = CellSums.gather(residuals(), block.labels.shape[1], top, state.cells)
@@ -268,12 +301,12 @@ class _ChunkSums(Sums):
 def _chunk_sums(chunk: Chunk, contest: Contest, forecast: Floats, state: PayoffPass) -> _ChunkSums:
     own = 1 + state.policy.members + state.policy.forecasts.index(last_of(contest.taken.forecasts))
     lemmas = LemmaSums(
-        gap=UnitSums.of((contest.assessed[own] - contest.realised[own])[None], chunk.units),
+        gap=UnitSums.of((contest.assessed[own] - contest.realised[own])[None], chunk.units, chunk.weights),
         label_size=float(np.abs(chunk.labels).max(initial=0.0)),
         forecast_size=float(np.abs(forecast).max(initial=0.0)),
     )
-    by_mean, units = _earned_by_mean(chunk, state), chunk.units
-    payoffs = PayoffSums.of(contest.realised, by_mean, contest.assessed, chunk.rows, units, state.scale)
+    rows = WeightedUnits(chunk.rows, chunk.units, chunk.weights)
+    payoffs = PayoffSums.of(contest.realised, _earned_by_mean(chunk, state), contest.assessed, rows, state.scale)
     return _ChunkSums(payoffs, lemmas, _record_sums(contest.taken, chunk, state))
 
 
@@ -302,16 +335,17 @@ def _record_sums(done: PolicyPass, chunk: Chunk, state: PayoffPass) -> RecordSum
     assessed, realised = done.decisions.assessed, done.outputs.omega.value(done.decisions.actions, labels)
     ahead, gained = done.beyond_members(labels)
     belongs = [chunk.fold] if units.cluster is None else [chunk.fold, units.cluster]
-    columns = np.stack([assessed, realised, ahead, gained, *belongs], axis=1)
+    weighted = [] if chunk.weights is None else [chunk.weights]
+    columns = np.stack([assessed, realised, ahead, gained, *belongs, *weighted], axis=1)
     record = advantage = None
     if design.rows > EXACT_ROWS:
         bins = (part_of(chunk.rows, design.rows, TIME_BINS), TIME_BINS) if design.time_ordered else None
         clusters = None if units.cluster is None else (units.cluster, units.clusters)
-        places = (chunk.fold, design.folds, bins, clusters)
+        places = (chunk.fold, design.folds, bins, clusters, chunk.weights)
         record = PairTotals.of(assessed, realised, state.scale.centre, *places)
         advantage = PairTotals.of(ahead, gained, 0.0, *places)
     candidates = state.policy.members + len(state.policy.forecasts)
-    followed = np.bincount(done.decisions.chosen, minlength=candidates)
+    followed = np.bincount(done.decisions.chosen, chunk.weights, minlength=candidates)
     return RecordSums(PairSample.of(chunk.rows, columns, design.rows), record, advantage, followed)
 
 
@@ -320,7 +354,7 @@ def _conclude(
 ) -> DecisionFit:
     """Make the last pass; return who won, what may be promised, and the evidence for both."""
     outputs, corrections, design = data.first.outputs, learned.corrections, data.design
-    members, titles, rows = learned.members, learned.titles, design.rows
+    members, titles, rows, absent = learned.members, learned.titles, design.rows, first.moments.absent.tolist()
     known = known_forecasts(_forecast_names(corrections, outputs.models))
     names = [*members, *(titles[name] for name in known)]
     layout = make_layout(outputs)
@@ -352,7 +386,7 @@ def _conclude(
         for number, name in enumerate(members)
     }
     curse = winner_bias(candidates, sums, data.seed)
-    record, advantage = _records(summed, data, curse)
+    record, advantage = _records(summed, data, curse, sums.payoffs.rows)
     evidence = Measured(
         looked.lemmas, looked.cells, kept, learned.subgroups, bool(corrections.log), names[own - 1], leads
     )
@@ -360,15 +394,20 @@ def _conclude(
         policy=policy,
         names=names,
         winner=candidates[policy.winner].name,
-        standings=competition.standings(dict(enumerate((summed.followed / rows).tolist()))),
+        standings=competition.standings(dict(enumerate((summed.followed / sums.payoffs.rows).tolist()))),
         left_out=left_out,
-        notes=[*(f"{name} was left out: {why}" for name, why in left_out.items()), *learned.selection.notes],
+        notes=[
+            *(f"{name} was left out: {why}" for name, why in left_out.items()),
+            *learned.selection.notes,
+            *absence_notes(members, absent, rows),
+        ],
         finding=competition.finding(),
         guarantees=verify(evidence, outputs),
         record=record,
         advantage=advantage,
         marks=first.marks.hashes if first.marks.telling else first.marks.hashes[:0],
         scores=learned.scores,
+        absent=absent,
     )
 
 
@@ -382,10 +421,14 @@ def _last_name(corrections: Corrections) -> str:
     return last_of(_forecast_names(corrections, 0))
 
 
-def _records(found: RecordSums, data: DecisionData, curse: float) -> tuple[Record, Record]:
-    """Return the record of payoffs and that of the advantage over the mean member, in the user's sense."""
+def _records(found: RecordSums, data: DecisionData, curse: float, total: float) -> tuple[Record, Record]:
+    """Return the record of payoffs and that of the advantage over the mean member, in the user's sense.
+
+    The weights of a record, which sum to ``total``, are about 1: its rows are counted as they are.
+    """
     sign, design, whole = data.first.outputs.sign, data.design, found.record is None
     rows, columns = found.sample.in_order()
+    weighted = data.first.weights is not None
     record = Record(
         assessed=sign * columns[0],
         realised=sign * columns[1],
@@ -395,9 +438,11 @@ def _records(found: RecordSums, data: DecisionData, curse: float) -> tuple[Recor
         curse=curse,
         folds=columns[4].astype(np.int64) if whole else None,
         rows=None if whole else rows,
-        totals=None if found.record is None else found.record.signed(sign),
+        totals=None if found.record is None else found.record.signed(sign).scaled(design.rows / total),
+        weights=columns[-1] * (design.rows / total) if weighted else None,
+        unit=design.rows / total if weighted else 1.0,
     )
-    totals = None if found.advantage is None else found.advantage.signed(sign)
+    totals = None if found.advantage is None else found.advantage.signed(sign).scaled(design.rows / total)
     return record, replace(record, assessed=sign * columns[2], realised=sign * columns[3], totals=totals)
 
 

@@ -18,7 +18,7 @@ from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, S
 from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
 
 
-def as_batch(X: Any, Y: Any, groups: Any) -> LabelledBatch:
+def as_batch(X: Any, Y: Any, groups: Any, weights: Any = None) -> LabelledBatch:
     """Return what ``fit`` was given as a batch: arrays or frames with labels, or a source, which has its own."""
     if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
         from optensemble.distributed.dask_rows import DaskRows
@@ -29,9 +29,11 @@ def as_batch(X: Any, Y: Any, groups: Any) -> LabelledBatch:
             raise InputError(f"{type(X).__name__} has labels of its own; got Y too. Leave Y out.")
         if groups is not None and not is_rule(groups):
             raise InputError("the groups of rows that are read from files must be found in them. Name a column.")
+        if weights is not None and not is_rule(weights):
+            raise InputError("the weights of rows that are read from files must be found in them. Name a column.")
     elif Y is None:
         raise InputError("the labels are missing. Give Y, or X as oe.Rows with labels.")
-    return LabelledBatch(X, Y, groups)
+    return LabelledBatch(X, Y, groups, weights)
 
 
 def as_engine(engine: Any, n_jobs: int | None) -> Engine:
@@ -69,8 +71,11 @@ def is_streamed(rows: list[LabelledBatch]) -> bool:
     return any(isinstance(batch.X, RowSource) for batch in rows)
 
 
-def needed_columns(members: Members, groups: Any, subgroups: Any, omega: FeasibleSet) -> list[str] | None:
-    """Return the columns of X that are needed; None if only members, or functions that parameters come from, know."""
+def needed_columns(members: Members, rules: Sequence[Any], omega: FeasibleSet) -> list[str] | None:
+    """Return the columns of X that are needed; None if only members, or functions that parameters come from, know.
+
+    ``rules`` are those by which groups, subgroups and weights are found.
+    """
     names = list[str]()
     for parameter in omega.parameters:
         if parameter.columns is None or any(not isinstance(name, str) for name in parameter.columns):
@@ -80,7 +85,7 @@ def needed_columns(members: Members, groups: Any, subgroups: Any, omega: Feasibl
         if not isinstance(member, Columns) or not isinstance(member.names[0], str):
             return None
         names += [str(name) for name in member.names]
-    for rule in (groups, subgroups):
+    for rule in rules:
         columns: Sequence[Any] = rule if isinstance(rule, (list, tuple)) else [rule]
         if not all(name is None or isinstance(name, str) for name in columns):
             return None
@@ -88,13 +93,13 @@ def needed_columns(members: Members, groups: Any, subgroups: Any, omega: Feasibl
     return None if any(map(is_pattern, names)) else list(dict.fromkeys(names))
 
 
-def common_groups(rows: list[LabelledBatch]) -> Any:
-    """Return how groups are found in all rows."""
-    rules = [batch.groups for batch in rows]
+def common_rule(rows: list[LabelledBatch], what: str) -> Any:
+    """Return how groups, or weights, are found in all rows."""
+    rules = [getattr(batch, what) for batch in rows]
     found = [rule is None or is_rule(rule) for rule in rules]
     if not all(found) or any(rule is not rules[0] and rule != rules[0] for rule in rules):
         raise InputError(
-            "rows that are read from files, and those added to them, must find groups alike. Name one column for all."
+            f"rows that are read from files, and those added to them, must find {what} alike. Name one column for all."
         )
     return rules[0]
 

@@ -155,7 +155,7 @@ class PaperEnsemble(FittedPaper):
         fitted._take_members()
         require_rows(source.row_count)
         omega = fitted.terms_.feasible
-        columns = needed_columns([*fitted.members_, *fitted._asked_first()], None, fitted.terms_.subgroups, omega)
+        columns = needed_columns([*fitted.members_, *fitted._asked_first()], [fitted.terms_.subgroups], omega)
         source = source if columns is None else source.only(columns)
         with scratch_folder() as folder:
             with Stage(told, "asking members", 3 * RawBlocks(source).count) as step:

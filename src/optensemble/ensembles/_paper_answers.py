@@ -34,7 +34,7 @@ from optensemble.members.fingerprints import count_seen, fingerprints
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import NO_GROUPING, Grouping, Subgroups
-from optensemble.members.validation import as_labels, require_rows, row_count
+from optensemble.members.validation import as_labels, as_weights, require_rows, row_count
 from optensemble.multicalibration.corrections import walk
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
@@ -132,7 +132,7 @@ class FittedPaper(Policy):
         missing = now._why_no_record() or "it was fitted with validation=None, and cross_fit() was not called"
         return unknown_promise(assessed, missing, now.terms_.sign, time_ordered=now.time_ordered_)
 
-    def _audit_inputs(self, X: Any, Y: Any) -> tuple[AuditInputs, Answer]:
+    def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
         labels = as_labels(Y, row_count(X), self.terms_.feasible.dimension, None)
         start = self._start([X])
         baselines = self._baselines(start.outputs, labels)
@@ -141,7 +141,7 @@ class FittedPaper(Policy):
         inputs = AuditInputs(
             promised=answer.promised,
             realised=start.outputs.earned(answer.actions, labels),
-            interval=self.promise_of(Assessments.of(answer.assessed)),
+            interval=self.promise_of(Assessments.of(answer.assessed, weights)),
             names=list(self.names_),
             chosen=answer.chosen,
             arms=np.stack([start.outputs.earned(actions, labels) for actions in situation.actions]),
@@ -169,14 +169,15 @@ class FittedPaper(Policy):
         situation = now._start([X]).take(np.array([row])).situation()
         return explain_replay(question, situation, now.log_, algorithm.parts, "mean" if algorithm.from_mean else "init")
 
-    def score(self, X: Any, Y: Any) -> float:
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
         now = self._as_it_stands()
         actions = now.decide(X)
         require_rows(len(actions), 1)
         labels = as_labels(Y, len(actions), now.terms_.feasible.dimension, None)
         omega = now.terms_.feasible.for_rows(X)
-        return float(omega.value(actions, now.terms_.sign * labels).mean())
+        weights = None if sample_weight is None else as_weights(sample_weight, X, len(labels))
+        return float(np.average(omega.value(actions, now.terms_.sign * labels), weights=weights))
 
     def retrace(self, X: Any, rounds: Iterable[int]) -> Iterator[Situation]:
         """Follow the corrections on any rows X, and show the state in between.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakKeyDictionary
@@ -21,9 +21,10 @@ from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.feasible import FeasibleSet
+from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows
 from optensemble.members.query import Members
 from optensemble.members.subgroups import Grouping
-from optensemble.members.validation import as_labels, number_labels, row_labels
+from optensemble.members.validation import as_labels, number_labels, row_count, row_labels
 
 if TYPE_CHECKING:
     from optensemble.explanation.explanation import Explanation
@@ -59,6 +60,8 @@ class Answer:
         in the outermost level set.
     fallback
         The number of rows that could not be solved, and took the fallback action of the feasible set.
+    absent
+        The number of rows in which each member has no answer, of those that lack some.
     """
 
     actions: Floats
@@ -70,6 +73,7 @@ class Answer:
     assessed: Floats
     beyond: int = 0
     fallback: int = 0
+    absent: dict[str, int] = field(default_factory=dict)
 
 
 class Policy(BaseEstimator, ABC):
@@ -98,7 +102,7 @@ class Policy(BaseEstimator, ABC):
         """Return actions, promises, choices and predictions for the rows of X at once."""
 
     @abstractmethod
-    def _audit_inputs(self, X: Any, Y: Any) -> tuple[AuditInputs, Answer]:
+    def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
         """Return what an audit looks at, and the answer that it judges, from one pass over the members."""
 
     @abstractmethod
@@ -171,7 +175,16 @@ class Policy(BaseEstimator, ABC):
         labels = as_labels(Y, len(actions), omega.dimension, None)
         return now._sign * omega.value(actions, now._sign * labels)
 
-    def audit(self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None) -> Audit:
+    def audit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        time_ordered: bool | None = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        missing_labels: str = "raise",
+    ) -> Audit:
         """Judge the ensemble on rows of known labels that it was not fitted on.
 
         Parameters
@@ -183,6 +196,11 @@ class Policy(BaseEstimator, ABC):
         groups
             If rows of the same label belong together (a customer, a day): a label for every row, a column of X, or a
             callable that finds the labels. By default the column or callable that was given to ``fit``, if any.
+        sample_weight
+            A weight for every row, a column of X, or a callable of X: the number of rows that a row counts for.
+            Intervals go by the effective number of rows, ``(Σw)²/Σw²``.
+        missing_labels
+            What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them.
 
         Returns
         -------
@@ -191,20 +209,32 @@ class Policy(BaseEstimator, ABC):
         with ``validation=None`` only after ``cross_fit``). Swaps are between the candidates that the ensemble may
         follow.
         """
-        return self.audit_with_answer(X, Y, time_ordered=time_ordered, groups=groups)[0]
+        options = {"sample_weight": sample_weight, "missing_labels": missing_labels}
+        return self.audit_with_answer(X, Y, time_ordered=time_ordered, groups=groups, **options)[0]
 
     def audit_with_answer(
-        self, X: Any, Y: Any, *, time_ordered: bool | None = None, groups: Any = None
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        time_ordered: bool | None = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        missing_labels: str = "raise",
     ) -> tuple[Audit, Answer]:
         """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
+        require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         now = self._as_it_stands()
         now._require_fitted()
-        inputs, answer = now._audit_inputs(X, Y)
         groups = now._grouping_rule if groups is None else groups
+        n = row_count(X)
+        batch = labelled_rows(LabelledBatch(X, Y, groups, sample_weight), now.feasible_.dimension, missing_labels)
+        inputs, answer = now._audit_inputs(batch.X, batch.labels, batch.weights)
         ordered = now.time_ordered_ if time_ordered is None else bool(time_ordered)
-        clusters = None if groups is None else number_labels(row_labels(groups, X, len(answer.actions)))
-        return make_audit(replace(inputs, time_ordered=ordered, clusters=clusters)), answer
+        clusters = None if groups is None else number_labels(row_labels(batch.groups, batch.X, len(answer.actions)))
+        inputs = replace(inputs, time_ordered=ordered, clusters=clusters, weights=batch.weights)
+        return make_audit(replace(inputs, unlabelled=n - len(answer.actions))), answer
 
     @property
     def _grouping_rule(self) -> Any:

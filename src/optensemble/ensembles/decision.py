@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any, Self, Unpack
 
+import numpy as np
+
 from optensemble._core.engine import Engine
 from optensemble._core.hashing import hash_labels
 from optensemble._core.progress import Progress, Stage, as_progress
@@ -14,28 +16,34 @@ from optensemble.ensembles._decision_fit import STALE, DecisionData, FitOptions,
 from optensemble.ensembles._decision_rows import (
     as_batch,
     as_engine,
-    common_groups,
+    common_rule,
     is_streamed,
     known_clusters,
     member_room,
     needed_columns,
     survey_source,
 )
+from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
+from optensemble.members.absence import warn_of_absence
 from optensemble.members.blocks import ArrayBlocks
 from optensemble.members.fingerprints import add_marks, count_seen, fingerprints
 from optensemble.members.fit_inputs import (
+    MISSING_LABELS,
     LabelledBatch,
     as_member_list,
     checked_batches,
     group_hashes,
+    labelled_rows,
     require_enough,
+    unlabelled_notes,
 )
+from optensemble.members.labelled_rows import with_labels
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, SurveyPass, around_rows, as_source
 from optensemble.members.subgroups import Subgroups
-from optensemble.members.validation import as_members, row_labels, warn_if_trained_on
+from optensemble.members.validation import as_members, row_count, row_labels, warn_if_trained_on
 from optensemble.stacking.leaderboard import leaderboard_frame
 from optensemble.stats.row_design import ClusterTable, RowDesign
 
@@ -67,6 +75,9 @@ class DecisionEnsemble(FittedDecision):
         A column of X, a list of columns, or a callable of X, if forecasts are to be unbiased on rows of each of its
         values too (a region, a weekday). The patch corrects values of at least 50 rows if that lowers the
         out-of-fold loss, and an audit looks at each. Values that no fitting row has are taken as they come.
+    on_error
+        What to do if a member fails on a batch of rows: ``"raise"`` its error, or take it for ``"absent"`` there, with
+        a warning. (A member that says NaN in a row is absent in that row, whatever this says.)
 
     Attributes
     ----------
@@ -113,12 +124,14 @@ class DecisionEnsemble(FittedDecision):
         feasible: FeasibleSet | None = None,
         sense: str = "max",
         subgroups: Any = None,
+        on_error: str = "raise",
     ) -> None:
         self.models = models
         self.policies = policies
         self.feasible = feasible
         self.sense = sense
         self.subgroups = subgroups
+        self.on_error = on_error
 
     def fit(
         self,
@@ -127,12 +140,15 @@ class DecisionEnsemble(FittedDecision):
         *,
         time_ordered: bool = False,
         groups: Any = None,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        progress: Progress | None = None,
-        engine: Any = None,
+        sample_weight: Any = None,
+        missing_labels: str = "raise",
+        **options: Unpack[FitOptions],
     ) -> Self:
         """Learn to decide from rows that the members were not trained on.
+
+        A member may have no answer in some rows (NaN, or null in a column): it is absent there, is not followed, and
+        forecasts are made of those present. Its absence is an event that forecasts are made unbiased on, and
+        ``notes_`` counts the rows.
 
         Parameters
         ----------
@@ -146,6 +162,12 @@ class DecisionEnsemble(FittedDecision):
         groups
             A label for every row, a column of X, or a callable of X, if rows of the same label belong together (a
             customer, a day): they stay in one fold, and intervals allow for it. (Not to be mistaken for ``subgroups``.)
+        sample_weight
+            A weight for every row, a column of X, or a callable of X: the number of rows that a row counts for. Weights
+            enter every sum; intervals go by the effective number of rows, ``(Σw)²/Σw²``.
+        missing_labels
+            What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them;
+            ``notes_`` counts them.
         random_state
             Seeds how rows are shuffled into folds; the same seed gives the same bits, and None is a seed too.
         n_jobs
@@ -157,9 +179,10 @@ class DecisionEnsemble(FittedDecision):
             A ``dask.distributed.Client``, whose workers then share the work, or anything that runs a pass, see
             ``optensemble._core.engine.Engine``. By default this process. The result does not depend on it.
         """
+        require_options(options, FitOptions, "fit")
+        require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         with self._changing():
-            options: FitOptions = {"random_state": random_state, "n_jobs": n_jobs, "progress": progress}
-            self._fit_rows([as_batch(X, Y, groups)], time_ordered, {**options, "engine": engine})
+            self._fit_rows([as_batch(X, Y, groups, sample_weight)], time_ordered, missing_labels, options)
         return self
 
     def extend(
@@ -170,14 +193,17 @@ class DecisionEnsemble(FittedDecision):
         X: Any = None,
         Y: Any = None,
         groups: Any = None,
+        sample_weight: Any = None,
+        missing_labels: str = "raise",
         **options: Unpack[FitOptions],
     ) -> Self:
         """Fit again with further members, further rows, or both, and with all rows that :meth:`update` was given.
 
         Rows are added to those so far (labels are kept, X is kept by reference). An ensemble that was loaded from a
-        file has none of these: it is fitted on the new rows alone, with a warning. ``random_state``, ``n_jobs`` and
-        ``progress`` are as of :meth:`fit`.
+        file has none of these: it is fitted on the new rows alone, with a warning. Other parameters are as of
+        :meth:`fit`.
         """
+        require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         require_options(options, FitOptions, "extend")
         with self._changing():
             self._require_fitted()
@@ -185,7 +211,7 @@ class DecisionEnsemble(FittedDecision):
                 raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
             if (X is None and Y is not None) or (Y is None and X is not None and not isinstance(X, RowSource)):
                 raise InputError("extend needs X and Y together; got only one of them.")
-            further = [] if X is None else [as_batch(X, Y, self._same_groups(groups))]
+            further = [] if X is None else [as_batch(X, Y, self._same_groups(groups), sample_weight)]
             if X is None and not self._rows and not self._later:
                 raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
             if not self._rows:
@@ -201,33 +227,40 @@ class DecisionEnsemble(FittedDecision):
             rows = [*self._rows, *self._later, *further]
             if options.get("random_state") is None:
                 options["random_state"] = self._seed
-            wider._fit_rows(rows, self.time_ordered_, options)
+            wider._fit_rows(rows, self.time_ordered_, missing_labels, options)
             if self.table_ is not None:
                 wider.table_ = self.table_
             self._become(wider)
         return self
 
-    def update(self, X: Any, Y: Any, *, groups: Any = None) -> Self:
+    def update(
+        self, X: Any, Y: Any, *, groups: Any = None, sample_weight: Any = None, missing_labels: str = "raise"
+    ) -> Self:
         """Take in the labels of past decisions: the promise is redone, decisions stay as they are.
 
         The rows must be new: neither fitted on nor given before, in time order if those fitted on were, with groups if
-        those had groups (a column name or a callable need not be given again). When it is time to fit again,
-        ``refit_due_`` says why, and a :class:`RefitWarning` does; ``extend()`` does it.
+        those had groups (a column name or a callable need not be given again). Weights and rows that lack labels are as
+        of :meth:`fit`. When it is time to fit again, ``refit_due_`` says why, and a :class:`RefitWarning` does;
+        ``extend()`` does it.
         """
+        require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         with self._changing():
             updated = self._as_it_stands()
-            updated._take_in(X, Y, groups)
+            updated._require_fitted()
+            batch = as_batch(X, Y, groups, sample_weight)
+            updated._take_in(labelled_rows(batch, updated._set.dimension, missing_labels))
             self._become(updated)
             if self.refit_due_:
                 advice = "Call extend() to fit again with them" if self._rows else "Fit again, on all rows"
                 warnings.warn(f"{self.refit_due_}. {advice}.", RefitWarning, stacklevel=2)
         return self
 
-    def _take_in(self, X: Any, Y: Any, groups: Any) -> None:
+    def _take_in(self, batch: LabelledBatch) -> None:
         """Add rows to the record, and say whether it is time to fit again."""
-        done, labels = self._decide_labelled(X, Y)
+        X, weights = batch.X, batch.weights
+        done, labels = self._decide_labelled(X, batch.labels)
         outputs, decisions = done.outputs, done.decisions
-        found, groups = fingerprints(*outputs.known_by, labels), self._same_groups(groups)
+        found, groups = fingerprints(*outputs.known_by, labels), self._same_groups(batch.groups)
         seen = count_seen(found, self.fingerprints_)
         if seen > _SEEN * len(labels):
             raise InputError(f"{seen:,} of these {len(labels):,} rows were fitted on or given before. Give new ones.")
@@ -238,24 +271,26 @@ class DecisionEnsemble(FittedDecision):
             self._sign * decisions.assessed,
             self._sign * outputs.omega.value(decisions.actions, labels),
         )
-        promised = self.record_.promise(assessed)
-        self.record_ = self.record_.extend(assessed, realised, clusters)
+        promised = self.record_.promise(Assessments.of(assessed, weights))
+        self.record_ = self.record_.extend(assessed, realised, clusters, weights)
         ahead, gained = done.beyond_members(labels)
-        self.advantage_ = self.advantage_.extend(self._sign * ahead, self._sign * gained, clusters)
+        self.advantage_ = self.advantage_.extend(self._sign * ahead, self._sign * gained, clusters, weights)
         if len(self.fingerprints_):
             self.fingerprints_ = add_marks(self.fingerprints_, found)
         before = self.n_updated_
         self.n_updated_ += len(labels)
-        self._later = [*self._later, LabelledBatch(X, self._sign * labels, groups)]
+        self._later = [*self._later, LabelledBatch(X, self._sign * labels, groups, weights)]
         reasons = [self.refit_due_] if self.refit_due_ else []
-        reasons += [broken] if (broken := why_broken(promised, float(realised.mean()))) else []
+        reasons += [broken] if (broken := why_broken(promised, float(np.average(realised, weights=weights)))) else []
         if self.time_ordered_ and before < STALE * self.n_rows_ <= self.n_updated_:
             reasons.append(f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}")
         self.refit_due_ = "; ".join(reasons)
 
     # Fitting
 
-    def _fit_rows(self, rows: list[LabelledBatch], time_ordered: bool, options: FitOptions) -> None:
+    def _fit_rows(
+        self, rows: list[LabelledBatch], time_ordered: bool, missing_labels: str, options: FitOptions
+    ) -> None:
         """Learn on a copy, so that a failure or an interrupt loses nothing."""
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
@@ -263,16 +298,20 @@ class DecisionEnsemble(FittedDecision):
         names = [name for name, _ in fitted.members_]
         if is_streamed(rows):
             with member_room(fitted.members_) as scratch:
-                data = fitted._streamed(rows, engine, progress, scratch)
+                data = fitted._streamed(rows, missing_labels, engine, progress, scratch)
                 fit = learn_decision(names, data, engine, progress)
         else:
-            data = fitted._in_memory(rows, progress)
+            data = fitted._in_memory(rows, missing_labels, progress)
             fit = learn_decision(names, data, engine, progress)
+        warn_of_absence(names, fit.absent, data.design.rows, stacklevel=4)
         for (name, model), score in zip(fitted.members_, fit.scores, strict=False):
             warn_if_trained_on(model, name, score, stacklevel=4)
         fitted.decider_, fitted.names_, fitted.winner_ = fit.policy, fit.names, fit.winner
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)
-        fitted.finding_, fitted.notes_, fitted.guarantees_ = fit.finding, fit.notes, fit.guarantees
+        given = sum(batch.X.row_count if isinstance(batch.X, RowSource) else row_count(batch.X) for batch in rows)
+        fitted.finding_, fitted.guarantees_ = fit.finding, fit.guarantees
+        fitted.notes_ = [*fit.notes, *unlabelled_notes(given - data.design.rows, given)]
+        fitted._absences = tuple(number for number, count in enumerate(fit.absent) if count)
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
         fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
         self._become(fitted)
@@ -282,6 +321,7 @@ class DecisionEnsemble(FittedDecision):
         models, policies = as_member_list(self.models, "models"), as_member_list(self.policies, "policies")
         omega = require_set(self.feasible)
         require_choice(self.sense, "sense", ["max", "min"])
+        require_choice(self.on_error, "on_error", ["raise", "absent"])
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
         if seed is not None:
             require_number(seed, "random_state", at_least=0, whole=True)
@@ -293,30 +333,37 @@ class DecisionEnsemble(FittedDecision):
         fitted.time_ordered_, fitted._seed = time_ordered, seed
         return fitted
 
-    def _in_memory(self, rows: list[LabelledBatch], progress: Progress) -> DecisionData:
+    def _in_memory(self, rows: list[LabelledBatch], missing_labels: str, progress: Progress) -> DecisionData:
         """Ask all members about all rows."""
-        self._rows = checked_batches(rows, self._set.dimension)
-        self._set = around_rows(self._set, [batch.X for batch in rows])
-        self._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in rows])
+        self._rows = checked_batches(rows, self._set.dimension, missing_labels)
+        self._set = around_rows(self._set, [batch.X for batch in self._rows])
+        self._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in self._rows])
         groups = group_hashes(self._rows)
         blocks = ArrayBlocks.ask(self._query(), self._rows, groups, progress)
-        table = None if groups is None else ClusterTable.of(groups, 0)
+        table = None if groups is None else ClusterTable.of(groups, 0, blocks.rows.weights)
         return self._designed(blocks, table)
 
     def _streamed(
-        self, rows: list[LabelledBatch], engine: Engine, progress: Progress, scratch: Scratch | None
+        self,
+        rows: list[LabelledBatch],
+        missing_labels: str,
+        engine: Engine,
+        progress: Progress,
+        scratch: Scratch | None,
     ) -> DecisionData:
         """Ask members when rows are read; look first for groups and subgroups, if there are any."""
-        groups, self._rows = common_groups(rows), rows
+        groups, weights, self._rows = common_rule(rows, "groups"), common_rule(rows, "weights"), rows
         source = as_source(rows)
-        require_enough(source.row_count)
-        columns = needed_columns(self.members_, groups, self.subgroups, self._set)
+        columns = needed_columns(self.members_, (groups, self.subgroups, weights), self._set)
         source = source if columns is None else source.only(columns)
-        with Stage(progress, "asking members", RawBlocks(source).count) as step:
-            found = survey_source(source, engine, SurveyPass(groups, self.subgroups, self._set), step)
+        with Stage(progress, "asking members", 2 * RawBlocks(source).count) as step:
+            if missing_labels == "drop":
+                source = with_labels(source, self._set.dimension, engine, step)
+            require_enough(source.row_count)
+            found = survey_source(source, engine, SurveyPass(groups, self.subgroups, self._set, weights), step)
         self._set = self._set if found.box is None else self._set.enveloped(*found.box)
         self._subgroups = None if found.values is None else Subgroups.of_values(self.subgroups, found.values)
-        return self._designed(SourceBlocks(source, self._query(), groups, scratch), found.clusters)
+        return self._designed(SourceBlocks(source, self._query(), groups, scratch, weights), found.clusters)
 
     def _designed(self, blocks: ArrayBlocks | SourceBlocks, clusters: ClusterTable | None) -> DecisionData:
         design = RowDesign(blocks.row_count, self.time_ordered_, self._seed or 0)

@@ -45,7 +45,7 @@ class Audit:
         As an object, and as a frame of one row: ``rows``, and among them ``seen`` in fitting; ``promised``, the mean
         over the rows; the ``promise`` of that mean with its limits ``low`` and ``high``; ``realised`` ± ``half_width``;
         ``gap`` between ``gap_low`` and ``gap_high``, from differences row by row; ``kept``, whether the realised mean
-        lies within the limits (None if there were none).
+        lies within the limits (None if there were none); ``unlabelled``, further rows that lack labels.
     by_choice
         The same for each candidate that was followed; ``note`` says why limits are missing.
     cells
@@ -163,7 +163,7 @@ def make_audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
             UserWarning,
             stacklevel=3,
         )
-    units, length = dependence(n, inputs.series, inputs.clusters, inputs.time_ordered)
+    units, length = dependence(n, inputs.series, inputs.clusters, inputs.time_ordered, inputs.weights)
     totals = summarise(inputs, units)
     cells = cell_table(inputs, units, Family(units, (random_state, 0)))
     conditional, conditional_names = conditional_table(inputs, units, Family(units, (random_state, 2)))

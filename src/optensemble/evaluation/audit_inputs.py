@@ -47,6 +47,10 @@ class AuditInputs:
         Whether rows are in time order; the number of the cluster each row belongs to, if rows belong together.
     seen
         The number of these rows that were fitted on.
+    weights
+        The number of rows that each row counts for; None where each is one.
+    unlabelled
+        The number of further rows that lack labels, and were left out.
     """
 
     promised: Floats
@@ -62,6 +66,8 @@ class AuditInputs:
     time_ordered: bool = False
     clusters: Indices | None = None
     seen: int = 0
+    weights: Floats | None = None
+    unlabelled: int = 0
 
     def __post_init__(self) -> None:
         n = len(self.realised)
@@ -70,7 +76,8 @@ class AuditInputs:
         payoffs += [(f"the payoff of {name!r}", payoff) for name, payoff in self.rivals.items()]
         numbers = [("chosen", self.chosen, len(self.names))]
         numbers += [(f"the partition into {[*map(str, names)]}", part, len(names)) for names, part in self.partitions]
-        clusters = [] if self.clusters is None else [("clusters", self.clusters)]
+        optional = [("clusters", self.clusters), ("sample_weight", self.weights)]
+        clusters = [(name, each) for name, each in optional if each is not None]
         for name, array in [*payoffs, *clusters, *((name, part) for name, part, _ in numbers)]:
             if len(array) != n:
                 raise InputError(f"{name} must have one entry for each of the {n} rows; got {len(array)}.")
@@ -83,6 +90,14 @@ class AuditInputs:
         for name, part, count in numbers:
             if part.min() < 0 or part.max() >= count:
                 raise InputError(f"{name} must number {count} names from 0; got {part.min()} to {part.max()}.")
+
+    def mean(self, values: Floats) -> float:
+        """Return the mean of a number for each row."""
+        return float(np.average(values, weights=self.weights))
+
+    def weights_of(self, rows: Indices) -> Floats | None:
+        """Return the weights of some rows; None where each counts for one."""
+        return None if self.weights is None else self.weights[rows]
 
     @cached_property
     def triple(self) -> Floats:

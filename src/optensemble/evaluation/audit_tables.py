@@ -30,7 +30,8 @@ _RESIDUAL_ROUNDING = 1e-12  # relative to the largest residual: what is left of 
 class AuditSummary:
     """Promised and realised mean payoff, and whether the promise was kept; see :class:`~optensemble.Audit`.
 
-    ``kept`` is None where there were no limits to keep, or where rows were fitted on.
+    ``kept`` is None where there were no limits to keep, or where rows were fitted on; ``unlabelled`` counts further
+    rows that lack labels.
     """
 
     rows: int
@@ -45,11 +46,12 @@ class AuditSummary:
     gap_low: float
     gap_high: float
     kept: bool | None
+    unlabelled: int = 0
 
 
 def summarise(inputs: AuditInputs, units: Indices) -> AuditSummary:
     """Return promised and realised payoff over all rows."""
-    interval, found = inputs.interval, means(inputs.triple, units)
+    interval, found = inputs.interval, means(inputs.triple, units, weights=inputs.weights)
     gap, promised, realised = found.estimate.tolist()
     half = found.half_width().tolist()
     # without limits there is nothing to keep, and rows that were fitted on prove nothing
@@ -67,6 +69,7 @@ def summarise(inputs: AuditInputs, units: Indices) -> AuditSummary:
         gap_low=gap - half[0],
         gap_high=gap + half[0],
         kept=bool(interval.low <= realised <= interval.high) if judged else None,
+        unlabelled=inputs.unlabelled,
     )
 
 
@@ -76,7 +79,7 @@ def choice_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
     for number, name in enumerate(inputs.names):
         rows = np.flatnonzero(inputs.chosen == number)
         if rows.size:
-            of = means(inputs.triple[rows], units[rows])
+            of = means(inputs.triple[rows], units[rows], weights=inputs.weights_of(rows))
             gap, promised, realised = of.estimate.tolist()
             half, note = float(of.half_width()[0]), ""
             if rows.size < FEWEST_OF_CHOICE:
@@ -92,9 +95,9 @@ def lift_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:
     table = pd.DataFrame({"rival": list(inputs.rivals)})
     if not inputs.rivals:
         return table.reindex(columns=["rival", "realised", "gain", "low", "high"])
-    found = means(inputs.gains, units)
+    found = means(inputs.gains, units, weights=inputs.weights)
     half = found.half_width()
-    realised = [float(payoff.mean()) for payoff in inputs.rivals.values()]
+    realised = [inputs.mean(payoff) for payoff in inputs.rivals.values()]
     return table.assign(realised=realised, gain=found.estimate, low=found.estimate - half, high=found.estimate + half)
 
 
@@ -106,7 +109,7 @@ def swap_table(inputs: AuditInputs, units: Indices, family: Family) -> pd.DataFr
     found: dict[int, Means] = {}
     for number in np.flatnonzero(counts).tolist():
         followed = inputs.chosen == number
-        of = means(np.where(followed[:, None], gains, 0.0), units, carried=followed)
+        of = means(np.where(followed[:, None], gains, 0.0), units, carried=followed, weights=inputs.weights)
         gain[number] = of.estimate
         if counts[number] >= FEWEST_IN_CELL:
             found[number] = family.add(of)
@@ -143,6 +146,7 @@ def cell_table(inputs: AuditInputs, units: Indices, family: Family) -> CellFindi
     size = np.abs(inputs.residuals)
     residuals = np.where(size > _RESIDUAL_ROUNDING * size.max(initial=0.0), inputs.residuals, 0.0)
     names, counts, found, thin = _on_cells(inputs, residuals, units, family)
+    shares = counts / len(residuals) if inputs.weights is None else _cell_weights(inputs) / inputs.weights.sum()
     d = residuals.shape[1]
     bias = np.array([of.estimate for of in found]).reshape(-1, d)
     error = np.array([of.error for of in found]).reshape(-1, d)
@@ -161,7 +165,7 @@ def cell_table(inputs: AuditInputs, units: Indices, family: Family) -> CellFindi
             "bias": bias[at],
             "low": bias[at] - detectable[at],
             "high": bias[at] + detectable[at],
-            "violation": counts[cell] / len(residuals) * np.abs(bias[at]),
+            "violation": shares[cell] * np.abs(bias[at]),
             "t": t,
             "detectable": detectable[at],
             "significant": significant[at],
@@ -175,7 +179,7 @@ def conditional_table(inputs: AuditInputs, units: Indices, family: Family) -> tu
     if not inputs.rivals:
         return pd.DataFrame(columns=["cell", "rows", "realised", "rival", "rival_realised", "gain", "low", "high"]), ()
     names, counts, found, _ = _on_cells(inputs, inputs.gains, units, family)
-    payoffs = np.array([inputs.realised[rows].mean() for _, rows in _occupied(inputs) if len(rows) >= FEWEST_IN_CELL])
+    payoffs = np.array([np.average(inputs.realised[rows], weights=inputs.weights_of(rows)) for rows in _enough(inputs)])
     best = [int(of.estimate.argmin()) for of in found]
     gain = np.array([of.estimate[i] for of, i in zip(found, best, strict=True)])
     half = family.critical(of.freedom for of in found) * [of.error[i] for of, i in zip(found, best, strict=True)]
@@ -206,8 +210,18 @@ def _on_cells(
             continue
         names.append(name)
         counts.append(len(rows))
-        found.append(family.add(means(values[rows], units[rows])))
+        found.append(family.add(means(values[rows], units[rows], weights=inputs.weights_of(rows))))
     return names, np.array(counts, dtype=np.int64), found, thin
+
+
+def _enough(inputs: AuditInputs) -> Iterator[Indices]:
+    """Go through the rows of the cells that have enough."""
+    return (rows for _, rows in _occupied(inputs) if len(rows) >= FEWEST_IN_CELL)
+
+
+def _cell_weights(inputs: AuditInputs) -> Floats:
+    """Return the weight of the rows of each cell that has enough."""
+    return np.array([float(np.asarray(inputs.weights_of(rows)).sum()) for rows in _enough(inputs)])
 
 
 def _occupied(inputs: AuditInputs) -> Iterator[tuple[CellName, Indices]]:
@@ -216,7 +230,7 @@ def _occupied(inputs: AuditInputs) -> Iterator[tuple[CellName, Indices]]:
         order = np.argsort(part, kind="stable")
         ends = np.cumsum(np.bincount(part, minlength=len(names)))
         for name, rows in zip(names, np.split(order, ends[:-1]), strict=True):
-            if rows.size:
+            if rows.size and (inputs.weights is None or inputs.weights[rows].any()):
                 yield name, rows
 
 

@@ -56,12 +56,18 @@ def _raw_gap(row: AuditSummary) -> str:
 
 def audit_text(audit: Audit) -> str:
     """Return the verdict and what else stands out, a sentence a line."""
-    lines = [audit.verdict, _bias_sentence(audit)]
+    lines = [audit.verdict, *_left_out(audit.totals), _bias_sentence(audit)]
     for rival, *limits in audit.lift[["rival", "gain", "low", "high"]].itertuples(index=False, name=None):
         gain, low, high = (f"{value:+.3g}".replace("-", "−") for value in limits)
         lines.append(f"gain over {rival}: {gain} ({low} to {high})")
     lines.append(f"gain of the best swap, in hindsight: {audit.swap_regret:.3g}")
     return "\n".join(lines)
+
+
+def _left_out(row: AuditSummary) -> list[str]:
+    """Return how many rows lack labels, if any."""
+    of = f"{row.unlabelled:,} of {row.rows + row.unlabelled:,} rows"
+    return [f"{of} have no labels and were left out"] if row.unlabelled else []
 
 
 def _bias_sentence(audit: Audit) -> str:

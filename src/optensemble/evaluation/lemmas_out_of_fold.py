@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from optensemble import guarantees
 from optensemble._core.arrays import Floats, Indices, gathered
 from optensemble._core.buckets import Buckets
-from optensemble._core.cell_sums import Cells as CellNumbers
 from optensemble._core.cell_sums import add_limbs, renumbered
 from optensemble._core.sums import LARGEST, Sums
 from optensemble.evaluation.audit_inputs import AuditedPartition
@@ -73,13 +73,18 @@ class CellSums(Sums):
     rows: Floats
 
     @classmethod
-    def gather(cls, chunks: Iterable[tuple[CellNumbers, Floats, Indices]], d: int, top: float, state: CellPass) -> Self:
-        """Sum over chunks the residuals, about at most ``top``, of rows that lie in these cells, by unit."""
+    def gather(cls, chunks: Iterable[tuple[npt.NDArray[Any], ...]], d: int, top: float, state: CellPass) -> Self:
+        """Sum over chunks the residuals of rows that lie in these cells, by unit.
+
+        A chunk is the rows' cells, residuals, units, and weights if they have any; weighted residuals are about at most
+        ``top``.
+        """
         shape = (state.units, len(state.kept), d)
         counts, high, low = np.zeros(shape[:2], dtype=np.int64), np.zeros(shape), np.zeros(shape)
         number, rows = number_cells(state.kept, state.count), np.zeros(state.units)
-        for columns, residual, unit in gathered(chunks, SUMMED_TOGETHER):
-            rows += np.bincount(unit, minlength=state.units)
+        for columns, residual, unit, *weights in gathered(chunks, SUMMED_TOGETHER):
+            rows += np.bincount(unit, weights[0] if weights else None, minlength=state.units)
+            residual = residual * weights[0][:, None] if weights else residual
             if len(state.kept):
                 add_limbs(renumbered(columns, number), unit, residual, top, state.design.rows, counts, high, low)
         high += low

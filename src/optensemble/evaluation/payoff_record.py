@@ -42,7 +42,8 @@ class Record:
     ``clusters`` numbers the groups of rows that belong together, if any; ``curse`` is the selection bias (winner's
     curse) of having selected the policy by this record; ``folds`` is the number of each row's fold, if any.
 
-    Of very many rows only a sample is kept, with its ``rows``, and the ``totals`` of all.
+    Of very many rows only a sample is kept, with its ``rows``, and the ``totals`` of all. ``weights`` of rows are about
+    1 on average; ``unit`` is what a weight of 1, as the user gave it, is among them.
     """
 
     assessed: Floats
@@ -54,6 +55,8 @@ class Record:
     folds: Indices | None = None
     rows: Indices | None = None
     totals: PairTotals | None = None
+    weights: Floats | None = None
+    unit: float = 1.0
 
     def __repr__(self) -> str:
         return f"Record({len(self):,} rows, {self._sums.means[1]:.4g} realised, slope {self.slope:.3g})"
@@ -73,11 +76,28 @@ class Record:
             *(fold, int(fold.max()) + 1),
             bins=(np.arange(n), n) if self.time_ordered else None,
             clusters=None if self.clusters is None else (self.clusters, int(self.clusters.max()) + 1),
+            weights=self.weights,
         )
 
-    def extend(self, assessed: Floats, realised: Floats, clusters: Indices | None = None) -> Record:
-        """Return the record with further rows; where there are clusters and none are given, each is on its own."""
+    @property
+    def effective(self) -> float:
+        """The number of rows of equal weight whose mean is as sure."""
+        return self._sums.effective
+
+    def extend(
+        self, assessed: Floats, realised: Floats, clusters: Indices | None = None, weights: Floats | None = None
+    ) -> Record:
+        """Return the record with further rows; where there are clusters and none are given, each is on its own.
+
+        Weights are in the user's units. Where earlier rows have weights and these have none, each counts for one.
+        """
         n, m = len(self), len(assessed)
+        if weights is not None and self._sums.weight_squares is None:
+            return replace(self, weights=np.ones(len(self.assessed)), totals=_with_weights(self.totals)).extend(
+                assessed, realised, clusters, weights
+            )
+        if self._sums.weight_squares is not None:
+            weights = np.full(m, self.unit) if weights is None else weights * self.unit
         if self._sums.clusters is not None and clusters is None:
             clusters = len(self._sums.clusters) + np.arange(m)
         curse = self.curse * n / (n + m)  # new rows are free of selection
@@ -89,12 +109,16 @@ class Record:
                 clusters=None if self.clusters is None else np.concatenate([self.clusters, np.asarray(clusters)]),
                 curse=curse,
                 folds=None if self.folds is None else np.concatenate([self.folds, np.full(m, self.folds.max() + 1)]),
+                weights=None if self.weights is None else np.concatenate([self.weights, np.asarray(weights)]),
             )
-        pairs = np.stack([np.concatenate([self.assessed, assessed]), np.concatenate([self.realised, realised])], axis=1)
+        columns = [(self.assessed, assessed), (self.realised, realised)]
+        columns += [] if self.weights is None or weights is None else [(self.weights, weights)]
+        pairs = np.stack([np.concatenate(each) for each in columns], axis=1)
         rows = np.concatenate([np.arange(n) if self.rows is None else self.rows, n + np.arange(m)])
-        kept, (sampled, earned) = PairSample.of(rows, pairs, n + m).in_order()
-        totals = self._sums.followed_by(assessed, realised, clusters)
-        return Record(sampled, earned, self.sign, self.time_ordered, None, curse, None, kept, totals)
+        kept, (sampled, earned, *weighted) = PairSample.of(rows, pairs, n + m).in_order()
+        totals = self._sums.followed_by(assessed, realised, clusters, weights)
+        terms = sampled, earned, self.sign, self.time_ordered, None, curse, None, kept, totals
+        return Record(*terms, weights=weighted[0] if weighted else None, unit=self.unit)
 
     def correct(self, assessed: Floats) -> Floats:
         """Return the calibrated payoff of each row, at the level of the last rows if there is a trend."""
@@ -107,22 +131,22 @@ class Record:
         average over rows, not for every kind of row. The mean of clusters and of rows in time order may differ from the
         past one; a trend may go on for a quarter as many rows, or stop.
         """
-        calibrated, n = self.correct(assessed), len(self.residual)
-        when = np.arange(n) if self.rows is None else self.rows
-        missed = np.sort(self.residual - self.trend[0] * (when - (len(self) - 1) / 2))
-        outside = int((n + 1) * (1 - LEVEL) / 2)  # rows that may lie outside on either side
-        if not outside:
+        calibrated = self.correct(assessed)
+        when = np.arange(len(self.residual)) if self.rows is None else self.rows
+        missed = self.residual - self.trend[0] * (when - (len(self) - 1) / 2)
+        tails = outer_quantiles(missed, self.weights, (1 - LEVEL) / 2)
+        if tails is None:
             return np.full_like(calibrated, -np.inf), np.full_like(calibrated, np.inf)
         drift, doubt = self._drift(len(self) // 4)
         level = float(np.hypot(self._level_doubt, doubt))
-        low = -np.hypot(missed[outside - 1], level) + min(2 * drift, 0.0)
-        high = np.hypot(missed[n - outside], level) + max(2 * drift, 0.0)
+        low = -np.hypot(tails[0], level) + min(2 * drift, 0.0)
+        high = np.hypot(tails[1], level) + max(2 * drift, 0.0)
         return calibrated + low, calibrated + high
 
     @cached_property
     def _level_doubt(self) -> float:
         """Return the half-width for the mean of new rows, beyond what their own noise explains."""
-        level = self.noise * (self.design_effect - 1) / len(self)
+        level = self.noise * (self.design_effect - 1) / self.effective
         if self.time_ordered:
             level += (1 + 1 / BLOCKS) * self.wander
         return self.quantile * float(np.sqrt(level))
@@ -159,7 +183,7 @@ class Record:
     def half_width(self, rows: Floats | Assessments) -> float:
         """Return half the width of the interval for the average over these rows."""
         assessed = _summary(rows)
-        n, m = len(self), assessed.count
+        n, m = self.effective, assessed.effective
         noise, away = self.noise, assessed.mean - self.centre
         leverage = away * away / self.spread if self.spread > 0 else 0.0
         # rows of a block or cluster go together; fewer new rows than that cannot
@@ -212,7 +236,10 @@ class Record:
     @cached_property
     def noise(self) -> float:
         """Return the variance of the residuals."""
-        return self._sums.residual_squares(self.slope) / max(len(self) - 2, 1)
+        squares, n = self._sums.residual_squares(self.slope), self.effective
+        if self._sums.weight_squares is None:
+            return squares / max(n - 2, 1)
+        return squares / float(self._sums.folds[:, 0].sum()) * n / max(n - 2, 1)
 
     @cached_property
     def _blocks(self) -> tuple[Floats, Floats]:
@@ -257,7 +284,7 @@ class Record:
     @cached_property
     def wander(self) -> float:
         """Return the variance of the level of a block, beyond what row noise explains."""
-        return max(self._block_variance - self.noise / (len(self) / BLOCKS), 0.0)
+        return max(self._block_variance - self.noise / (self.effective / BLOCKS), 0.0)
 
     @cached_property
     def design_effect(self) -> float:
@@ -266,22 +293,23 @@ class Record:
             return 1.0
         effect = 1.0
         if self.time_ordered:
-            effect = max(effect, self._block_variance * len(self) / BLOCKS / self.noise)
+            effect = max(effect, self._block_variance * self.effective / BLOCKS / self.noise)
         if (found := self._sums.cluster_residuals(self.slope)) is not None:
             sums, sizes = found
             left = max(left_by_centring(sizes), 1e-9)
-            effect = max(effect, float(np.square(sums).sum()) / (len(self) * self.noise) / left)
+            squares = len(self) if self._sums.weight_squares is None else self._sums.weight_squares
+            effect = max(effect, float(np.square(sums).sum()) / (squares * self.noise) / left)
         return effect
 
     @cached_property
     def quantile(self) -> float:
         """Return the quantile of Student's t that goes with how the variance was measured."""
         sizes = None if self._sums.clusters is None else self._sums.clusters[:, -1]
-        return t_quantile(len(self) - 1, self.time_ordered, sizes)
+        return t_quantile(self.effective - 1, self.time_ordered, sizes)
 
     def _strangeness(self, assessed: Assessments) -> str:
         """Return how the self-assessments of rows differ from the fitting rows', in words; empty if they do not."""
-        n, m, spread = len(self), assessed.count, self._sums.deviation
+        n, m, spread = self.effective, assessed.effective, self._sums.deviation
         if spread == 0:
             return ""
         away = abs(assessed.mean - self.centre) / spread
@@ -297,6 +325,32 @@ class Record:
     def _widening(self, assessed: Assessments) -> float:
         fitted = self._sums.deviation
         return assessed.deviation / fitted if fitted > 0 and assessed.count > 1 else 1.0
+
+
+def outer_quantiles(values: Floats, weights: Floats | None, share: float) -> tuple[float, float] | None:
+    """Return the ends beyond which a ``share`` of new values lies on either side; None where they are too few to tell.
+
+    Of ``n`` values the next lies below the k-th smallest with probability ``k/(n + 1)``; weights count for rows.
+
+    >>> outer_quantiles(np.arange(99.0), None, 0.05)
+    (4.0, 94.0)
+    """
+    n = len(values)
+    if weights is None:
+        ordered = np.sort(values)
+        outside = int((n + 1) * share)  # rows that may lie outside on either side
+        return (float(ordered[outside - 1]), float(ordered[n - outside])) if outside else None
+    order = np.argsort(values, kind="stable")
+    ordered, sizes = values[order], weights[order] * (weights.sum() / np.square(weights).sum())
+    allowed = (sizes.sum() + 1) * share
+    low = int(np.searchsorted(np.cumsum(sizes), allowed, side="right")) - 1
+    high = int(np.searchsorted(np.cumsum(sizes[::-1]), allowed, side="right")) - 1
+    return (float(ordered[low]), float(ordered[n - 1 - high])) if min(low, high) >= 0 else None
+
+
+def _with_weights(totals: PairTotals | None) -> PairTotals | None:
+    """Return totals of rows that each count for one, as those of weighted rows."""
+    return None if totals is None else replace(totals, weight_squares=float(totals.rows))
 
 
 def _summary(rows: Floats | Assessments) -> Assessments:

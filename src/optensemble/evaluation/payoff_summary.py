@@ -26,15 +26,27 @@ class Assessments:
     squares: float = 0.0
     low: float = np.inf
     high: float = -np.inf
+    weighed: float | None = None
+    """The effective number of rows, where they have weights."""
 
     @classmethod
-    def of(cls, assessed: Floats) -> Self:
-        """Summarise a batch."""
+    def of(cls, assessed: Floats, weights: Floats | None = None) -> Self:
+        """Summarise a batch; with weights it is one of its own, and is not added to others."""
         if not len(assessed):
             return cls()
-        mean = float(assessed.mean())
         low, high = float(assessed.min()), float(assessed.max())
-        return cls(len(assessed), mean, float(np.square(assessed - mean).sum()), low, high)
+        if weights is None:
+            mean = float(assessed.mean())
+            return cls(len(assessed), mean, float(np.square(assessed - mean).sum()), low, high)
+        total = float(weights.sum())
+        mean = float(weights @ assessed) / total
+        squares = float(weights @ np.square(assessed - mean)) * len(assessed) / total
+        return cls(len(assessed), mean, squares, low, high, total**2 / float(np.square(weights).sum()))
+
+    @property
+    def effective(self) -> float:
+        """The number of rows of equal weight whose mean is as sure."""
+        return self.count if self.weighed is None else self.weighed
 
     def __add__(self, other: Self) -> Self:
         """Put two batches together (Chan, Golub and LeVeque)."""

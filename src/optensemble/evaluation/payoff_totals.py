@@ -29,13 +29,15 @@ class PairTotals(Sums):
     Attributes
     ----------
     folds
-        For each fold the sums of 1, a, r, a², a·r, r²: shape (folds, 6).
+        For each fold the sums of 1, a, r, a², a·r, r², each row as often as its weight says: shape (folds, 6).
     bins
         For contiguous parts of time the sums of a, r and 1: shape (bins, 3); None without time order.
     clusters
         The same for each cluster; None without clusters.
     low, high
         The least (as its negative) and the largest self-assessment, about the centre.
+    weight_squares
+        The sum of squared weights; None where rows have no weights.
     """
 
     centre: float = field(metadata={"join": lambda left, right: left})
@@ -44,6 +46,7 @@ class PairTotals(Sums):
     clusters: Floats | None
     low: float = field(metadata=LARGEST)
     high: float = field(metadata=LARGEST)
+    weight_squares: float | None = None
 
     @classmethod
     def of(
@@ -55,21 +58,25 @@ class PairTotals(Sums):
         folds: int,
         bins: tuple[Indices, int] | None = None,
         clusters: tuple[Indices, int] | None = None,
+        weights: Floats | None = None,
     ) -> Self:
         """Sum over rows, given the fold, the part of time and the cluster of each, and how many of these there are."""
         a, r = assessed - centre, realised - centre
-        powers = sum_units(np.stack([np.ones_like(a), a, r, a * a, a * r, r * r]), fold, folds)[:, :-1]
+        powers = sum_units(np.stack([np.ones_like(a), a, r, a * a, a * r, r * r]), fold, folds, weights)[:, :-1]
         pair = np.stack([a, r])
         return cls(
             centre=centre,
             folds=powers,
-            bins=None if bins is None else sum_units(pair, *bins),
-            clusters=None if clusters is None else sum_units(pair, *clusters),
+            bins=None if bins is None else sum_units(pair, *bins, weights),
+            clusters=None if clusters is None else sum_units(pair, *clusters, weights),
+            weight_squares=None if weights is None else float(np.square(weights).sum()),
             low=float(-a.min(initial=np.inf)),  # both may be of either sign: the centre need not lie between them
             high=float(a.max(initial=-np.inf)),
         )
 
-    def followed_by(self, assessed: Floats, realised: Floats, clusters: Indices | None) -> PairTotals:
+    def followed_by(
+        self, assessed: Floats, realised: Floats, clusters: Indices | None, weights: Floats | None = None
+    ) -> PairTotals:
         """Return the totals with further rows, which came later and are a fold of their own."""
         clustered = None
         if self.clusters is not None and clusters is not None:
@@ -78,7 +85,7 @@ class PairTotals(Sums):
         n = len(assessed)
         parts = max(min(n, int(np.ceil(n / max(self.rows / TIME_BINS, 1)))), 1)
         bins = None if self.bins is None else (part_of(np.arange(n), n, parts), parts)
-        more = type(self).of(assessed, realised, self.centre, np.zeros(n, dtype=np.int64), 1, bins, clustered)
+        more = type(self).of(assessed, realised, self.centre, np.zeros(n, dtype=np.int64), 1, bins, clustered, weights)
         wider = self.clusters
         if wider is not None and more.clusters is not None:
             wider = np.concatenate([wider, np.zeros((len(more.clusters) - len(wider), 3))]) + more.clusters
@@ -89,7 +96,18 @@ class PairTotals(Sums):
             clusters=wider,
             low=max(self.low, more.low),
             high=max(self.high, more.high),
+            weight_squares=None
+            if self.weight_squares is None or more.weight_squares is None
+            else self.weight_squares + more.weight_squares,
         )
+
+    def scaled(self, factor: float) -> PairTotals:
+        """Return the same with all weights multiplied by a factor; itself where rows have no weights."""
+        if self.weight_squares is None:
+            return self
+        bins, clusters = (None if sums is None else sums * factor for sums in (self.bins, self.clusters))
+        squares = self.weight_squares * factor**2
+        return replace(self, folds=self.folds * factor, bins=bins, clusters=clusters, weight_squares=squares)
 
     def signed(self, sign: float) -> PairTotals:
         """Return the same of payoffs in the other sense, if ``sign`` is -1."""
@@ -100,14 +118,22 @@ class PairTotals(Sums):
             return None if sums is None else sums * np.array([-1.0, -1.0, 1.0])
 
         folds = self.folds * np.array([1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
-        return PairTotals(-self.centre, folds, turned(self.bins), turned(self.clusters), self.high, self.low)
+        sums = turned(self.bins), turned(self.clusters)
+        return PairTotals(-self.centre, folds, *sums, self.high, self.low, self.weight_squares)
 
     # The regression of r on a
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
-        return int(self.folds[:, 0].sum())
+        """The number of rows; of weighted rows the sum of their weights, which are about 1."""
+        return round(float(self.folds[:, 0].sum()))
+
+    @property
+    def effective(self) -> float:
+        """The number of rows of equal weight whose mean is as sure."""
+        if self.weight_squares is None:
+            return self.rows
+        return float(self.folds[:, 0].sum()) ** 2 / self.weight_squares
 
     @property
     def means(self) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from optensemble.multicalibration.events import PartNames
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.cells import part_names
-from optensemble.stacking.final_policy import PLAYED, FinalPolicy, PolicyPass, assess_arms
+from optensemble.stacking.final_policy import PLAYED, FinalPolicy, PolicyPass, absent_arms, assess_arms
 from optensemble.stacking.forecaster import MEAN, PATCHED, RIDGE, Forecasts
 from optensemble.stacking.leaderboard import ENSEMBLE, winning_reason
 from optensemble.stacking.patch import situate
@@ -83,8 +83,14 @@ def explain_decision(question: Question, policy: FinalPolicy, done: PolicyPass) 
     values = (_by_choice if chooses else _by_forecast)(question, policy, done, arms)
     stages = _stages(policy, done.forecasts)
     titles = dict(zip(policy.forecasts, names[policy.members :], strict=True))
+    away = np.zeros(len(outputs.actions), dtype=np.bool_) if outputs.absent is None else outputs.absent[:, row]
+    names = [f"{name} (absent)" if number < len(away) and away[number] else name for number, name in enumerate(names)]
     steps = [
-        *zip(names, outputs.predictions, strict=False),
+        *(
+            pair
+            for pair, absent in zip(zip(names, outputs.predictions, strict=False), away, strict=False)
+            if not absent
+        ),
         *((titles[stage], done.forecasts[stage]) for stage in stages),
     ]
     moves = _moves(policy, done, done.forecasts[stages[-2]], question) if stages[-1] == PATCHED else []
@@ -114,7 +120,8 @@ def _by_choice(question: Question, policy: FinalPolicy, done: PolicyPass, arms: 
     weighed = [number for number, name in enumerate(names) if not name or name in PLAYED]
     expected = np.full((len(arms), outputs.count), np.nan)
     assessed = assess_arms(outputs, done.forecasts, [arms[number] for number in weighed], policy.forecaster.scale)
-    expected[weighed] = policy.choice.values(assessed)
+    values = policy.choice.values(assessed, absent_arms(outputs, len(weighed)))
+    expected[weighed] = np.where(np.isfinite(values), values, np.nan)  # who is absent is not weighed
     beyond = expected - expected[done.decisions.chosen, np.arange(outputs.count)]
     return np.asarray(question.calibrate(sign * done.decisions.assessed) + sign * beyond)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -13,6 +13,7 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.hashing import Hashes
 from optensemble._core.progress import Progress, Stage, silent
+from optensemble.members.absence import Absent, join_absent
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.outputs import MemberOutputs
@@ -47,6 +48,8 @@ class Chunk:
         Where each fold ends and the next begins: the rows of fold ``f`` are ``slice(ends[f], ends[f + 1])``.
     units
         The units of dependent rows.
+    weights
+        How many rows each row counts for; None where each is one.
     """
 
     outputs: MemberOutputs
@@ -54,6 +57,7 @@ class Chunk:
     rows: Indices
     ends: Indices
     units: RowUnits
+    weights: Floats | None = None
 
     @property
     def folds(self) -> list[slice]:
@@ -79,7 +83,8 @@ class Block:
     """Up to :data:`~optensemble._core.engine.BLOCK_ROWS` rows, from number ``start`` on.
 
     ``groups`` are the hashes of the groups of rows that belong together, if the user named any. ``cuts`` are the chunks
-    it is cut into if that is settled: ``outputs`` are then in their order, but not ``labels``.
+    it is cut into if that is settled: ``outputs`` are then in their order, but not ``labels`` and ``weights``, which
+    say how many rows each row counts for.
     """
 
     start: int
@@ -87,6 +92,7 @@ class Block:
     labels: Floats
     groups: Hashes | None = None
     cuts: tuple[Cut, ...] | None = None
+    weights: Floats | None = None
 
     @property
     def enough(self) -> int:
@@ -105,7 +111,8 @@ class Block:
             order, ends, units = cut
             here = slice(begin, begin := begin + len(order))
             outputs = self.outputs.take(order if self.cuts is None else here)
-            yield Chunk(outputs, self.labels[order], self.start + order, ends, units)
+            weights = None if self.weights is None else self.weights[order]
+            yield Chunk(outputs, self.labels[order], self.start + order, ends, units, weights)
 
     def cut(self, design: RowDesign) -> Iterator[Cut]:
         """Return which rows each chunk has."""
@@ -123,8 +130,9 @@ class Block:
     def between(self, start: int, stop: int) -> Self:
         """Return the rows from number ``start`` to before ``stop``."""
         rows = slice(start - self.start, stop - self.start)
-        groups = None if self.groups is None else self.groups[rows]
-        return replace(self, start=start, outputs=self.outputs.take(rows), labels=self.labels[rows], groups=groups)
+        groups, weights = (None if each is None else each[rows] for each in (self.groups, self.weights))
+        taken = {"outputs": self.outputs.take(rows), "labels": self.labels[rows]}
+        return replace(self, start=start, groups=groups, weights=weights, **taken)  # type: ignore[arg-type]
 
     def arrange(self, design: RowDesign) -> tuple[Cut, ...]:
         """Return its chunks, in whose order outputs are put, where they are."""
@@ -151,24 +159,30 @@ class ArrayBlocks:
     def ask(
         cls, query: MemberQuery, batches: list[LabelledBatch], groups: Hashes | None, progress: Progress = silent
     ) -> Self:
-        """Ask all members about the rows of all batches, a block at a time."""
+        """Ask all members about the rows of all batches, a block at a time; groups and weights must be checked."""
         n = sum(len(batch.labels) for batch in batches)
         kept = [batch.labels if query.sign > 0 else -batch.labels for batch in batches]
         labels = kept[0] if len(kept) == 1 else np.concatenate(kept)
-        outputs, start = query.empty(n), 0
+        outputs, start, absent = query.empty(n), 0, list[Absent | None]()
         pieces = [(batch.X, size) for batch in batches for size in [len(batch.labels)]]
         members = len(query.models) + len(query.policies)
-        steps = members * sum(-(-size // BLOCK_ROWS) for _, size in pieces)
+        steps, sizes = members * sum(-(-size // BLOCK_ROWS) for _, size in pieces), list[int]()
         with Stage(progress, "asking members", steps) as step:
             for X, size in pieces:
                 for first in range(0, size, BLOCK_ROWS):
                     rows = X if size <= BLOCK_ROWS else take_rows(X, first, min(first + BLOCK_ROWS, size))
                     room = outputs.take(slice(start + first, start + min(first + BLOCK_ROWS, size)))
                     asked = query(rows, step, room)
+                    absent.append(asked.absent)
+                    sizes.append(asked.count)
                     if room.subgroups is not None and asked.subgroups is not None:
                         room.subgroups[:] = asked.subgroups
                 start += size
-        return cls(Block(0, outputs, labels, groups), owned=True)
+        weights = None
+        if batches[0].weights is not None:
+            weights = np.concatenate([batch.weights for batch in batches])
+        outputs = replace(outputs, absent=join_absent(absent, sizes))
+        return cls(Block(0, outputs, labels, groups, weights=weights), owned=True)
 
     @property
     def row_count(self) -> int:
@@ -189,6 +203,10 @@ class ArrayBlocks:
         """Return the blocks from ``start`` to before ``stop``."""
         first, last = start * BLOCK_ROWS, min(stop * BLOCK_ROWS, self.row_count)
         return BlockRun(self.rows.between(first, last), None if self.cuts is None else self.cuts[start:stop])
+
+    def with_absences(self, members: Sequence[int], names: Sequence[str]) -> Self:
+        """Return the same where the absence of some members is an event."""
+        return replace(self, rows=replace(self.rows, outputs=self.rows.outputs.with_absences(members, names)))
 
     def arranged(self, design: RowDesign) -> Self:
         """Return the same with every block cut into chunks for good, so that passes need not, if that takes no copy."""

@@ -1,4 +1,4 @@
-"""What a fit of DecisionEnsemble is given: members, labels and groups, checked."""
+"""What a fit of DecisionEnsemble is given: members, labels, groups and weights, checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.members.validation import as_labels, as_members, row_count, row_labels
+from optensemble.members.absence import missing_rows
+from optensemble.members.validation import as_labels, as_members, as_weights, pick_rows, row_count, row_labels
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 _FEWEST_GROUPS = 5
@@ -51,19 +52,58 @@ def require_size(largest: float) -> None:
 
 
 class LabelledBatch(NamedTuple):
-    """Rows with their labels, in the user's units, and the groups of rows that belong together, if any."""
+    """Rows with their labels, in the user's units, the groups of rows that belong together, and weights, if any."""
 
     X: Any
     labels: Any
-    groups: Any
+    groups: Any = None
+    weights: Any = None
 
 
-def checked_batches(rows: list[LabelledBatch], dimension: int) -> list[LabelledBatch]:
-    """Return the batches with labels as arrays of their own; there must be enough rows in all."""
-    counts = [row_count(batch.X) for batch in rows]
-    require_enough(sum(counts))
-    labels = [as_labels(batch.labels, n, dimension, None) for n, batch in zip(counts, rows, strict=True)]
-    return [batch._replace(labels=Y.copy()) for batch, Y in zip(rows, labels, strict=True)]
+def checked_batches(rows: list[LabelledBatch], dimension: int, missing_labels: str) -> list[LabelledBatch]:
+    """Return the batches with labels and weights as arrays of their own; there must be enough rows in all."""
+    found = [labelled_rows(batch, dimension, missing_labels) for batch in rows]
+    total = sum(len(batch.labels) for batch in found)
+    require_enough(total)
+    weighted = [batch.weights is not None for batch in found]
+    if any(weighted) != all(weighted):
+        raise InputError("some rows have weights and others do not. Give sample_weight for all of them, or for none.")
+    if all(weighted):
+        require_weights(sum(float(batch.weights.sum()) for batch in found), total)
+    return found
+
+
+def labelled_rows(batch: LabelledBatch, dimension: int, missing_labels: str = "raise") -> LabelledBatch:
+    """Return a batch with its labels and weights as arrays; rows that lack labels are refused, or dropped."""
+    n = row_count(batch.X)
+    labels = as_labels(batch.labels, n, dimension, None, gaps=missing_labels == "drop")
+    weights = None if batch.weights is None else as_weights(batch.weights, batch.X, n)
+    unlabelled = missing_rows(labels)
+    if unlabelled is None:
+        return batch._replace(labels=labels.copy(), weights=weights)
+    kept = np.flatnonzero(~unlabelled)
+    groups = batch.groups
+    if groups is not None and not is_rule(groups):
+        groups = np.asarray(row_labels(groups, batch.X, n), dtype=object)[kept]
+    return LabelledBatch(pick_rows(batch.X, kept), labels[kept], groups, None if weights is None else weights[kept])
+
+
+MISSING_LABELS = ["raise", "drop"]
+"""What may be done with rows that lack labels."""
+
+
+def unlabelled_notes(missing: int, rows: int) -> list[str]:
+    """Return how many rows were left out for want of labels, in a sentence if there are any."""
+    return [f"{missing:,} of {rows:,} rows have no labels and were left out"] if missing else []
+
+
+def require_weights(total: float, rows: int) -> None:
+    """Refuse weights that are no numbers of rows."""
+    if total < MINIMUM_ROWS:
+        raise InputError(
+            f"the weights of {rows:,} rows sum to {total:.3g}; a weight is the number of rows that a row counts for, "
+            f"and {MINIMUM_ROWS} at least are needed. Scale the weights, for example to a mean of 1."
+        )
 
 
 def group_hashes(rows: list[LabelledBatch]) -> Hashes | None:

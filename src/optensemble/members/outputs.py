@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import dots_of_each, row_dots, take_rows
 from optensemble._core.tolerances import SAME_ASSESSMENT
 from optensemble.feasible import FeasibleSet
+from optensemble.members.absence import Absent, absence_titles, join_absent, mean_present
 from optensemble.members.subgroups import PartTitles
 
 
@@ -52,7 +53,11 @@ class MemberOutputs:
     sign
         1 if the user maximises, -1 if the user minimises: ``sign * predictions`` are the user's units.
     subgroups, titles
-        The part of every row in every column of the user's subgroups, of shape (columns, n), and the parts' names.
+        The part of every row in every column of subgroups, of shape (columns, n), and the parts' names: whether a
+        member that was absent in fitting is there, then the user's.
+    absent
+        Whether each member has no answer in each row, of shape (members, n); None where all have. What stands in its
+        place is not the member's: see :mod:`optensemble.members.absence`.
     """
 
     predictions: Floats
@@ -62,6 +67,7 @@ class MemberOutputs:
     sign: float = 1.0
     subgroups: npt.NDArray[np.int32] | None = None
     titles: PartTitles = ()
+    absent: Absent | None = None
 
     @property
     def models(self) -> int:
@@ -86,8 +92,22 @@ class MemberOutputs:
         assessed = np.empty((self.models, self.count))
         for model, (actions, predictions) in enumerate(zip(self.actions, self.predictions, strict=False)):
             assessed[model] = self.omega.value(actions, predictions)
+        if self.absent is not None:
+            assessed[self.absent[: self.models]] = -np.inf
         leaders: npt.NDArray[np.int32] = first_of_best(assessed)
+        if self.absent is not None:
+            leaders[self.absent[: self.models].all(axis=0)] = self.models  # the part beyond all models
         return leaders
+
+    @property
+    def average(self) -> Floats:
+        """The mean prediction of the models that are present; 0 in rows in which none is."""
+        return mean_present(self.predictions, None if self.absent is None else self.absent[: self.models])
+
+    @property
+    def mean_action(self) -> Floats:
+        """The mean action of the members that are present; 0 in rows in which none is."""
+        return mean_present(self.actions, self.absent)
 
     def payoffs(self, actions: Sequence[Floats] | Floats, coefficients: Sequence[Floats]) -> Floats:
         """Return what each of several policies' actions are worth under each of several coefficients, net of costs.
@@ -119,6 +139,13 @@ class MemberOutputs:
         """Return the same outputs with the part of every row in every column of subgroups."""
         return replace(self, subgroups=parts, titles=titles)
 
+    def with_absences(self, members: Sequence[int], names: Sequence[str]) -> Self:
+        """Return the same where the absence of some members is an event, as the user's subgroups are."""
+        absent = np.zeros((len(self.actions), self.count), dtype=np.bool_) if self.absent is None else self.absent
+        parts = absent[list(members)].astype(np.int32)
+        known = parts if self.subgroups is None else np.concatenate([parts, self.subgroups])
+        return replace(self, subgroups=known, titles=(*absence_titles([names[m] for m in members]), *self.titles))
+
     def take(self, rows: Indices | slice) -> Self:
         """Return the outputs on some of the rows."""
         if isinstance(rows, slice):
@@ -127,7 +154,8 @@ class MemberOutputs:
             taken = (take_rows(self.predictions, rows), take_rows(self.actions, rows))
         subgroups = None if self.subgroups is None else self.subgroups[:, rows]
         omega = self.omega.take(rows)
-        found = replace(self, predictions=taken[0], actions=taken[1], omega=omega, subgroups=subgroups)
+        absent = None if self.absent is None else self.absent[:, rows]
+        found = replace(self, predictions=taken[0], actions=taken[1], omega=omega, subgroups=subgroups, absent=absent)
         if "leaders" in vars(self):
             vars(found)["leaders"] = self.leaders[rows]
         return found
@@ -136,15 +164,17 @@ class MemberOutputs:
         """Put the rows ``order`` in the place of ``rows``, which are the same ones: for who owns the arrays."""
         for values in (self.predictions, self.actions):
             values[:, rows] = take_rows(values, order)
-        if self.subgroups is not None:
-            self.subgroups[:, rows] = self.subgroups[:, order]
+        for parts in (self.subgroups, self.absent):
+            if parts is not None:
+                parts[:, rows] = parts[:, order]
         self.omega.reorder(rows, order)
         vars(self).pop("leaders", None)
 
     @property
-    def arrays(self) -> dict[str, Floats]:
-        """Predictions, actions, and the parameters of rows' sets, by name."""
-        own = {"values": self.omega.values} if self.omega.varies else {}
+    def arrays(self) -> dict[str, Any]:
+        """Predictions, actions, the parameters of rows' sets, and who is absent, by name."""
+        own: dict[str, Any] = {"values": self.omega.values} if self.omega.varies else {}
+        own |= {} if self.absent is None else {"absent": self.absent}
         return {"predictions": self.predictions, "actions": self.actions, **own}
 
     @classmethod
@@ -159,4 +189,5 @@ class MemberOutputs:
             actions=np.concatenate([batch.actions for batch in batches], axis=1),
             omega=batches[0].omega.joined([batch.omega for batch in batches]),
             subgroups=np.concatenate(found, axis=1) if found else None,
+            absent=join_absent([batch.absent for batch in batches], [batch.count for batch in batches]),
         )

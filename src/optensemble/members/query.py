@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.progress import Step, silent
+from optensemble.exceptions import AbsentWarning
 from optensemble.feasible import FeasibleSet
+from optensemble.members.absence import missing_rows, stand_in
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_actions, as_predictions, ask_member, row_count
@@ -21,7 +25,11 @@ Members = list[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class MemberQuery:
-    """The members of an ensemble, and what their outputs are about: Ω, its buckets, the sense, the subgroups."""
+    """The members of an ensemble, and what their outputs are about: Ω, its buckets, the sense, the subgroups.
+
+    With ``gaps`` a member may have no answer in some rows (NaN); with ``on_error="absent"`` also one that fails is
+    absent in all rows it was asked about. ``absences`` are the members whose absence is an event, by number.
+    """
 
     models: Members
     policies: Members
@@ -29,37 +37,90 @@ class MemberQuery:
     buckets: Buckets
     sign: float
     subgroups: Subgroups | None = None
+    gaps: bool = False
+    on_error: str = "raise"
+    absences: tuple[int, ...] = ()
 
     def __call__(self, X: Any, step: Step = silent, room: MemberOutputs | None = None) -> MemberOutputs:
         """Ask every member once for the rows of X, and solve every model's policy once; each member is a step.
 
         What they say is written into ``room``, if there is one.
         """
-        omega, n, d = self.omega.for_rows(X), row_count(X), self.omega.dimension
+        omega, n = self.omega.for_rows(X), row_count(X)
         room = self.empty(n) if room is None else room
         room.omega.fill(omega)
         predictions, actions = room.predictions, room.actions
+        away = dict[int, npt.NDArray[np.bool_]]()
         for number, (name, model) in enumerate(self.models):
-            said = as_predictions(ask_member(model, name, "predict", X), name, n, d)
+            said, missing = self._said(model, name, "predict", X, omega)
             np.multiply(said, self.sign, out=predictions[number])
-            actions[number] = omega.argmax(predictions[number])
+            if missing is None:
+                actions[number] = omega.argmax(predictions[number])
+            else:
+                predictions[number, missing], away[number] = 0.0, missing
             step()
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
-            actions[number] = as_actions(ask_member(policy, name, "decide", X), name, n, omega)
+            actions[number], missing = self._said(policy, name, "decide", X, omega)
+            if missing is not None:
+                away[number] = missing
             step()
-        return self.outputs(X, predictions, actions, omega)
+        absent = None
+        if away:
+            absent = np.stack([away.get(number, np.zeros(n, dtype=np.bool_)) for number in range(len(actions))])
+            stand_in(predictions, actions, absent, omega)
+        return self.outputs(X, predictions, actions, omega, absent)
 
-    def kept(self, X: Any, predictions: Floats, actions: Floats, values: Floats | None = None) -> MemberOutputs:
+    def _said(
+        self, member: Any, name: str, method: str, X: Any, omega: FeasibleSet
+    ) -> tuple[Floats, npt.NDArray[np.bool_] | None]:
+        """Return what a member says of the rows of X, and in which of them it is absent; None if in none."""
+        n, d = row_count(X), omega.dimension
+        try:
+            given = ask_member(member, name, method, X)
+        except Exception as error:
+            if self.on_error != "absent" or not self.gaps:
+                raise
+            warnings.warn(
+                f"{name!r} failed on {n:,} rows and is absent there: {type(error).__name__}: {error}",
+                AbsentWarning,
+                stacklevel=4,
+            )
+            return np.full((n, d), np.nan), np.ones(n, dtype=np.bool_)
+        if method == "predict":
+            said = as_predictions(given, name, n, d, gaps=self.gaps)
+            return said, missing_rows(said) if self.gaps else None
+        return as_actions(given, name, n, omega, gaps=self.gaps)
+
+    def kept(
+        self,
+        X: Any,
+        predictions: Floats,
+        actions: Floats,
+        values: Floats | None = None,
+        absent: npt.NDArray[np.bool_] | None = None,
+    ) -> MemberOutputs:
         """Return what members said of the rows of X earlier, with the parameters of the rows' sets, as outputs."""
         omega = self.omega if values is None else self.omega.bind_again(values, X)
-        return self.outputs(X, predictions, actions, omega)
+        return self.outputs(X, predictions, actions, omega, absent)
 
-    def outputs(self, X: Any, predictions: Floats, actions: Floats, omega: FeasibleSet) -> MemberOutputs:
+    def outputs(
+        self,
+        X: Any,
+        predictions: Floats,
+        actions: Floats,
+        omega: FeasibleSet,
+        absent: npt.NDArray[np.bool_] | None = None,
+    ) -> MemberOutputs:
         """Return what members said of the rows of X as outputs, with Ω bound to these rows, and their subgroups."""
-        outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign)
-        if self.subgroups is None:
-            return outputs
-        return outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)
+        outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign, absent=absent)
+        if self.subgroups is not None:
+            outputs = outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)
+        return outputs.with_absences(self.absences, self.names) if self.absences else outputs
+
+    @property
+    def names(self) -> list[str]:
+        """The members' names."""
+        return [name for name, _ in (*self.models, *self.policies)]
 
     def empty(self, n: int) -> MemberOutputs:
         """Return room for the outputs on ``n`` rows, to be filled in."""

@@ -25,7 +25,14 @@ from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import Values, subgroup_values
-from optensemble.members.validation import as_labels, join_rows, row_count, row_labels, take_rows
+from optensemble.members.validation import (
+    as_labels,
+    as_weights,
+    join_rows,
+    row_count,
+    row_labels,
+    take_rows,
+)
 from optensemble.stats.row_design import ClusterTable, RowDesign
 
 T = TypeVar("T")
@@ -183,6 +190,12 @@ class RawBlock:
             return None
         return np.concatenate(self.each(lambda piece: hash_labels(row_labels(rule, piece.X, row_count(piece.X)))))
 
+    def weights(self, rule: Any) -> Floats | None:
+        """Return the weight of every row; None without a rule."""
+        if rule is None:
+            return None
+        return np.concatenate(self.each(lambda piece: as_weights(rule, piece.X, row_count(piece.X))))
+
 
 @contextmanager
 def _naming_rows(source: RowSource, start: int, count: int) -> Iterator[None]:
@@ -273,6 +286,7 @@ class SourceBlocks:
     query: MemberQuery
     groups: Any = None
     scratch: Scratch | None = None
+    weights: Any = None
 
     @property
     def row_count(self) -> int:
@@ -291,6 +305,10 @@ class SourceBlocks:
         most = BLOCK_ROWS if self.scratch is not None else enough_rows(members * self.query.omega.dimension)
         stop = min(most, self.row_count)
         return next(iter(SourceRun(RawRun(self.source.part(0, stop), 0, stop), replace(self, source=NO_ROWS))))
+
+    def with_absences(self, members: Sequence[int], names: Sequence[str]) -> Self:
+        """Return the same where the absence of some members is an event."""
+        return replace(self, query=replace(self.query, absences=tuple(members)))
 
     def arranged(self, design: RowDesign) -> Self:
         """Return the same: rows are cut into chunks whenever they are read."""
@@ -322,7 +340,8 @@ class SourceRun:
         for raw in self.raw:
             labels = raw.each(self._labels)
             outputs = self._outputs(raw)
-            yield Block(raw.start, outputs, query.sign * np.concatenate(labels), raw.groups(self.how.groups))
+            signed, weights = query.sign * np.concatenate(labels), raw.weights(self.how.weights)
+            yield Block(raw.start, outputs, signed, raw.groups(self.how.groups), weights=weights)
 
     def _labels(self, piece: Piece) -> Floats:
         return as_labels(piece.labels, row_count(piece.X), self.how.query.omega.dimension, None)
@@ -396,11 +415,12 @@ def around_rows(omega: FeasibleSet, tables: Sequence[Any]) -> FeasibleSet:
 
 
 class SurveyPass(NamedTuple):
-    """How groups of rows that belong together, subgroups, and bounds of actions are found in X."""
+    """How groups of rows that belong together, subgroups, bounds of actions, and weights are found in X."""
 
     groups: Any
     subgroups: Any
     omega: FeasibleSet | None = None
+    weights: Any = None
 
 
 def survey_rows(block: RawBlock, state: SurveyPass) -> Survey:
@@ -413,7 +433,8 @@ def survey_rows(block: RawBlock, state: SurveyPass) -> Survey:
     omega = state.omega
     if omega is not None and omega.open_bounds:
         box = _around(block.each(lambda piece: omega.for_rows(piece.X).box()))
-    return Survey(None if ids is None else ClusterTable.of(ids, block.start), values, box)
+    clusters = None if ids is None else ClusterTable.of(ids, block.start, block.weights(state.weights))
+    return Survey(clusters, values, box)
 
 
 def as_source(batches: Iterable[LabelledBatch]) -> RowSource:

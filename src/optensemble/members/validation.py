@@ -14,18 +14,20 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.suggestions import did_you_mean, listed
-from optensemble._core.validation import as_floats, describe_rows
+from optensemble._core.validation import as_floats, describe_rows, is_finite, require_finite
 from optensemble.exceptions import InfeasibleActionError, InputError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.absence import missing_rows
 
 _POLICY_SLACK = 1e-6  # a planner's log may be rounded
 _LARGEST_VALUE = 1e100  # squares must not overflow
+_LARGEST_WEIGHT = 1e9  # rows: sums of squares of weights must not lose those of single rows
 _FEWEST_ROWS = 2
 
 
-def as_labels(Y: Any, n: int, d: int, M: float | None) -> Floats:
-    """Return the labels as an (n, d) array whose entries are at most a declared ``M`` in size."""
-    labels = _as_rows(Y, "the labels Y", n, d)
+def as_labels(Y: Any, n: int, d: int, M: float | None, *, gaps: bool = False) -> Floats:
+    """Return the labels as an (n, d) array whose entries are at most a declared ``M`` in size; with ``gaps`` or NaN."""
+    labels = _as_rows(Y, "the labels Y", n, d, gaps=gaps)
     if M is None:
         return labels
     beyond = np.flatnonzero(np.abs(labels).max(axis=1) > M)
@@ -37,15 +39,23 @@ def as_labels(Y: Any, n: int, d: int, M: float | None) -> Floats:
     return labels
 
 
-def as_predictions(values: Any, name: str, n: int, d: int) -> Floats:
-    """Return what a model predicted as an (n, d) array."""
-    return _as_rows(values, f"the predictions of model {name!r}", n, d)
+def as_predictions(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Floats:
+    """Return what a model predicted as an (n, d) array; with ``gaps`` it may be NaN in some rows."""
+    return _as_rows(values, f"the predictions of model {name!r}", n, d, gaps=gaps)
 
 
-def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
-    """Return what a policy decided as an (n, d) array of feasible actions."""
-    actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension)
+def as_actions(
+    values: Any, name: str, n: int, feasible: FeasibleSet, *, gaps: bool = False
+) -> tuple[Floats, npt.NDArray[np.bool_] | None]:
+    """Return what a policy decided as an (n, d) array of feasible actions, and the rows in which it is absent.
+
+    With ``gaps`` it may be NaN in some rows; these are any number then. None if there are none.
+    """
+    actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension, gaps=gaps)
+    missing = missing_rows(actions) if gaps else None
     outside = feasible.violation(actions)
+    if missing is not None:
+        outside[missing], actions[missing] = 0.0, 0.0
     rows = np.flatnonzero(~(outside <= _POLICY_SLACK * feasible.extent))
     if rows.size:
         named = f"{describe_rows(rows)} of {n}"
@@ -56,12 +66,17 @@ def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
         )
         error.rows = named, int(rows[0]), len(rows)
         raise error
-    return actions
+    return actions, missing
 
 
-def _as_rows(values: Any, name: str, n: int, d: int) -> Floats:
-    array = as_floats(values, name)
-    size = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+def _as_rows(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Floats:
+    array = as_floats(values, name, finite=not gaps)
+    known = array
+    if gaps and not is_finite(array):
+        array = array.copy()  # what is missing is filled in later
+        known = np.where(np.isnan(array), 0.0, array)
+        require_finite(known, name)  # infinity is no gap
+    size = max(float(known.max(initial=0.0)), -float(known.min(initial=0.0)))
     if size > _LARGEST_VALUE:
         raise InputError(f"{name} must be at most {_LARGEST_VALUE:g} in size; got {size:g}. Rescale the data.")
     if array.ndim == 1 and d == 1:
@@ -169,17 +184,17 @@ def _group_values(column: npt.NDArray[Any]) -> list[Any]:
     return [value if isinstance(value, (str, int, float)) else str(value) for value in values]
 
 
-def _group_column(X: Any, name: Any) -> npt.NDArray[Any]:
+def _group_column(X: Any, name: Any, what: str = "groups") -> npt.NDArray[Any]:
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         if name not in frame.columns:
             hint = did_you_mean(str(name), frame.columns) or f" Its columns are {listed(frame.columns)}."
-            raise InputError(f"X has no column {name!r} to take groups from.{hint}")
+            raise InputError(f"X has no column {name!r} to take {what} from.{hint}")
         return np.asarray(frame[name].to_numpy())
     array = np.asarray(X)
     if not isinstance(name, Integral) or array.ndim != 2 or not -array.shape[1] <= int(name) < array.shape[1]:
         raise InputError(
-            f"groups must name a column of X, be the number of one, or be callable; got {name!r} for an X of shape "
+            f"{what} must name a column of X, be the number of one, or be callable; got {name!r} for an X of shape "
             f"{array.shape}."
         )
     return array[:, int(name)]
@@ -218,6 +233,40 @@ def take_rows(X: Any, start: int, stop: int) -> Any:
     if isinstance(frame, nw.DataFrame):
         return frame[start:stop].to_native()
     return X[start:stop]
+
+
+def pick_rows(X: Any, rows: npt.NDArray[np.intp]) -> Any:
+    """Return some rows of X by number, as the same kind of thing."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return frame[rows].to_native()
+    return X[rows] if hasattr(X, "shape") else [X[row] for row in rows]
+
+
+def as_weights(weights: Any, X: Any, n: int) -> Floats:
+    """Return the weight of every row: given one by one, as a column of X, or by a callable of X."""
+    if isinstance(weights, (str, Integral)) and not isinstance(weights, bool):
+        weights = _group_column(X, weights, "weights")
+    elif callable(weights):
+        weights = weights(X)
+    found = as_floats(weights, "sample_weight", finite=False)
+    if found.shape != (n,):
+        raise InputError(
+            f"sample_weight must hold one weight for each of the {n} rows, or name a column of X; got an array of "
+            f"shape {found.shape}."
+        )
+    wrong = np.flatnonzero(~((found >= 0) & (found <= _LARGEST_WEIGHT)))
+    if wrong.size:
+        named = f"{describe_rows(wrong)} of {n}"
+        error = InputError(
+            f"sample_weight must be between 0 and {_LARGEST_WEIGHT:g}; got {found[wrong[0]]:g} in {named}. A weight is "
+            "the number of rows that a row counts for."
+        )
+        error.rows = named, int(wrong[0]), len(wrong)
+        raise error
+    return found.copy()
 
 
 def join_rows(pieces: list[Any]) -> Any:

@@ -114,12 +114,13 @@ def _check_decision(file: SavedFile) -> None:
     subgroups = root.get("subgroups")
     groups = check_subgroups(subgroups["values"] if subgroups else None, subgroups)
     winners = (models + 1,) if models > 1 else ()
-    check_forecaster(file, root["forecaster"], (*winners, *groups))
+    check_forecaster(file, root["forecaster"], (*winners, *[2] * len(_check_absences(file)), *groups))
     _check_final_policy(file, models)
     n = check_record(file, "advantage_assessed", "advantage_realised")
     for name in ("clusters", "folds"):
         if name in shelf:
             shelf.wholes(name, n, high=n)
+    _check_weights(file, n)
     _check_groups(file, n)
     _check_totals(file)
     if (seed := root.get("seed")) is not None:
@@ -129,6 +130,28 @@ def _check_decision(file: SavedFile) -> None:
     if shelf.take(f"leaderboard_/{chosen}", "b", None).sum() != 1:
         raise Wrong(f"leaderboard_/{chosen}", "choose one candidate", chosen)
     check_roles(file, len(groups))
+
+
+def _check_absences(file: SavedFile) -> list[int]:
+    """Return the members whose absence is an event; older files know of none."""
+    part = file.root.get("absences")
+    if (on_error := file.root.get("on_error")) is not None:
+        on_error.choice(["raise", "absent"])
+    if part is None:
+        return []
+    members = [each.whole(0, len(file.names)) for each in part]
+    part.require(sorted(set(members)) == members, "ascend")
+    return members
+
+
+def _check_weights(file: SavedFile, n: int) -> None:
+    """Check the weights of a record's rows; those of all rows are summed up in its totals."""
+    if (unit := file.root.get("unit")) is not None:
+        unit.require(unit.number(0.0) > 0, "be positive")
+    if "weights" in file.shelf:
+        weights = file.shelf.floats("weights", n)
+        if weights.min() < 0 or not weights.any():
+            raise Wrong("weights", "be at least 0, and not all 0", float(weights.min()))
 
 
 def _check_groups(file: SavedFile, n: int) -> None:
@@ -155,14 +178,18 @@ def _check_totals(file: SavedFile) -> None:
     if (np.diff(rows) <= 0).any():
         raise Wrong("record_rows", "ascend", "other rows")
     for name in ("record", "advantage"):
-        shelf.floats(f"{name}/limits", 3)
+        weighted = len(shelf.floats(f"{name}/limits", None)) == 4
+        limits = shelf.floats(f"{name}/limits", 4 if weighted else 3)
+        if weighted and not limits[3] > 0:
+            raise Wrong(f"{name}/limits", "have squares of weights", float(limits[3]))
         folds = shelf.floats(f"{name}/folds", None, 6)
-        if not len(folds) or (folds[:, 0] < 0).any() or folds[:, 0].sum() <= rows[-1]:
+        if not len(folds) or (folds[:, 0] < 0).any() or round(folds[:, 0].sum()) <= rows[-1]:
             raise Wrong(f"{name}/folds", "count all rows", float(folds[:, 0].sum()) if len(folds) else 0)
         for part, needed in (("bins", file.root["learned"]["time_ordered_"].value), ("clusters", False)):
             if needed or f"{name}/{part}" in shelf:
                 sums = shelf.floats(f"{name}/{part}", None, 3)
-                if not len(sums) or (sums[:, 2] < 0).any() or sums[:, 2].sum() != folds[:, 0].sum():
+                counted = np.isclose(sums[:, 2].sum(), folds[:, 0].sum(), rtol=1e-9, atol=0.0)  # rounded, of weights
+                if not len(sums) or (sums[:, 2] < 0).any() or not counted:
                     raise Wrong(f"{name}/{part}", "count all rows", len(sums))
 
 

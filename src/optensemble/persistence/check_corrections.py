@@ -92,20 +92,42 @@ def _require_ascending(numbers: Indices, least: int, name: str) -> None:
         raise Wrong(name, "ascend", numbers)
 
 
+def _check_linear(file: SavedFile, key: str, *, refined: bool) -> None:
+    """Check the stack, the ridge and the refinement of a forecaster."""
+    shelf, k, d = file.shelf, len(file.names), file.d
+    shelf.floats(f"{key}stack/level", d)
+    shelf.floats(f"{key}stack/weights", k)
+    shelf.floats(f"{key}stack/centre", k, d)
+    for name in ("ridge", *(["refinement"] if refined else [])):
+        shelf.floats(f"{key}{name}/mean", k * d)
+        least = float(np.abs(shelf.floats(f"{key}{name}/scale", k * d)).min())
+        if least < _LEAST_SCALE:
+            raise Wrong(f"{key}{name}/scale", f"be at least {_LEAST_SCALE:g} in size", least)
+        shelf.floats(f"{key}{name}/coefficients", k * d, d)
+        shelf.floats(f"{key}{name}/level", d)
+
+
+def _check_patterns(file: SavedFile, part: Part | None) -> None:
+    """Check the forecasts of rows in which some members are absent; older files have none."""
+    k = len(file.names)
+    known = [tuple(member.whole(0, k) for member in absent) for absent in part or ()]
+    if part is not None:
+        right = all(sorted(set(absent)) == list(absent) and len(absent) < k for absent in known)
+        part.require(right and len(set(known)) == len(known), "be different members, some of all")
+    for number in range(len(known)):
+        _check_linear(file, f"pattern{number}/", refined=True)
+
+
 def check_forecaster(file: SavedFile, part: Part, groups: tuple[int, ...] | None) -> None:
     """Check a forecaster of labels from the members' outputs, and its patch on cells of groups (None: no patch)."""
     shelf, k, d = file.shelf, len(file.names), file.d
-    for name in ("mean", "scale", "stack/level"):
+    for name in ("mean", "scale"):
         shelf.floats(name, d)
-    shelf.floats("stack/weights", k)
-    shelf.floats("stack/centre", k, d)
-    for name in ("ridge", *(["refinement"] if part["refined"].flag() else [])):
-        shelf.floats(f"{name}/mean", k * d)
-        least = float(np.abs(shelf.floats(f"{name}/scale", k * d)).min())
-        if least < _LEAST_SCALE:
-            raise Wrong(f"{name}/scale", f"be at least {_LEAST_SCALE:g} in size", least)
-        shelf.floats(f"{name}/coefficients", k * d, d)
-        shelf.floats(f"{name}/level", d)
+    _check_linear(file, "", refined=part["refined"].flag())
+    _check_patterns(file, part.get("patterns"))
+    if "filling/centre" in shelf or "filling/covariance" in shelf:
+        shelf.floats("filling/centre", k, d)
+        shelf.floats("filling/covariance", d, k, k)
     patch = part["patch"]
     if groups is None:
         patch.require(patch.value is None, "be null")

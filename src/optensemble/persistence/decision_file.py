@@ -47,7 +47,7 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "advantage_assessed": ensemble.advantage_.assessed,
         "advantage_realised": ensemble.advantage_.realised,
     }
-    for name in ("clusters", "folds"):
+    for name in ("clusters", "folds", "weights"):
         if getattr(record, name) is not None:
             arrays[name] = getattr(record, name)
     if ensemble._groups is not None:
@@ -64,6 +64,9 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "decider": {"forecasts": list(decider.forecasts), "winner": decider.winner},
         "forecaster": pack_forecaster(decider.forecaster, arrays),
         "curse": record.curse,
+        "unit": record.unit,
+        "absences": list(ensemble._absences),
+        "on_error": ensemble.on_error,
         "groups": None if ensemble._groups is None else {"pooled": ensemble._groups.pooled},
         "subgroups": _pack_subgroups(ensemble._subgroups),
         "seed": ensemble._seed,
@@ -85,6 +88,8 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
     omega = unpack_set(document["feasible"], arrays, given.feasible)
     ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], rule)
     ensemble._take_terms(omega)
+    ensemble.on_error = document.get("on_error", "raise")  # older files know of no absent members
+    ensemble._absences = tuple(document.get("absences", ()))
     known = (document.get("subgroups") or {}).get("values")  # older files have none
     grouping = None if known is None else Grouping(tuple(tuple(values) for values in known))
     ensemble._subgroups = None if grouping is None else Subgroups(rule, grouping)
@@ -109,6 +114,8 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
         arrays.get("folds"),
         arrays.get("record_rows"),
         _unpack_totals(arrays, "record"),
+        arrays.get("weights"),
+        document.get("unit", 1.0),
     )
     ensemble.advantage_ = replace(
         ensemble.record_,
@@ -140,7 +147,9 @@ def _pack_totals(ensemble: DecisionEnsemble, arrays: Arrays) -> None:
         if record.totals is None or record.rows is None:
             continue
         arrays["record_rows"] = record.rows
-        arrays[f"{name}/limits"] = np.array([record.totals.centre, record.totals.low, record.totals.high])
+        totals = record.totals
+        squares = [] if totals.weight_squares is None else [totals.weight_squares]
+        arrays[f"{name}/limits"] = np.array([totals.centre, totals.low, totals.high, *squares])
         for part in _TOTALS:
             if getattr(record.totals, part) is not None:
                 arrays[f"{name}/{part}"] = getattr(record.totals, part)
@@ -149,9 +158,9 @@ def _pack_totals(ensemble: DecisionEnsemble, arrays: Arrays) -> None:
 def _unpack_totals(arrays: Arrays, name: str) -> PairTotals | None:
     if f"{name}/limits" not in arrays:
         return None
-    centre, low, high = arrays[f"{name}/limits"].tolist()
+    centre, low, high, *squares = arrays[f"{name}/limits"].tolist()
     bins, clusters = (arrays.get(f"{name}/{part}") for part in ("bins", "clusters"))
-    return PairTotals(centre, arrays[f"{name}/folds"], bins, clusters, low, high)
+    return PairTotals(centre, arrays[f"{name}/folds"], bins, clusters, low, high, *squares)
 
 
 def _match_members(

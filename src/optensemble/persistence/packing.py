@@ -18,11 +18,16 @@ from optensemble.members.validation import as_members
 from optensemble.multicalibration.events import Event, Layout, Partitions
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.persistence.archive import Arrays
+from optensemble.stacking.filling import Filling
 from optensemble.stacking.forecaster import Forecaster
+from optensemble.stacking.patterns import PatternForecast
 from optensemble.stacking.ridge import Ridge
 from optensemble.stacking.stack import Stack
 
 T = TypeVar("T")
+
+PATTERN_PARTS = ("stack", "ridge", "refinement")
+"""The forecasts of rows in which some members are absent."""
 
 _SET = "feasible/"
 """The prefix of a feasible set's arrays."""
@@ -244,8 +249,14 @@ def pack_forecaster(forecaster: Forecaster, arrays: Arrays) -> dict[str, Any]:
     pack_fields(forecaster.ridge, arrays, "ridge")
     if forecaster.refinement is not None:
         pack_fields(forecaster.refinement, arrays, "refinement")
+    if forecaster.filling is not None:
+        pack_fields(forecaster.filling, arrays, "filling")
+    for number, known in enumerate(forecaster.patterns):
+        for name in PATTERN_PARTS:
+            pack_fields(getattr(known, name), arrays, f"pattern{number}/{name}")
     patch = None if forecaster.patch is None else pack_log(forecaster.patch, arrays, "patch")
-    return {"refined": forecaster.refinement is not None, "patch": patch}
+    patterns = [list(known.absent) for known in forecaster.patterns]
+    return {"refined": forecaster.refinement is not None, "patch": patch, "patterns": patterns}
 
 
 def unpack_forecaster(saved: dict[str, Any], arrays: Arrays) -> Forecaster:
@@ -257,6 +268,15 @@ def unpack_forecaster(saved: dict[str, Any], arrays: Arrays) -> Forecaster:
         ridge=unpack_fields(Ridge, arrays, "ridge"),
         refinement=unpack_fields(Ridge, arrays, "refinement") if saved["refined"] else None,
         patch=None if saved["patch"] is None else unpack_log(saved["patch"], arrays, "patch", len(arrays["mean"])),
+        filling=unpack_fields(Filling, arrays, "filling") if "filling/centre" in arrays else None,
+        patterns=tuple(
+            PatternForecast(
+                tuple(absent),
+                unpack_fields(Stack, arrays, f"pattern{number}/stack"),
+                *(unpack_fields(Ridge, arrays, f"pattern{number}/{name}") for name in PATTERN_PARTS[1:]),
+            )
+            for number, absent in enumerate(saved.get("patterns", []))  # older files have none
+        ),
     )
 
 

@@ -1,7 +1,8 @@
 """The calibrated choice: in every row the candidate policy (arm) of the highest calibrated assessment.
 
 Raw self-assessments are too high where they are highest. So realised payoff differences are regressed on assessed ones,
-``R_a − R̄ = c_a + Σ_e b_e·(Z_ae − Z̄_e)``, and the arm with the highest fitted value is played.
+``R_a − R̄ = c_a + Σ_e b_e·(Z_ae − Z̄_e)``, and the arm with the highest fitted value is played. An arm may be absent in
+some rows: means are then of those present, and it is not played.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.sums import LARGEST, Sums
+from optensemble.members.absence import Absent
 
 INTERCEPT_PRIOR = 5.0
 """Pseudo-rows that hold each arm's intercept to 0."""
@@ -29,14 +31,27 @@ class Choice:
     constants: Floats
     slopes: Floats
 
-    def __call__(self, assessed: Floats) -> Indices:
+    def __call__(self, assessed: Floats, absent: Absent | None = None) -> Indices:
         """Return for every row the arm to play; ``assessed`` is of shape (arms, evaluators, n)."""
-        return np.asarray(self.values(assessed).argmax(axis=0))
+        return np.asarray(self.values(assessed, absent).argmax(axis=0))
 
-    def values(self, assessed: Floats) -> Floats:
-        """Return the expected payoff of each arm beyond the mean arm, of shape (arms, n)."""
-        beyond = assessed - assessed.mean(axis=0)
-        return np.asarray(self.constants[:, None] + np.einsum("aen,e->an", beyond, self.slopes))
+    def values(self, assessed: Floats, absent: Absent | None = None) -> Floats:
+        """Return the expected payoff of each arm beyond the mean arm, of shape (arms, n); -inf where it is absent."""
+        beyond = beyond_mean(assessed, absent)
+        values = np.asarray(self.constants[:, None] + np.einsum("aen,e->an", beyond, self.slopes))
+        if absent is not None:
+            values[absent] = -np.inf
+        return values
+
+
+def beyond_mean(values: Floats, absent: Absent | None) -> Floats:
+    """Return values of arms (arms, ..., n) beyond their mean over the arms present; 0 for those absent."""
+    if absent is None:
+        return np.asarray(values - values.mean(axis=0))
+    between = (1,) * (values.ndim - 2)
+    there = (~absent).reshape(len(absent), *between, absent.shape[1])
+    count = np.maximum(there.sum(axis=0), 1)
+    return np.where(there, values - np.where(there, values, 0.0).sum(axis=0) / count, 0.0)
 
 
 @dataclass(frozen=True)
@@ -46,7 +61,7 @@ class ChoiceSums(Sums):
     Attributes
     ----------
     rows
-        The number of rows, (folds,).
+        The number of rows, or the sum of their weights, in which each arm is present, (folds, arms).
     assessed, earned
         Of each arm beyond the mean arm: its assessments (folds, arms, evaluators), and its payoff (folds, arms).
     squares, products
@@ -63,17 +78,28 @@ class ChoiceSums(Sums):
     size: float = field(metadata=LARGEST)
 
     @classmethod
-    def of(cls, assessed: Floats, realised: Floats, folds: Sequence[slice] = (slice(None),)) -> Self:
+    def of(
+        cls,
+        assessed: Floats,
+        realised: Floats,
+        folds: Sequence[slice] = (slice(None),),
+        absent: Absent | None = None,
+        weights: Floats | None = None,
+    ) -> Self:
         """Sum over the rows of each fold what evaluators expect of arms (arms, evaluators, n) and what these earned."""
-        beyond, earned = assessed - assessed.mean(axis=0), realised - realised.mean(axis=0)
-        evaluators = assessed.shape[1]
-        flat = [np.ascontiguousarray(beyond[:, :, fold].transpose(1, 0, 2)).reshape(evaluators, -1) for fold in folds]
+        beyond, earned = beyond_mean(assessed, absent), beyond_mean(realised, absent)
+        there = np.ones(realised.shape) if absent is None else 1.0 - absent
+        total, taken = beyond, earned
+        if weights is not None:
+            there, total, taken = there * weights, beyond * weights, earned * weights
+        flat = [_flat(beyond[:, :, fold]) for fold in folds]
+        weighted = flat if weights is None else [_flat(total[:, :, fold]) for fold in folds]
         return cls(
-            rows=np.array([earned[:, fold].shape[1] for fold in folds], dtype=np.float64),
-            assessed=np.stack([beyond[:, :, fold].sum(axis=2) for fold in folds]),
-            earned=np.stack([earned[:, fold].sum(axis=1) for fold in folds]),
-            squares=np.stack([each @ each.T for each in flat]),
-            products=np.stack([each @ earned[:, fold].ravel() for each, fold in zip(flat, folds, strict=True)]),
+            rows=np.stack([there[:, fold].sum(axis=1) for fold in folds]),
+            assessed=np.stack([total[:, :, fold].sum(axis=2) for fold in folds]),
+            earned=np.stack([taken[:, fold].sum(axis=1) for fold in folds]),
+            squares=np.stack([left @ right.T for left, right in zip(weighted, flat, strict=True)]),
+            products=np.stack([each @ earned[:, fold].ravel() for each, fold in zip(weighted, folds, strict=True)]),
             size=float(np.abs(assessed).max(initial=0.0)),
         )
 
@@ -90,13 +116,18 @@ class ChoiceSums(Sums):
             The fold that is not learned from.
         """
         keep = [fold for fold in range(len(self.rows)) if fold != left_out]
-        n, sums, squares = self.rows[keep].sum(), self.assessed[keep].sum(axis=0), self.squares[keep].sum(axis=0)
+        rows, sums, squares = (
+            self.rows[keep].sum(axis=0),
+            self.assessed[keep].sum(axis=0),
+            self.squares[keep].sum(axis=0),
+        )
         arms, evaluators = sums.shape
+        n = rows.mean()
         rounding = 1e-9 * self.size  # arms that differ no more are the same
         variance = float(np.trace(squares) - sums.sum() ** 2 / (sums.size * n)) / (sums.size * n)
         spread = strength * SLOPE_PRIOR * arms * (max(variance, rounding**2) or 1.0)
         normal, target = np.zeros((arms + evaluators,) * 2), np.empty(arms + evaluators)
-        normal[:arms, :arms] = np.eye(arms) * (n + strength * INTERCEPT_PRIOR)
+        normal[:arms, :arms] = np.diag(rows + strength * INTERCEPT_PRIOR)
         normal[:arms, arms:] = sums
         normal[arms:, :arms] = sums.T
         normal[arms:, arms:] = squares + spread * np.eye(evaluators)
@@ -104,3 +135,8 @@ class ChoiceSums(Sums):
         target[arms:] = self.products[keep].sum(axis=0) + spread * prior
         solution = np.linalg.solve(normal, target)
         return Choice(solution[:arms], solution[arms:])
+
+
+def _flat(beyond: Floats) -> Floats:
+    """Return assessments (arms, evaluators, n) as a line for each evaluator."""
+    return np.ascontiguousarray(beyond.transpose(1, 0, 2)).reshape(beyond.shape[1], -1)

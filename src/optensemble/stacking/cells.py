@@ -16,6 +16,9 @@ from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import CellPart, Leader, subgroup_parts
 from optensemble.multicalibration.events import Layout, PartNames
 
+Counts = Indices | Floats
+"""The number of rows of each cell, or the sum of their weights."""
+
 
 def make_layout(outputs: MemberOutputs) -> Layout:
     """Return the cells: every member's level sets, own level sets, the leading model, subgroups."""
@@ -67,16 +70,18 @@ class RowCells:
         """Take up the forecast's own level sets, given the actions it induces."""
         self._fill(actions, self.own.start)
 
-    def fixed_counts(self) -> Indices:
+    def fixed_counts(self, weights: Floats | None = None) -> Counts:
         """Return how many rows each cell has, but for the forecast's own."""
-        return self._count(slice(0, self.own.start)) + self._count(slice(self.own.stop, None))
+        return self._count(slice(0, self.own.start), weights) + self._count(slice(self.own.stop, None), weights)
 
-    def own_counts(self) -> Indices:
+    def own_counts(self, weights: Floats | None = None) -> Counts:
         """Return how many rows each of the forecast's own cells has."""
-        return self._count(self.own)
+        return self._count(self.own, weights)
 
-    def _count(self, events: slice) -> Indices:
-        return count_rows(self.columns[:, events], self.layout.count)
+    def _count(self, events: slice, weights: Floats | None) -> Counts:
+        if weights is None:
+            return count_rows(self.columns[:, events], self.layout.count)
+        return weigh_rows(self.columns[:, events], weights, self.layout.count)
 
 
 @njit(cache=True, nogil=True)
@@ -87,6 +92,16 @@ def count_rows(columns: CellNumbers, count: int) -> Indices:
         for e in range(columns.shape[1]):
             counts[columns[i, e]] += 1
     return counts
+
+
+@njit(cache=True, nogil=True)
+def weigh_rows(columns: CellNumbers, weights: Floats, count: int) -> Floats:
+    """Return the weight of the rows of each of ``count`` cells."""
+    sums = np.zeros(count)
+    for i in range(columns.shape[0]):
+        for e in range(columns.shape[1]):
+            sums[columns[i, e]] += weights[i]
+    return sums
 
 
 @njit(cache=True, nogil=True)

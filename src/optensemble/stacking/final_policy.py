@@ -16,11 +16,12 @@ import numpy as np
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.sums import EACH, LARGEST, Sums
+from optensemble.members.absence import Absent, mean_rows_present, stand_in_numbers
 from optensemble.members.blocks import Block, Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.state import Solver
-from optensemble.stacking.arm_choice import Choice, ChoiceSums
-from optensemble.stacking.cells import RowCells
+from optensemble.stacking.arm_choice import Choice, ChoiceSums, beyond_mean
+from optensemble.stacking.cells import Counts, RowCells
 from optensemble.stacking.forecaster import (
     AVERAGE,
     FORECASTS,
@@ -74,12 +75,16 @@ class PolicyPass:
     @property
     def members_assessed(self) -> Floats:
         """The mean member's payoff, as assessed by the forecast behind the decision."""
-        forecast = np.ascontiguousarray(self.decisions.forecast)
-        return np.asarray(self.outputs.payoffs(self.outputs.actions, [forecast]).mean(axis=0)[0])
+        return self._mean_member(np.ascontiguousarray(self.decisions.forecast))
+
+    def _mean_member(self, coefficients: Floats) -> Floats:
+        """Return what the members that are present are worth on average."""
+        outputs = self.outputs
+        return mean_rows_present(outputs.payoffs(outputs.actions, [coefficients])[:, 0], outputs.absent)
 
     def beyond_members(self, labels: Floats) -> tuple[Floats, Floats]:
         """Return the assessed and the realised advantage over the mean member."""
-        earned = self.outputs.payoffs(self.outputs.actions, [labels]).mean(axis=0)[0]
+        earned = self._mean_member(labels)
         assessed = self.decisions.assessed - self.members_assessed
         return assessed, self.outputs.omega.value(self.decisions.actions, labels) - earned
 
@@ -117,13 +122,19 @@ class FinalPolicy:
         if self.winner != ENSEMBLE:
             return self._decide_by_winner(outputs, forecasts, played)
         arms = list_arms(outputs, played)
-        picked = self.choice(assess_arms(outputs, forecasts, arms, self.forecaster.scale))
+        assessed = assess_arms(outputs, forecasts, arms, self.forecaster.scale)
+        picked = self.choice(assessed, absent_arms(outputs, len(arms)))
         return play_arms(outputs, forecasts, arms, picked, self.forecasts)
 
     def _decide_by_winner(self, outputs: MemberOutputs, forecasts: Forecasts, played: Policies) -> Decisions:
         chosen, forecast = np.full(outputs.count, self.winner), forecasts[last_of(forecasts)]
         if self.winner < self.members:
-            actions = outputs.actions[self.winner]
+            actions = follow_member(outputs, self.winner, forecast)
+            if outputs.absent is not None:
+                away, known = outputs.absent[self.winner], self.forecasts
+                average = self.members + known.index(AVERAGE) if AVERAGE in known else 0
+                instead = stand_in_numbers(outputs.absent, outputs.models, average, self.members + known.index(STACK))
+                chosen[away] = instead[away]
         else:
             name = self.forecasts[self.winner - self.members]
             actions = played[name]
@@ -141,6 +152,27 @@ class FinalPolicy:
 def list_arms(outputs: MemberOutputs, played: Policies) -> list[Floats]:
     """Return the actions of all that the calibrated choice may play: members, then forecasts."""
     return [*outputs.actions, *(played[name] for name in PLAYED if name in played)]
+
+
+def absent_arms(outputs: MemberOutputs, arms: int) -> Absent | None:
+    """Return where arms cannot be played: where members are absent, and the average where all models are."""
+    if outputs.absent is None:
+        return None
+    away = np.zeros((arms, outputs.count), dtype=np.bool_)
+    away[: len(outputs.absent)] = outputs.absent
+    if outputs.models:
+        away[len(outputs.absent)] = outputs.absent[: outputs.models].all(axis=0)
+    return away
+
+
+def follow_member(outputs: MemberOutputs, member: int, forecast: Floats) -> Floats:
+    """Return the actions of a member, or of who stands in for it; where nobody is present, those of a forecast."""
+    actions: Floats = outputs.actions[member]
+    if outputs.absent is None or not (alone := outputs.absent.all(axis=0)).any():
+        return actions
+    actions = actions.copy()
+    actions[alone] = outputs.omega.take(alone).argmax(np.ascontiguousarray(forecast[alone]))
+    return actions
 
 
 def play_arms(
@@ -203,7 +235,7 @@ def assess_arms(outputs: MemberOutputs, forecasts: Forecasts, arms: list[Floats]
     """Return each evaluator's assessment of each arm, of shape (arms, evaluators, n)."""
     evaluators = [forecasts[name] for name in EVALUATORS if name in forecasts]
     if not outputs.models:  # what most policies do, and what is good on average, are evidence too
-        evaluators += [outputs.actions.mean(axis=0) * scale, np.ascontiguousarray(forecasts[MEAN])]
+        evaluators += [outputs.mean_action * scale, np.ascontiguousarray(forecasts[MEAN])]
     return outputs.payoffs(arms, evaluators)
 
 
@@ -233,7 +265,7 @@ class ArmSums(Sums):
     blend: BlendSums
     payoffs: UnitSums
     total: float
-    own: Indices
+    own: Counts
     size: float = field(metadata=LARGEST)
 
 
@@ -267,12 +299,13 @@ def _arm_sums(chunk: Chunk, batch: ForecastBatch, played: Policies, cells: RowCe
     assessed = assess_arms(outputs, batch.forecasts, arms, scale)
     realised = outputs.payoffs(arms, [labels])[:, 0]
     fitted = [batch.forecasts[name] for name in EVALUATORS if name in batch.forecasts]
+    absent, weights = absent_arms(outputs, len(arms)), chunk.weights
     return ArmSums(
-        choice=ChoiceSums.of(assessed, realised, chunk.folds),
-        blend=BlendSums.of(np.stack(fitted), labels),
-        payoffs=UnitSums.of(realised - realised.mean(axis=0), chunk.units),
+        choice=ChoiceSums.of(assessed, realised, chunk.folds, absent, weights),
+        blend=BlendSums.of(np.stack(fitted), labels, weights),
+        payoffs=UnitSums.of(beyond_mean(realised, absent), chunk.units, weights),
         total=float(realised.sum()),
-        own=cells.own_counts(),
+        own=cells.own_counts(weights),
         size=float(np.abs(realised).max(initial=0.0)),
     )
 
@@ -284,11 +317,11 @@ class FoldChoices:
     whole: Choice
     folds: tuple[Choice, ...]
 
-    def __call__(self, assessed: Floats, folds: list[slice]) -> Indices:
+    def __call__(self, assessed: Floats, folds: list[slice], absent: Absent | None = None) -> Indices:
         """Return for every row the arm to play by the choice of its fold."""
         picked = np.empty(assessed.shape[2], dtype=np.int64)
         for choice, fold in zip(self.folds, folds, strict=True):
-            picked[fold] = choice(assessed[:, :, fold])
+            picked[fold] = choice(assessed[:, :, fold], None if absent is None else absent[:, fold])
         return picked
 
 
@@ -320,9 +353,11 @@ def play_contest(chunk: Chunk, out_of_fold: OutOfFold, choices: FoldChoices, cel
     batch = out_of_fold.batch(chunk, cells)
     forecasts, played = batch.forecasts, solve_policies(outputs.omega, batch)
     arms, known, last = list_arms(outputs, played), known_forecasts(forecasts), forecasts[last_of(forecasts)]
-    picked = choices(assess_arms(outputs, forecasts, arms, out_of_fold.linear.scale), chunk.folds)
+    assessed = assess_arms(outputs, forecasts, arms, out_of_fold.linear.scale)
+    picked = choices(assessed, chunk.folds, absent_arms(outputs, len(arms)))
     taken = play_arms(outputs, forecasts, arms, picked, known)
-    decided = [taken.actions, *outputs.actions, *(played[name] for name in known)]
+    members = [follow_member(outputs, member, last) for member in range(len(outputs.actions))]
+    decided = [taken.actions, *members, *(played[name] for name in known)]
     by = [last] * (1 + len(outputs.actions)) + [forecasts[name] if name in (RIDGE, MEAN) else last for name in known]
     return Contest(
         PolicyPass(outputs, forecasts, played, taken),

@@ -10,12 +10,19 @@ from numba import njit
 from optensemble._core.arrays import Floats
 from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
+from optensemble.stacking.filling import Filling
 
 
-def wide_outputs(outputs: MemberOutputs, centre: Floats) -> Floats:
-    """Return all that members say of each row side by side about a centre (members·d,), of shape (n, members·d)."""
+def wide_outputs(outputs: MemberOutputs, centre: Floats, filling: Filling | None = None) -> Floats:
+    """Return all that members say of each row side by side about a centre (members·d,), of shape (n, members·d).
+
+    What absent members would say is filled in, if that is known.
+    """
     wide, d = np.empty((outputs.count, len(centre))), outputs.actions.shape[2]
-    for number, each in enumerate(outputs.said):
+    said = outputs.said
+    if outputs.absent is not None and filling is not None:
+        said = list(filling(np.stack(said), outputs.absent))
+    for number, each in enumerate(said):
         own = slice(number * d, (number + 1) * d)
         centre_rows(each, centre[own], wide[:, own])
     return wide

@@ -15,6 +15,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices, gathered
 from optensemble._core.cell_sums import renumbered
@@ -25,7 +26,8 @@ from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.patches import Patch, PatchLog
-from optensemble.stacking.cells import RowCells, first_subgroup, make_layout
+from optensemble.stacking.cells import Counts, RowCells, first_subgroup, make_layout
+from optensemble.stacking.filling import Filling
 from optensemble.stacking.fold_maps import wide_outputs
 from optensemble.stacking.linear import Basis, FirstPass, LinearFit, learn_linear, look_first
 from optensemble.stacking.patch import (
@@ -39,6 +41,7 @@ from optensemble.stacking.patch import (
     learn_patch,
     number_cells,
 )
+from optensemble.stacking.patterns import PatternForecast, pattern_code, pattern_codes
 from optensemble.stacking.ridge import Ridge
 from optensemble.stacking.stack import Stack, squared_loss
 from optensemble.stats.blocks import UnitSums
@@ -68,7 +71,8 @@ class ForecastBatch:
 class Forecaster:
     """The forecasts of labels from what members say; ``refinement`` and ``patch`` may be left out.
 
-    ``mean`` and ``scale`` are the labels' means and standard deviations.
+    ``mean`` and ``scale`` are the labels' means and standard deviations; ``filling`` is what absent members would say,
+    and ``patterns`` are forecasts by those present, where some are absent.
     """
 
     mean: Floats
@@ -77,20 +81,56 @@ class Forecaster:
     ridge: Ridge
     refinement: Ridge | None = None
     patch: PatchLog | None = None
+    filling: Filling | None = None
+    patterns: tuple[PatternForecast, ...] = ()
 
     def __call__(self, outputs: MemberOutputs) -> ForecastBatch:
         """Return all forecasts for some rows."""
-        features = outputs.features(self.scale)
+        features = self._features(outputs)
         forecasts = {MEAN: np.broadcast_to(self.mean, (outputs.count, len(self.mean))), RIDGE: self.ridge(features)}
         if outputs.models:
-            forecasts[AVERAGE] = outputs.predictions.mean(axis=0)
+            forecasts[AVERAGE] = average_of(outputs, features[: outputs.models])
         forecasts[STACK], name = self.stack(features), STACK
         if self.refinement is not None:
             forecasts[REFINED], name = forecasts[STACK] + self.refinement(features), REFINED
+        self._by_those_present(outputs, features, forecasts)
         if self.patch is None:
             return ForecastBatch(forecasts, {})
         forecasts[PATCHED], before, after = apply_patch(self.patch, outputs, forecasts[name])
         return ForecastBatch(forecasts, {name: before, PATCHED: after})
+
+    def _by_those_present(self, outputs: MemberOutputs, features: Floats, forecasts: Forecasts) -> None:
+        """Put forecasts by those present in the place of those by all, where that is known for who is absent."""
+        codes = pattern_codes(outputs.absent, outputs.count)
+        for known in self.patterns:
+            rows = np.flatnonzero(codes == pattern_code(known.absent))
+            if len(rows):
+                said = features[:, rows]
+                forecasts[RIDGE][rows], forecasts[STACK][rows] = known.ridge(said), known.stack(said)
+                if self.refinement is not None:
+                    forecasts[REFINED][rows] = forecasts[STACK][rows] + known.refinement(said)
+
+    def _features(self, outputs: MemberOutputs) -> Floats:
+        """Return what is regressed on, with what absent members would say."""
+        if outputs.absent is None:
+            return outputs.features(self.scale)
+        filling = self.filling
+        if filling is None:  # of a file that knows nothing of absent members: by those present, as far from their means
+            k, d = self.stack.centre.shape
+            unit = np.where(np.arange(k)[:, None] < outputs.models, 1.0, np.where(self.scale > 0, self.scale, 1.0))
+            filling = Filling(self.stack.centre / unit, np.ones((d, k, k)))
+        said = filling(np.stack(outputs.said), outputs.absent)
+        said[outputs.models :] *= self.scale
+        return said
+
+
+def average_of(outputs: MemberOutputs, filled: Floats) -> Floats:
+    """Return the average of models: of those present, or, where none is, of what they would say (models, n, d)."""
+    average = outputs.average
+    if outputs.absent is not None:
+        alone = outputs.absent[: outputs.models].all(axis=0)
+        average[alone] = filled[:, alone].mean(axis=0)
+    return average
 
 
 @dataclass(frozen=True)
@@ -120,13 +160,13 @@ class OutOfFold:
 
     def wide(self, chunk: Chunk) -> Floats:
         """Return what members say, about the centre."""
-        return wide_outputs(chunk.outputs, self.linear.centre)
+        return wide_outputs(chunk.outputs, self.linear.centre, self.linear.filling)
 
     def corrected(self, chunk: Chunk, wide: Floats, cells: RowCells) -> list[Corrected]:
         """Return the stack, and the forecast after every step; the cells are then those of the last but one."""
-        found = [Corrected(self.linear.stacked(wide, chunk))]
+        found = [Corrected(self.linear.by_pattern("stacked", wide, chunk))]
         if self.refined:
-            found.append(Corrected(self.linear.refined(wide, chunk)))
+            found.append(Corrected(self.linear.by_pattern("refined", wide, chunk)))
         for patch in self.patches:
             last = found[-1].forecast
             found[-1] = Corrected(last, chunk.outputs.omega.argmax(last))
@@ -152,9 +192,9 @@ class OutOfFold:
         if not outputs.omega.varies:  # one solve for each fold is enough
             solved[MEAN] = np.repeat(outputs.omega.argmax(self.linear.means), sizes, axis=0)
         if ridge:
-            forecasts[RIDGE] = self.linear.ridged(_given(wide), chunk)
+            forecasts[RIDGE] = self.linear.by_pattern("ridged", _given(wide), chunk)
         if outputs.models:
-            forecasts[AVERAGE] = outputs.predictions.mean(axis=0)
+            forecasts[AVERAGE] = average_of(outputs, self._filled(chunk))
         named = {STACK: steps[0]} | ({REFINED: steps[1]} if self.refined else {})
         named |= {PATCHED: steps[-1]} if self.patches else {}
         for name, step in named.items():
@@ -163,11 +203,18 @@ class OutOfFold:
                 solved[name] = step.actions
         return ForecastBatch(forecasts, solved)
 
+    def _filled(self, chunk: Chunk) -> Floats:
+        """Return what models say, with what absent ones would say; of shape (models, n, d)."""
+        outputs = chunk.outputs
+        if outputs.absent is None:
+            return outputs.predictions
+        return self.linear.filling(np.stack(outputs.said), outputs.absent)[: outputs.models]
+
     def reach(self, columns: int) -> float:
-        """Return a bound on the size of residuals, of rows that lie in so many cells."""
-        linear = self.linear.refined if self.refined else self.linear.stacked
+        """Return a bound on the size of weighted residuals, of rows that lie in so many cells."""
+        linear = self.linear.bound("refined" if self.refined else "stacked")
         patches = sum(patch.reach(columns) for patch in self.patches)
-        return self.linear.label_size + linear.reach(self.linear.reach) + patches
+        return (self.linear.label_size + linear + patches) * self.linear.weight_size
 
 
 def _given(values: Floats | None) -> Floats:
@@ -193,25 +240,27 @@ class CorrectionSums(Sums):
 
     gain: UnitSums
     tables: FoldTables
-    own: Indices
+    own: Counts
 
 
 def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
     """Pass 2 and those for further rounds: what the last correction gained, and tables of the forecast's residuals."""
     design, out_of_fold = state.design, state.out_of_fold
-    tables = FoldTables.empty(design.folds, len(state.moving), len(state.tabulated), block.labels.shape[1])
-    gain, own = list[UnitSums](), list[Indices]()
+    weighted = block.weights is not None
+    tables = FoldTables.empty(design.folds, len(state.moving), len(state.tabulated), block.labels.shape[1], weighted)
+    gain, own = list[UnitSums](), list[Counts]()
 
-    def rows() -> Iterator[TabulatedRows]:
+    def rows() -> Iterator[tuple[npt.NDArray[Any], ...]]:
         for chunk in block.chunks(design):
             cells = RowCells(chunk.outputs)
             found = out_of_fold.corrected(chunk, out_of_fold.wide(chunk), cells)
             last = found[-1].forecast
             cells.take_up(chunk.outputs.omega.argmax(last))
             gain.append(gain_sums(chunk, found))
-            own.append(cells.own_counts())
+            own.append(cells.own_counts(chunk.weights))
             number = number_cells(state.tabulated, cells.layout.count)
-            yield TabulatedRows(renumbered(cells.columns, number), chunk.fold, chunk.labels - last)
+            weights = () if chunk.weights is None else (chunk.weights,)
+            yield renumbered(cells.columns, number), chunk.fold, chunk.labels - last, *weights
 
     top = out_of_fold.reach(len(make_layout(block.outputs).events))
     for together in gathered(rows(), SUMMED_TOGETHER):
@@ -223,7 +272,7 @@ def gain_sums(chunk: Chunk, found: list[Corrected]) -> UnitSums:
     """Return by how much the last step lowers the squared error of rows; by nothing if there is none."""
     before, after = found[max(len(found) - 2, 0)].forecast, found[-1].forecast
     gain = squared_loss(chunk.labels, before) - squared_loss(chunk.labels, after)
-    return UnitSums.of(gain[None], chunk.units)
+    return UnitSums.of(gain[None], chunk.units, chunk.weights)
 
 
 Run = Callable[[Callable[[Block, Any], Any], Any], Any]
@@ -295,14 +344,14 @@ class PatchCells:
 
     layout: Layout
     columns: int
-    fixed: Indices
+    fixed: Counts
 
     @classmethod
-    def of(cls, outputs: MemberOutputs, fixed: Indices) -> PatchCells:
+    def of(cls, outputs: MemberOutputs, fixed: Counts) -> PatchCells:
         """Return the cells of an ensemble; of ``outputs``, which may be those of any rows, only the members matter."""
         return cls(make_layout(outputs), len(outputs.titles), fixed)
 
-    def select(self, own: Indices) -> Selection:
+    def select(self, own: Counts) -> Selection:
         """Select the cells to be kept, given how many rows each of the forecast's own has."""
         return Selection.of(self.fixed + own, first_subgroup(self.layout, self.columns))
 
@@ -382,6 +431,8 @@ def make_forecaster(linear: LinearFit, found: Corrections, layout: Layout) -> Fo
         ridge=linear.ridge,
         refinement=linear.refinement if found.refinement.passed else None,
         patch=log if found.log else None,
+        filling=linear.filling,
+        patterns=linear.forecasts,
     )
 
 
@@ -391,4 +442,4 @@ def learn_baselines(blocks: ArrayBlocks, design: RowDesign, engine: Engine = Loc
         first = blocks.first
         basis = Basis.of(first, design.rows)
         linear = learn_linear(engine.run(look_first, blocks, FirstPass(design, basis)).moments, basis, first.outputs)
-    return Forecaster(linear.mean, linear.scale, linear.stack, linear.ridge)
+    return Forecaster(linear.mean, linear.scale, linear.stack, linear.ridge, filling=linear.filling)

@@ -65,20 +65,37 @@ class PayoffSums(Sums):
     assessed: Floats
 
     @classmethod
-    def of(
-        cls, realised: Floats, by_mean: Floats, assessed: Floats, rows: Indices, units: RowUnits, scale: PayoffScale
-    ) -> Self:
+    def of(cls, realised: Floats, by_mean: Floats, assessed: Floats, rows: WeightedUnits, scale: PayoffScale) -> Self:
         """Sum payoffs of candidates (candidates, n), and of deciding by the mean label, over rows of these numbers."""
+        numbers, units, weights = rows
         whole = np.concatenate([realised, by_mean[None]])
         gains = np.stack([paired_difference(each, realised[0], scale.size) for each in whole])
-        unit, count = resampled_units(rows, scale.rows, units)
+        unit, count = resampled_units(numbers, scale.rows, units)
+        squares = pair_squares if weights is None else weighted_pair_squares
         return cls(
-            payoffs=UnitSums.of(realised - scale.centre, units),
-            gains=UnitSums.of(gains, units),
-            squares=pair_squares(whole, NO_DIFFERENCE * scale.size),
-            resampled=sum_units(gains[:-1], unit, count),
-            assessed=assessed.sum(axis=1),
+            payoffs=UnitSums.of(realised - scale.centre, units, weights),
+            gains=UnitSums.of(gains, units, weights),
+            squares=squares(whole, NO_DIFFERENCE * scale.size, *(() if weights is None else (weights,))),
+            resampled=sum_units(gains[:-1], unit, count, weights),
+            assessed=(assessed if weights is None else assessed * weights).sum(axis=1),
         )
+
+
+class WeightedUnits(NamedTuple):
+    """The numbers of rows, their units, and their weights if they have any."""
+
+    numbers: Indices
+    units: RowUnits
+    weights: Floats | None = None
+
+
+def weighted_pair_squares(payoffs: Floats, rounding: float, weights: Floats) -> Floats:
+    """Return the same as :func:`pair_squares` over weighted rows."""
+    squares = np.zeros((len(payoffs), len(payoffs)))
+    for first, payoff in enumerate(payoffs):
+        apart = payoffs - payoff
+        squares[first] = np.where(np.abs(apart) > rounding, apart * apart, 0.0) @ weights
+    return squares
 
 
 @njit(cache=True, nogil=True)
@@ -177,7 +194,7 @@ class Competition:
     def _standing(self, at: int, number: int, followed: Mapping[int, float]) -> Standing:
         candidate, sums, sign = self.candidates[number], self.sums, self.sign
         # what was learned also varies with the rows it was learned from
-        learning = 1.0 if candidate.kind in ("model", "policy") else np.sqrt(1 + LEARNING / sums.payoffs.rows)
+        learning = 1.0 if candidate.kind in ("model", "policy") else np.sqrt(1 + LEARNING / sums.payoffs.effective)
         quantile = sums.payoffs.quantile()
         mean, half = self.centre + sums.payoffs.means[at], quantile * sums.payoffs.column(at).errors[0] * learning
         paired = self._gain(at)

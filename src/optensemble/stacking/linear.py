@@ -7,7 +7,7 @@ of theirs, and the loss on a fold of any linear forecast is a quadratic form in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import Self
@@ -21,11 +21,24 @@ from optensemble.members.blocks import Block, Chunk
 from optensemble.members.fingerprints import Marks
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.validation import mean_explained
-from optensemble.stacking.cells import RowCells
+from optensemble.stacking.cells import Counts, RowCells
+from optensemble.stacking.filling import Filling
 from optensemble.stacking.fold_maps import FoldMap, FoldStack, wide_outputs
+from optensemble.stacking.patterns import (
+    Pattern,
+    PatternForecast,
+    columns_of,
+    enough_rows,
+    members_of,
+    pad,
+    pattern_code,
+    pattern_codes,
+    with_at_least,
+)
 from optensemble.stacking.ridge import RIDGE_PENALTIES, Ridge, RidgePath, RidgeTable
 from optensemble.stacking.stack import PRIOR_SHARE, Stack, StackTable, average_weights
 from optensemble.stats.row_design import RowDesign
+from optensemble.stats.sample_size import MINIMUM_ROWS
 
 
 @dataclass(frozen=True)
@@ -40,25 +53,34 @@ class Basis:
     labels: Floats
     scale: Floats | None = None
     span: Floats | None = None
+    filling: Filling | None = None
 
     @classmethod
-    def of(cls, first: Block, rows: int) -> Basis:
-        """Choose the columns by the first of ``rows`` rows."""
+    def of(cls, first: Block, rows: int, filling: Filling | None = None) -> Basis:
+        """Choose the columns by the first of ``rows`` rows; ``filling`` says what absent members would have said."""
         block = first.between(first.start, first.start + min(len(first.labels), first.enough))
         said = block.outputs.said
         centre, labels = np.concatenate([each.mean(axis=0) for each in said]), block.labels.mean(axis=0)
         n, p = len(block.labels), len(centre)
         if rows > n or n >= p:
-            return cls(centre, labels)
+            return cls(centre, labels, filling=filling)
         from scipy.linalg import eigh
 
-        wide = wide_outputs(block.outputs, centre)
-        spread = wide.std(axis=0)
+        wide = wide_outputs(block.outputs, centre, filling)
+        spread = weighted_std(wide, block.weights)
         scale = np.where(spread > 1e-9 * spread.max(initial=0.0), spread, 1.0)
         columns = wide / scale
         values, vectors = eigh(columns @ columns.T, driver="evd")
         kept = values > n * np.finfo(np.float64).eps * values[-1]
-        return cls(centre, labels, scale, columns.T @ (vectors[:, kept] / np.sqrt(values[kept])))
+        return cls(centre, labels, scale, columns.T @ (vectors[:, kept] / np.sqrt(values[kept])), filling)
+
+    def of_members(self, present: Indices, k: int) -> Basis:
+        """Return the basis of some of ``k`` members alone; there must be no span."""
+        return replace(self, centre=self.centre.reshape(k, -1)[present].ravel(), filling=None)
+
+    def wide(self, outputs: MemberOutputs) -> Floats:
+        """Return what members say of some rows about the centre, side by side."""
+        return wide_outputs(outputs, self.centre, self.filling)
 
     def columns(self, wide: Floats) -> Floats:
         """Return the columns, given what members say about the centre."""
@@ -78,13 +100,14 @@ class MemberMoments(Sums):
     products: Floats
 
     @classmethod
-    def of(cls, said: Floats, labels: Floats, folds: list[slice]) -> Self:
+    def of(cls, said: Floats, labels: Floats, folds: list[slice], weights: Floats | None = None) -> Self:
         """Sum over the rows of each fold what members say (n, members, d), and labels, both about the centre."""
         said, truth = np.ascontiguousarray(said.transpose(2, 1, 0)), np.ascontiguousarray(labels.T)[:, :, None]
+        weighted = said if weights is None else said * weights
         return cls(
-            np.stack([said[:, :, fold].sum(axis=2).T for fold in folds]),
-            np.stack([said[:, :, fold] @ said[:, :, fold].transpose(0, 2, 1) for fold in folds]),
-            np.stack([(said[:, :, fold] @ truth[:, fold])[:, :, 0] for fold in folds]),
+            np.stack([weighted[:, :, fold].sum(axis=2).T for fold in folds]),
+            np.stack([weighted[:, :, fold] @ said[:, :, fold].transpose(0, 2, 1) for fold in folds]),
+            np.stack([(weighted[:, :, fold] @ truth[:, fold])[:, :, 0] for fold in folds]),
         )
 
 
@@ -100,8 +123,12 @@ class Moments(Sums):
         Where columns are not those of members: what :attr:`members` finds in the Gram matrix otherwise.
     reach
         The largest distance of each member's output from the centre, (members, d).
-    size, label_size
-        The largest output of each member, (members, d), and the largest label.
+    size, label_size, weight_size
+        The largest output of each member, (members, d), the largest label, and the largest weight.
+    absent
+        The number of rows in which each member is absent, (members,).
+    by_pattern
+        The Gram matrix of the rows of each common pattern of who is absent, (patterns, folds, …, …), if asked for.
     """
 
     gram: Floats
@@ -109,6 +136,15 @@ class Moments(Sums):
     reach: Floats = field(metadata=LARGEST)
     size: Floats = field(metadata=LARGEST)
     label_size: float = field(metadata=LARGEST)
+    weight_size: float = field(metadata=LARGEST)
+    absent: Indices
+    by_pattern: Floats | None = None
+
+    def of_members(self, grams: Floats, present: Indices) -> Moments:
+        """Return the moments of some members alone, given the Gram matrices of all on some rows."""
+        at = columns_of(present, *self.reach.shape)
+        alone = grams[:, at[:, None], at[None, :]]
+        return replace(self, gram=alone, by_member=None, reach=self.reach[present], size=self.size[present])
 
     @property
     def members(self) -> MemberMoments:
@@ -129,16 +165,17 @@ class FirstLook(Sums):
     """What the first pass finds: moments, how many rows each fixed cell has, fingerprints."""
 
     moments: Moments
-    counts: Indices
+    counts: Counts
     marks: Marks
 
 
 @dataclass(frozen=True)
 class FirstPass:
-    """What the first pass needs to know."""
+    """What the first pass needs to know; ``patterns`` are the common ones of who is absent, by number."""
 
     design: RowDesign
     basis: Basis
+    patterns: Indices | None = None
 
 
 def look_first(block: Block, state: FirstPass) -> FirstLook:
@@ -149,20 +186,37 @@ def look_first(block: Block, state: FirstPass) -> FirstLook:
     return FirstLook(reduce(add, moments), reduce(add, counts), marks)
 
 
-def _first_sums(chunk: Chunk, state: FirstPass) -> tuple[Moments, Indices]:
-    outputs, basis = chunk.outputs, state.basis
+def _first_sums(chunk: Chunk, state: FirstPass) -> tuple[Moments, Counts]:
+    outputs, basis, weights = chunk.outputs, state.basis, chunk.weights
     (k, n, d), folds = outputs.actions.shape, chunk.folds
-    wide = wide_outputs(outputs, basis.centre)
+    wide = basis.wide(outputs)
     labels = chunk.labels - basis.labels
     rows = np.concatenate([basis.columns(wide), labels, np.ones((n, 1))], axis=1)
+    weighted = rows if weights is None else rows * weights[:, None]
+    by_pattern = None
+    if state.patterns is not None and basis.span is None:
+        codes = pattern_codes(outputs.absent, n)
+        parts = [np.where((codes == code)[:, None], weighted, 0.0) for code in state.patterns]
+        by_pattern = np.stack([[part[fold].T @ rows[fold] for fold in folds] for part in parts])
     moments = Moments(
-        gram=np.stack([rows[fold].T @ rows[fold] for fold in folds]),
-        by_member=None if basis.span is None else MemberMoments.of(wide.reshape(n, k, d), labels, folds),
+        gram=np.stack([weighted[fold].T @ rows[fold] for fold in folds]),
+        by_pattern=by_pattern,
+        by_member=None if basis.span is None else MemberMoments.of(wide.reshape(n, k, d), labels, folds, weights),
         reach=column_sizes(wide).reshape(k, d),
         size=np.stack([column_sizes(each) for each in outputs.said]),
         label_size=float(np.abs(chunk.labels).max(initial=0.0)),
+        weight_size=1.0 if weights is None else float(weights.max(initial=0.0)),
+        absent=np.zeros(k, dtype=np.int64) if outputs.absent is None else outputs.absent.sum(axis=1),
     )
-    return moments, RowCells(outputs).fixed_counts()
+    return moments, RowCells(outputs).fixed_counts(weights)
+
+
+def weighted_std(values: Floats, weights: Floats | None) -> Floats:
+    """Return the standard deviation of every column over rows of some weights."""
+    if weights is None:
+        return np.asarray(values.std(axis=0))
+    mean = weights @ values / weights.sum()
+    return np.asarray(np.sqrt(weights @ np.square(values - mean) / weights.sum()))
 
 
 @njit(cache=True, nogil=True)
@@ -190,8 +244,18 @@ class LinearFit:
         Learned from all rows.
     stacked, refined, ridged, means
         The forecasts of every fold.
-    reach, label_size
-        How far members' outputs are from the centre at most, (members·d,), and the size of the largest label.
+    reach, label_size, weight_size
+        How far members' outputs are from the centre at most, (members·d,), the size of the largest label, and the
+        largest weight of a row.
+    filling
+        What absent members would say.
+    penalties
+        Of the refinement and the ridge.
+    patterns
+        The same for rows in which some members are absent, where that is common: the number of the pattern, and the
+        fit in terms of all members.
+    alone
+        The forecasts of rows in which one member is absent, of all rows.
     """
 
     centre: Floats
@@ -206,19 +270,55 @@ class LinearFit:
     means: Floats
     reach: Floats
     label_size: float
+    filling: Filling
+    weight_size: float = 1.0
+    penalties: tuple[float, float] = (1.0, 1.0)
+    patterns: tuple[tuple[int, LinearFit], ...] = ()
+    alone: tuple[PatternForecast, ...] = ()
+
+    def by_pattern(self, which: str, wide: Floats, chunk: Chunk) -> Floats:
+        """Return one of the forecasts of every row: of the fit for who is absent in it, if there is one."""
+        found: Floats = getattr(self, which)(wide, chunk)
+        if self.patterns:
+            codes = pattern_codes(chunk.outputs.absent, chunk.outputs.count)
+            for code, fit in self.patterns:
+                rows = codes == code
+                if rows.any():
+                    found[rows] = getattr(fit, which)(wide, chunk)[rows]
+        return found
+
+    def bound(self, which: str) -> float:
+        """Return a bound on the size of one of the forecasts."""
+        fits = [self, *(fit for _, fit in self.patterns)]
+        return max(float(getattr(fit, which).reach(self.reach)) for fit in fits)
+
+    @property
+    def forecasts(self) -> tuple[PatternForecast, ...]:
+        """The forecasts of rows in which members are absent, learned from all rows, the seen patterns first."""
+        seen = [_as_forecast(code, fit) for code, fit in self.patterns]
+        known = {each.absent for each in seen}
+        return (*seen, *(each for each in self.alone if each.absent not in known))
+
+
+def _as_forecast(code: int, fit: LinearFit) -> PatternForecast:
+    absent, _ = members_of(code, len(fit.stack.weights))
+    return PatternForecast(tuple(absent.tolist()), fit.stack, fit.ridge, fit.refinement)
 
 
 class _Standardised:
-    """The moments about the means of all rows, in units of standard deviations."""
+    """The moments about the means of all rows, in units of standard deviations.
 
-    def __init__(self, found: Moments, basis: Basis, models: int) -> None:
+    ``unit`` are the standard deviations of labels that a unit of an action is worth, if not those of these rows.
+    """
+
+    def __init__(self, found: Moments, basis: Basis, models: int, unit: Floats | None = None) -> None:
         self.basis, whole, members = basis, found.gram.sum(axis=0), found.members
         self.k, self.d = found.reach.shape
         p = len(whole) - self.d - 1  # columns
         n = whole[-1, -1]
         shift = whole[-1, : p + self.d] / n
         deviations = np.sqrt(np.maximum(np.diag(whole)[: p + self.d] / n - shift**2, 0.0))
-        self.mean, self.scale = basis.labels + shift[p:], deviations[p:]
+        self.mean, self.scale = basis.labels + shift[p:], deviations[p:] if unit is None else unit
         # what a unit of an action is worth
         self.unit = np.where(np.arange(self.k)[:, None] < models, 1.0, self.scale)
         if basis.span is None:
@@ -259,6 +359,11 @@ class _Standardised:
             )
         return tables
 
+    def filling(self, found: MemberMoments) -> Filling:
+        """Return means and covariances of what members say."""
+        covariance = found.squares.sum(axis=0) / self.n - self.centre.T[:, :, None] * self.centre.T[:, None, :]
+        return Filling(self.basis.centre.reshape(self.k, self.d) + self.centre, covariance)
+
     def learn(self, left_out: int | None, prior: Floats) -> tuple[Stack, RidgePath]:
         """Learn the stack and the ridges of all folds but one, about the means of all rows."""
         keep = [fold for fold in range(len(self.gram)) if fold != left_out]
@@ -298,7 +403,77 @@ def learn_linear(found: Moments, basis: Basis, outputs: MemberOutputs) -> Linear
 
     Of ``outputs``, which may be those of any rows, only the kinds of members matter.
     """
-    table, prior = _Standardised(found, basis, outputs.models), average_weights(outputs)
+    return _learn(found, basis, outputs.models)
+
+
+def learn_patterns(linear: LinearFit, found: Moments, basis: Basis, models: int, codes: Indices | None) -> LinearFit:
+    """Return the fit with forecasts for common patterns of who is absent, and for each member's absence alone."""
+    k, _ = found.reach.shape
+    if basis.span is not None or k == 1:
+        return linear
+    patterns, alone = list[tuple[int, LinearFit]](), list[PatternForecast]()
+    grams = found.gram[None] if found.by_pattern is None else found.by_pattern
+    known = np.zeros(1, dtype=np.int64) if codes is None else codes
+    for code in known.tolist() if found.by_pattern is not None else []:
+        _, present = members_of(code, k)
+        rows = grams[with_at_least(code, known)].sum(axis=0)
+        if len(present) and enough_rows(rows):
+            patterns.append((code, _learn_present(linear, found.of_members(rows, present), basis, models, present)))
+    for member in range(k):
+        code = pattern_code((member,))
+        _, present = members_of(code, k)
+        rows = grams[with_at_least(code, known)].sum(axis=0)
+        if code not in known and rows[:, -1, -1].sum() >= MINIMUM_ROWS:
+            whole = found.of_members(rows.sum(axis=0, keepdims=True), present)
+            alone.append(_learn_whole((member,), linear, whole, basis.of_members(present, k), models, present))
+    return replace(linear, patterns=tuple(patterns), alone=tuple(alone))
+
+
+def _learn_present(linear: LinearFit, found: Moments, basis: Basis, models: int, present: Indices) -> LinearFit:
+    """Learn from those present, given moments of theirs, and return the fit in terms of all members."""
+    k, d = len(linear.stack.weights), len(linear.mean)
+    fit = _learn(found, basis.of_members(present, k), int((present < models).sum()), linear.scale)
+    alone = PatternForecast((), fit.stack, fit.ridge, fit.refinement).padded(present, k)
+
+    def wide(coefficients: Floats) -> Floats:
+        whole = pad(coefficients.reshape(-1, len(present), d, d), present, k, axis=1)
+        return whole.reshape(-1, k * d, d)
+
+    return replace(
+        fit,
+        centre=linear.centre,
+        stack=alone.stack,
+        ridge=alone.ridge,
+        refinement=alone.refinement,
+        stacked=FoldStack(pad(fit.stacked.weights, present, k, axis=1), fit.stacked.constants),
+        refined=FoldMap(wide(fit.refined.coefficients), fit.refined.constants),
+        ridged=FoldMap(wide(fit.ridged.coefficients), fit.ridged.constants),
+        reach=linear.reach,
+    )
+
+
+def _learn_whole(
+    absent: Pattern, linear: LinearFit, found: Moments, basis: Basis, models: int, present: Indices
+) -> PatternForecast:
+    """Learn from those present on all rows alone, with the penalties that were chosen for all members."""
+    table = _Standardised(found, basis, int((present < models).sum()), linear.scale)
+    stack, path = table.learn(None, average_weights(len(present), int((present < models).sum())))
+    start = table.stack_coefficients(stack)
+    beyond = path.towards(start)(linear.penalties[0])
+    ridge = path.towards()(linear.penalties[1])
+    centre = basis.centre.reshape(table.k, table.d) + table.centre
+    made = PatternForecast(
+        absent=absent,
+        stack=stack.about(centre * table.unit, table.mean),
+        ridge=_with_level(table.as_ridge(ridge, path.level - path.centre @ ridge), table.mean),
+        refinement=table.as_ridge(beyond, -(path.centre @ beyond)),
+    )
+    return made.padded(present, len(linear.stack.weights))
+
+
+def _learn(found: Moments, basis: Basis, models: int, unit: Floats | None = None) -> LinearFit:
+    table = _Standardised(found, basis, models, unit)
+    prior = average_weights(table.k, models)
     folds = len(found.gram)
     learned = [table.learn(fold, prior) for fold in [*range(folds), None]]
     starts = [table.stack_coefficients(stack) for stack, _ in learned]
@@ -323,6 +498,9 @@ def learn_linear(found: Moments, basis: Basis, outputs: MemberOutputs) -> Linear
         means=table.mean + np.stack([path.level for _, path in learned[:-1]]),
         reach=found.reach.ravel(),
         label_size=float(found.label_size),
+        filling=basis.filling or table.filling(found.members),
+        weight_size=float(found.weight_size),
+        penalties=(refining.penalty, ridging.penalty),
     )
 
 

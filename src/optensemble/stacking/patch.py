@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.cell_sums import Cells as CellNumbers
-from optensemble._core.cell_sums import add_limbs, count_overlaps, fill_lower, picked
+from optensemble._core.cell_sums import Overlaps, add_limbs, count_overlaps, fill_lower, picked, weigh_overlaps
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.sums import Sums
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.multicalibration.state import Situation
-from optensemble.stacking.cells import RowCells, patch_groups
+from optensemble.stacking.cells import Counts, RowCells, patch_groups
 from optensemble.stats.sample_size import MIN_CELL
 
 MOST_CELLS = 2048
@@ -51,7 +51,7 @@ class Selection:
     cut: int = 0
 
     @classmethod
-    def of(cls, counts: Indices, first_subgroup: int) -> Selection:
+    def of(cls, counts: Counts, first_subgroup: int) -> Selection:
         """Select cells by how many rows they have; the user's subgroups, from ``first_subgroup`` on, come first."""
         enough = np.flatnonzero(counts >= MIN_CELL)
         most = enough[np.lexsort((-counts[enough], enough < first_subgroup))[:MOST_CELLS]]
@@ -145,7 +145,7 @@ class FoldTables(Sums):
         Limbs of the residual sums, (folds, cells, d).
     shared
         Rows that each two cells share, (folds, moving cells, cells), or all cells in place of the moving ones; see
-        :func:`~optensemble._core.cell_sums.count_overlaps`.
+        :func:`~optensemble._core.cell_sums.count_overlaps`. Of weighted rows the sum of their weights.
     squares
         Sums of squared residuals, (folds,).
     """
@@ -153,25 +153,30 @@ class FoldTables(Sums):
     counts: Indices
     high: Floats
     low: Floats
-    shared: CellNumbers
+    shared: Overlaps
     squares: Floats
 
     @classmethod
-    def empty(cls, folds: int, moving: int, cells: int, d: int) -> FoldTables:
+    def empty(cls, folds: int, moving: int, cells: int, d: int, weighted: bool = False) -> FoldTables:
         """Return tables of no rows, to be added to in place."""
+        shape = (folds, moving, cells)
         return cls(
             counts=np.zeros((folds, cells), dtype=np.int64),
             high=np.zeros((folds, cells, d)),
             low=np.zeros((folds, cells, d)),
-            shared=np.zeros((folds, moving, cells), dtype=np.int32),
+            shared=np.zeros(shape) if weighted else np.zeros(shape, dtype=np.int32),
             squares=np.zeros(folds),
         )
 
     def add(self, rows: TabulatedRows, top: float, total: int, moving: Indices) -> None:
         """Add rows, of ``total``, whose residuals are about at most ``top``, in place; overlaps of ``moving`` cells."""
-        add_limbs(rows.cells, rows.fold, rows.residual, top, total, self.counts, self.high, self.low)
-        count_overlaps(rows.cells, rows.fold, moving, self.shared)
-        squares = row_dots(rows.residual, rows.residual)
+        squares, residual, shared = row_dots(rows.residual, rows.residual), rows.residual, cast("Any", self.shared)
+        if rows.weights is None:
+            count_overlaps(rows.cells, rows.fold, moving, shared)
+        else:
+            weigh_overlaps(rows.cells, rows.fold, rows.weights, moving, shared)
+            squares, residual = squares * rows.weights, residual * rows.weights[:, None]
+        add_limbs(rows.cells, rows.fold, residual, top, total, self.counts, self.high, self.low)
         self.squares[:] += np.bincount(rows.fold, weights=squares, minlength=len(self.squares))
 
     def over(self, earlier: FoldTables, moving: Indices) -> FoldTables:
@@ -182,11 +187,12 @@ class FoldTables(Sums):
 
 
 class TabulatedRows(NamedTuple):
-    """The cells of some rows among those tabulated, the rows' folds, and their residuals."""
+    """The cells of some rows among those tabulated, the rows' folds, their residuals, and weights if they have any."""
 
     cells: CellNumbers
     fold: Indices
     residual: Floats
+    weights: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -198,7 +204,7 @@ class LearnedPatch:
 
 
 def learn_patch(
-    tables: FoldTables, tabulated: Indices, kept: Indices, counts: Indices, offsets: Indices
+    tables: FoldTables, tabulated: Indices, kept: Indices, counts: Counts, offsets: Indices
 ) -> LearnedPatch | None:
     """Choose the penalty by the out-of-fold loss, which the tables tell; None if no penalty lowers it.
 
@@ -219,7 +225,7 @@ def learn_patch(
         return None
     penalty, delta = best
     common = [start + counts[start:stop].argmax() for start, stop in pairwise(offsets)]
-    patch = Patch(0, kept, ridges.solve(penalty), counts[kept])
+    patch = Patch(0, kept, ridges.solve(penalty), np.rint(counts[kept]).astype(np.int64))
     return LearnedPatch(patch, FoldPatch(kept, delta, offsets, np.array(common, dtype=np.int32)))
 
 
@@ -229,7 +235,7 @@ class PatchRidges:
     def __init__(self, tables: FoldTables, places: Indices) -> None:
         self._tables, self._places = tables, places
         self._high, self._low = tables.high[:, places], tables.low[:, places]
-        self._whole = picked(tables.shared.sum(axis=0, dtype=np.int32), places)
+        self._whole = picked(tables.shared.sum(axis=0, dtype=tables.shared.dtype), places)
         self._room = np.empty(self._whole.shape, order="F")  # LAPACK goes by columns
 
     def solve(self, penalty: float, left_out: int | None = None) -> Floats:
@@ -249,8 +255,8 @@ class PatchRidges:
         product = 2.0 * (once @ delta) - np.diag(once)[:, None] * delta
         return float((delta * (2.0 * (self._high[fold] + self._low[fold]) - product)).sum())
 
-    def _shared(self, fold: int) -> CellNumbers:
-        found: CellNumbers = picked(self._tables.shared[fold], self._places)
+    def _shared(self, fold: int) -> Overlaps:
+        found: Overlaps = picked(self._tables.shared[fold], self._places)
         return found
 
 

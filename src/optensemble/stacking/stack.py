@@ -13,7 +13,6 @@ import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.sums import Sums
-from optensemble.members.outputs import MemberOutputs
 
 PRIOR_SHARE = 0.1
 """Pseudo-rows, as a share of the rows, that hold the weights of a stack to their prior."""
@@ -75,11 +74,13 @@ class BlendSums(Sums):
     products: Floats
 
     @classmethod
-    def of(cls, forecasts: Floats, labels: Floats) -> Self:
+    def of(cls, forecasts: Floats, labels: Floats, weights: Floats | None = None) -> Self:
         """Sum over rows and coordinates of forecasts (e, n, d) of the same labels."""
         centre = forecasts.mean(axis=0)
-        apart = (forecasts - centre).reshape(len(forecasts), -1)
-        return cls(apart @ apart.T, apart @ (labels - centre).ravel())
+        beyond = forecasts - centre
+        apart = beyond.reshape(len(forecasts), -1)
+        weighted = apart if weights is None else (beyond * weights[:, None]).reshape(len(forecasts), -1)
+        return cls(weighted @ apart.T, weighted @ (labels - centre).ravel())
 
     def weights(self) -> Floats:
         """Return non-negative weights, summing to 1, held to equal ones.
@@ -95,10 +96,10 @@ class BlendSums(Sums):
         return np.asarray(weights / weights.sum())
 
 
-def average_weights(outputs: MemberOutputs) -> Floats:
-    """Return the weights of a stack without data: the average of all predictions."""
-    weights = np.zeros(len(outputs.actions))
-    weights[: outputs.models] = 1 / max(outputs.models, 1)
+def average_weights(members: int, models: int) -> Floats:
+    """Return the weights of a stack without data: the average of the predictions of the first ``models`` members."""
+    weights = np.zeros(members)
+    weights[:models] = 1 / max(models, 1)
     return weights
 
 

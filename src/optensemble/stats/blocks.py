@@ -41,26 +41,40 @@ class UnitSums(Sums):
     Attributes
     ----------
     rows
-        The number of rows.
+        The number of rows, or the sum of their weights.
     total, squares
         The sums of every column, and of its squares.
     blocks, clusters
         The sums over each block of time and over each cluster, of shape (units, columns + 1); the last column counts
         their rows. None where rows have none.
+    weight_squares
+        The sum of squared weights; None where rows have no weights.
     """
 
-    rows: int
+    rows: float
     total: Floats
     squares: Floats
     blocks: Floats | None = None
     clusters: Floats | None = None
+    weight_squares: float | None = None
 
     @classmethod
-    def of(cls, values: Floats, units: RowUnits) -> Self:
-        """Sum columns, of shape (columns, n), over rows that belong to ``units``."""
-        blocks = None if units.block is None else sum_units(values, units.block, BLOCKS)
-        clusters = None if units.cluster is None else sum_units(values, units.cluster, units.clusters)
-        return cls(values.shape[1], values.sum(axis=1), np.square(values).sum(axis=1), blocks, clusters)
+    def of(cls, values: Floats, units: RowUnits, weights: Floats | None = None) -> Self:
+        """Sum columns, of shape (columns, n), over rows that belong to ``units``, each ``weights`` times."""
+        blocks = None if units.block is None else sum_units(values, units.block, BLOCKS, weights)
+        clusters = None if units.cluster is None else sum_units(values, units.cluster, units.clusters, weights)
+        if weights is None:
+            return cls(values.shape[1], values.sum(axis=1), np.square(values).sum(axis=1), blocks, clusters)
+        weighted = values * weights
+        squares = float(np.square(weights).sum())
+        return cls(
+            *(float(weights.sum()), weighted.sum(axis=1), (weighted * values).sum(axis=1), blocks, clusters, squares)
+        )
+
+    @property
+    def effective(self) -> float:
+        """The number of rows of equal weight whose mean is as sure: ``(Σw)²/Σw²`` (Kish)."""
+        return self.rows if self.weight_squares is None else self.rows**2 / self.weight_squares
 
     def column(self, number: int, minus: int | None = None, squares: float | None = None) -> UnitSums:
         """Return a single column; the difference of two, given the sum of its ``squares``.
@@ -77,7 +91,8 @@ class UnitSums(Sums):
 
         total = 0.0 if same else self.total[number] - (0.0 if minus is None else self.total[minus])
         known = self.squares[number] if squares is None else squares
-        return UnitSums(self.rows, np.array([total]), np.array([known]), pick(self.blocks), pick(self.clusters))
+        sums = np.array([total]), np.array([known]), pick(self.blocks), pick(self.clusters)
+        return UnitSums(self.rows, *sums, self.weight_squares)
 
     @property
     def means(self) -> Floats:
@@ -88,12 +103,14 @@ class UnitSums(Sums):
     def variances(self) -> Floats:
         """The variance of every column."""
         left = self.squares - self.total * self.means
-        return np.asarray(np.where(left > _ROUNDING * self.squares, left, 0.0) / (self.rows - 1))
+        n = self.effective
+        freedom = self.rows - 1 if self.weight_squares is None else self.rows * (n - 1) / n
+        return np.asarray(np.where(left > _ROUNDING * self.squares, left, 0.0) / freedom)
 
     @property
     def design_effects(self) -> Floats:
-        """The ratio of the variance of each mean to that of independent rows; at least 1."""
-        variances, effects = self.variances, np.ones(len(self.total))
+        """The ratio of the variance of each mean to that of as many independent rows; at least 1 without weights."""
+        variances, effects = self.variances, np.full(len(self.total), self.rows / self.effective)
         varied = variances > 0
         if self.blocks is not None:
             sizes = self.blocks[:, -1]
@@ -115,14 +132,24 @@ class UnitSums(Sums):
     def quantile(self, family: int = 1) -> float:
         """Return the half-width of a 95 % interval in standard errors, or of each of a ``family`` held jointly."""
         sizes = None if self.clusters is None else self.clusters[:, -1]
-        return t_quantile(self.rows, self.blocks is not None, sizes, family)
+        return t_quantile(self.effective, self.blocks is not None, sizes, family)
 
 
 _ROUNDING = 1e-14  # relative to the sum of squares: less of a variance is rounding
 
 
+def sum_units(values: Floats, unit: Indices, units: int, weights: Floats | None = None) -> Floats:
+    """Return the sums of columns (columns, n) over units, and in the last column the units' numbers of rows.
+
+    With weights, each row is there as often as its weight says.
+    """
+    if weights is None:
+        return np.asarray(add_units(values, unit, units))
+    return np.asarray(add_units(np.concatenate([values * weights, weights[None]]), unit, units)[:, :-1])
+
+
 @njit(cache=True, nogil=True)
-def sum_units(values: Floats, unit: Indices, units: int) -> Floats:
+def add_units(values: Floats, unit: Indices, units: int) -> Floats:
     """Return the sums of columns (columns, n) over units, and in the last column the units' numbers of rows."""
     columns, n = values.shape
     sums = np.zeros((units, columns + 1))
@@ -158,7 +185,7 @@ def left_by_centring(sizes: Floats) -> float:
     return float(1 - 2 * (sizes**3).sum() / (n * squares) + squares / n**2)
 
 
-def t_quantile(n: int, time_ordered: bool, sizes: Floats | None, family: int = 1) -> float:
+def t_quantile(n: float, time_ordered: bool, sizes: Floats | None, family: int = 1) -> float:
     """Return the half-width of a 95 % interval in standard errors, or of each of a ``family`` held jointly.
 
     ``sizes`` are those of clusters, if there are any.

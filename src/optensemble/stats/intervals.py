@@ -44,25 +44,39 @@ class Means(NamedTuple):
         return self.error * float(stdtrit(max(self.freedom, 1.0), (1 + LEVEL) / 2))
 
 
-def means(values: Floats, units: Indices, carried: npt.NDArray[np.bool_] | None = None) -> Means:
+def means(
+    values: Floats,
+    units: Indices,
+    carried: npt.NDArray[np.bool_] | None = None,
+    weights: Floats | None = None,
+) -> Means:
     """Return the means of the columns of ``values``, whose rows belong to ``units``.
 
     ``carried`` marks the rows that carry the means, where values are zero by definition elsewhere: only they count for
-    the degrees of freedom. Units of unequal size count for fewer: ``(Σs)²/Σs²`` units of sizes ``s``.
+    the degrees of freedom. Units of unequal size count for fewer: ``(Σs)²/Σs²`` units of sizes ``s``. With ``weights``,
+    each row is there as often as its weight says.
     """
-    n, largest = len(values), np.abs(values).max(axis=0)
+    largest = np.abs(values).max(axis=0)
     touched, local = np.unique(units, return_inverse=True)
-    _, total = cell_sums(np.zeros(n, dtype=np.int64), values, 1)
-    estimate = total[0] / n
+    n = len(values) if weights is None else float(weights.sum())
+    _, total = cell_sums(np.zeros(len(values), dtype=np.int64), _times(values, weights), 1)
+    estimate = total[0] / n if n > 0 else np.full(values.shape[1], np.nan)
     centred = values - estimate
-    sizes, sums = cell_sums(local.astype(np.int64), centred, len(touched))
+    sizes, sums = cell_sums(local.astype(np.int64), _times(centred, weights), len(touched))
     bearing = sizes if carried is None else np.bincount(local[carried], minlength=len(touched))
-    freedom = float(bearing.sum() ** 2 / np.square(bearing).sum()) - 1
+    if weights is not None:
+        sizes = np.bincount(local, weights, minlength=len(touched))
+        bearing = sizes if carried is None else np.bincount(local[carried], weights[carried], minlength=len(touched))
+    freedom = float(bearing.sum() ** 2 / np.square(bearing).sum()) - 1 if bearing.any() else 0.0
     if freedom < 1e-9:  # a single unit has no spread to judge by
         return Means(estimate, np.full(len(estimate), np.nan), freedom, sums, touched)
     error = np.sqrt(np.square(sums).sum(axis=0) / left_by_centring(sizes.astype(np.float64))) / n
     error[np.abs(centred).max(axis=0) <= _ROUNDING * largest] = 0.0
     return Means(estimate, error, freedom, sums, touched)
+
+
+def _times(values: Floats, weights: Floats | None) -> Floats:
+    return values if weights is None else values * weights[:, None]
 
 
 class Family:
@@ -107,7 +121,9 @@ class Family:
 # Units
 
 
-def dependence(n: int, series: Floats, clusters: Indices | None, time_ordered: bool) -> tuple[Indices, int | None]:
+def dependence(
+    n: int, series: Floats, clusters: Indices | None, time_ordered: bool, weights: Floats | None = None
+) -> tuple[Indices, int | None]:
     """Return the unit of each row, and how long blocks of time are, if rows are in time order.
 
     ``series`` (n, d) are what means are taken of: a block is as long as the most persistent of them asks for. Rows in
@@ -121,7 +137,8 @@ def dependence(n: int, series: Floats, clusters: Indices | None, time_ordered: b
     if not candidates:
         return np.arange(n), length
     first = np.ascontiguousarray(series[:, :1])
-    doubts = [np.nan_to_num(means(first, units).half_width()[0], nan=np.inf) for units in candidates]
+    found = [means(first, units, weights=weights) for units in candidates]
+    doubts = [np.nan_to_num(each.half_width()[0], nan=np.inf) for each in found]
     return candidates[int(np.argmax(doubts))], length
 
 

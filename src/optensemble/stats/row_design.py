@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from optensemble._core.arrays import Indices
+from optensemble._core.arrays import Floats, Indices
 from optensemble._core.hashing import Hashes, hash_numbers, hash_rows, mixed
 from optensemble.stats.blocks import RowUnits, block_of, part_of
 
@@ -53,10 +53,12 @@ class ClusterTable:
     folded: bool = False
 
     @classmethod
-    def of(cls, ids: Hashes, start: int) -> Self:
-        """Return the clusters of rows that begin with number ``start``."""
-        rows = np.arange(start, start + len(ids))
-        return cls(ids, np.ones(len(ids), dtype=np.int64), rows, rows)._merged()
+    def of(cls, ids: Hashes, start: int, weights: Floats | None = None) -> Self:
+        """Return the clusters of rows that begin with number ``start``; of weighted rows in whole numbers of rows."""
+        rows, sizes = np.arange(start, start + len(ids)), np.ones(len(ids), dtype=np.int64)
+        if weights is not None:
+            sizes = np.maximum(np.rint(weights), 1.0).astype(np.int64)
+        return cls(ids, sizes, rows, rows)._merged()
 
     def __add__(self, other: Self) -> Self:
         """Return the clusters of the rows of both."""

@@ -25,15 +25,20 @@ def test_a_hundred_rows_are_enough() -> None:
     assert make().fit(problem().X[:100], problem().Y[:100]).n_rows_ == 100
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_labels_and_predictions_must_be_finite(value: float) -> None:
+def test_labels_and_predictions_must_not_be_infinite() -> None:
     X, Y, P = problem().X, problem().Y.copy(), problem().P[0].copy()
-    Y[7, 1] = P[9, 2] = value
+    Y[7, 1] = P[9, 2] = np.inf
     refused(make(), X, Y, "labels Y must be finite; got NaN or infinity in row 7 of 800. Remove")
     broken = Ensemble([("vendor", lookup(P))], feasible=problem().omega)
     refused(broken, X, problem().Y, "predictions of model 'vendor' must be finite; got NaN or infinity in row 9 of 800")
     policy = Ensemble(policies=[("vendor", lookup(P))], feasible=problem().omega)
     refused(policy, X, problem().Y, "actions of policy 'vendor' must be finite")
+
+
+def test_missing_labels_are_refused_with_advice() -> None:
+    Y = problem().Y.copy()
+    Y[7, 1] = np.nan
+    refused(make(), problem().X, Y, "labels Y are missing in row 7 of 800. Fill them in, or .* missing_labels='drop'")
 
 
 def test_arrays_of_mismatching_shapes_are_refused() -> None:

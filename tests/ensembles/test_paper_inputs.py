@@ -24,10 +24,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConve
 
 
 @BOTH
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_labels_must_be_finite(kind: Any, value: float) -> None:
     Y = with_value(PROBLEM.Y, [3, 17], value)
     refused(make(kind), PROBLEM.X, Y, f"labels Y must be finite; got NaN or infinity in rows 3, 17 of {N}. Remove")
+
+
+@BOTH
+def test_rows_without_labels_are_refused_or_dropped(kind: Any) -> None:
+    Y = with_value(PROBLEM.Y, [3, 17], np.nan)
+    refused(make(kind), PROBLEM.X, Y, f"labels Y are missing in rows 3, 17 of {N}. Fill them in, or .*'drop'")
+    kept = np.setdiff1d(np.arange(N), [3, 17])
+    dropped = make(kind).fit(PROBLEM.X, Y, missing_labels="drop")
+    alone = make(kind).fit(PROBLEM.X[kept], PROBLEM.Y[kept])
+    np.testing.assert_array_equal(dropped.predict(PROBLEM.X), alone.predict(PROBLEM.X))
 
 
 @BOTH

@@ -172,7 +172,7 @@ def learn_decision(members: list[str], data: DecisionData, engine: Engine, progr
     """Learn to decide from rows that members were not trained on, in a few passes over them."""
     titles = title_all(members)
     with one_blas_thread():
-        with Stage(progress, "cross-fitting", 4 * data.blocks.count) as step:
+        with Stage(progress, "cross-fitting", 2 * data.blocks.count) as step:
             data, first, basis, codes = _look_first(members, data, engine, step)
             outputs, design = data.first.outputs, data.design
             linear = learn_linear(first.moments, basis, outputs)
@@ -214,7 +214,7 @@ def _look_first(
         require_present(members, first.moments.absent.tolist(), design.rows)
         data = data.with_absences(absent.tolist(), members)
         centre = basis.centre.reshape(len(members), -1)
-        pairs = engine.run(look_at_pairs, data.blocks, PairPass(data.design, centre), step)
+        pairs = engine.run(look_at_pairs, data.blocks, PairPass(data.design, centre))
         basis, patterns = Basis.of(data.first, data.design.rows, pairs.filling(centre)), pairs.patterns.common()
     return data, engine.run(look_first, data.blocks, FirstPass(data.design, basis, patterns), step), basis, patterns
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -40,6 +40,8 @@ from optensemble.ensembles._paper_streams import (
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.exceptions import InputError
 from optensemble.members.fingerprints import marks
+from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows
+from optensemble.members.labelled_rows import with_labels
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks, around_rows
 from optensemble.members.subgroups import Subgroups
@@ -47,6 +49,14 @@ from optensemble.members.validation import as_labels, require_rows, row_count
 from optensemble.multicalibration.history import history_frame
 from optensemble.multicalibration.loop import Callback, Run
 from optensemble.stats.sample_size import MINIMUM_ROWS
+
+
+class FitTerms(NamedTuple):
+    """The terms of a fit, as the user gives them."""
+
+    time_ordered: bool
+    random_state: int | None
+    missing_labels: str
 
 
 class PaperEnsemble(FittedPaper):
@@ -88,11 +98,12 @@ class PaperEnsemble(FittedPaper):
             self._become(fitted)
         return self
 
-    def _prepare(self, X: Any, Y: Any, time_ordered: bool, random_state: int | None) -> Self:
+    def _prepare(self, X: Any, Y: Any, terms: FitTerms) -> Self:
         """Validate what can be validated beforehand, and return a copy to fit, so that a failure loses nothing."""
-        fitted = self._ready(time_ordered, random_state)
-        n = row_count(X)
-        require_rows(n)
+        fitted = self._ready(terms)
+        require_rows(row_count(X))
+        X, Y, *_ = labelled_rows(LabelledBatch(X, Y), self.feasible.dimension, terms.missing_labels)
+        require_rows(n := row_count(X))
         labels = as_labels(Y, n, self.feasible.dimension, self.M)
         fitted.terms_.require_enough(n)
         fitted.terms_ = replace(fitted.terms_, feasible=around_rows(fitted.terms_.feasible, [X]))
@@ -100,9 +111,11 @@ class PaperEnsemble(FittedPaper):
         fitted._rows = [(X, labels.copy())]
         return fitted
 
-    def _ready(self, time_ordered: bool, random_state: int | None) -> Self:
+    def _ready(self, terms: FitTerms) -> Self:
         """Return a copy that has the parameters, which are checked, and no rows yet."""
+        time_ordered, random_state, missing_labels = terms
         self._check_parameters(stacklevel=5)
+        require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
         if random_state is not None:
             require_number(random_state, "random_state", at_least=0, whole=True)
@@ -142,7 +155,7 @@ class PaperEnsemble(FittedPaper):
     def _learn_source(
         self,
         source: RowSource,
-        terms: tuple[bool, int | None],
+        terms: FitTerms,
         engine: Any,
         callback: Callback | None,
         told: Progress,
@@ -150,7 +163,7 @@ class PaperEnsemble(FittedPaper):
         """Debias on rows that are read pass by pass, and become what was fitted; ``terms`` are as of :meth:`_ready`."""
         from optensemble.tables.scratch import FolderScratch, scratch_folder
 
-        fitted, engine = self._ready(*terms), as_engine(engine, None)
+        fitted, engine = self._ready(terms), as_engine(engine, None)
         require_passes(fitted.terms_)
         fitted._take_members()
         require_rows(source.row_count)
@@ -159,6 +172,8 @@ class PaperEnsemble(FittedPaper):
         source = source if columns is None else source.only(columns)
         with scratch_folder() as folder:
             with Stage(told, "asking members", 3 * RawBlocks(source).count) as step:
+                if terms.missing_labels == "drop":
+                    source = with_labels(source, omega.dimension, engine, silent)
                 labels = survey_labels(source, engine, fitted.terms_, step)
                 if labels.survey.box is not None:
                     fitted.terms_ = replace(fitted.terms_, feasible=omega.enveloped(*labels.survey.box))

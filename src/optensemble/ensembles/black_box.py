@@ -14,7 +14,7 @@ from optensemble._core.exact_sums import exact_mean
 from optensemble._core.progress import Progress, as_progress
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_rows import as_batch
-from optensemble.ensembles._paper import PaperEnsemble
+from optensemble.ensembles._paper import FitTerms, PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm
 from optensemble.ensembles._paper_streams import Beginning, SourceLabels, require_in_memory
 from optensemble.ensembles.base import BLACK_BOX
@@ -140,18 +140,19 @@ class BlackBoxEnsemble(PaperEnsemble):
         *,
         time_ordered: bool = False,
         random_state: int | None = None,
+        missing_labels: str = "raise",
         callback: Callback | None = None,
         progress: Progress | None = None,
         engine: Any = None,
     ) -> Self:
         """Correct the model on rows of known labels, in memory or in files; as :meth:`WhiteBoxEnsemble.fit`."""
-        told = as_progress(progress)
+        told, terms = as_progress(progress), FitTerms(time_ordered, random_state, missing_labels)
         with self._changing():
             batch = as_batch(X, Y, None)
             if isinstance(batch.X, RowSource):
-                self._announce(self._learn_source(batch.X, (time_ordered, random_state), engine, callback, told))
+                self._announce(self._learn_source(batch.X, terms, engine, callback, told))
                 return self
-            fitted = self._prepare(X, Y, time_ordered, random_state)
+            fitted = self._prepare(X, Y, terms)
             fitted._take_members()
             fitted._take_init()
             self._announce(self._learn(fitted, fitted._fitting_rows(), callback, told))

@@ -356,7 +356,8 @@ class DecisionEnsemble(FittedDecision):
         source = as_source(rows)
         columns = needed_columns(self.members_, (groups, self.subgroups, weights), self._set)
         source = source if columns is None else source.only(columns)
-        with Stage(progress, "asking members", 2 * RawBlocks(source).count) as step:
+        passes = 2 if missing_labels == "drop" else 1
+        with Stage(progress, "asking members", passes * RawBlocks(source).count) as step:
             if missing_labels == "drop":
                 source = with_labels(source, self._set.dimension, engine, step)
             require_enough(source.row_count)

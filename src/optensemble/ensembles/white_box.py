@@ -8,7 +8,7 @@ from typing import Any, Self
 from optensemble._core.arrays import Floats
 from optensemble._core.progress import Progress, as_progress
 from optensemble.ensembles._decision_rows import as_batch
-from optensemble.ensembles._paper import PaperEnsemble
+from optensemble.ensembles._paper import FitTerms, PaperEnsemble
 from optensemble.ensembles._paper_fit import Algorithm, replay_all
 from optensemble.ensembles._paper_streams import AskedLook
 from optensemble.ensembles.base import WHITE_BOX
@@ -167,6 +167,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         *,
         time_ordered: bool = False,
         random_state: int | None = None,
+        missing_labels: str = "raise",
         callback: Callback | None = None,
         progress: Progress | None = None,
         engine: Any = None,
@@ -187,6 +188,8 @@ class WhiteBoxEnsemble(PaperEnsemble):
             contiguous, and so do promises, whose interval then allows for a level that wanders.
         random_state
             Seeds the folds of rows that are not in time order.
+        missing_labels
+            What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them.
         callback
             Called as ``callback(round, violation)`` after every round of the debiasing on all rows, not of those
             that cross-validation makes.
@@ -204,13 +207,13 @@ class WhiteBoxEnsemble(PaperEnsemble):
         The ensemble itself. An interrupt (Ctrl-C) is passed on. With ``validation="cv"`` the ensemble is then as it
         was before; with ``validation=None`` it is fitted as far as it came, all finished rounds kept.
         """
-        told = as_progress(progress)
+        told, terms = as_progress(progress), FitTerms(time_ordered, random_state, missing_labels)
         with self._changing():
             batch = as_batch(X, Y, None)
             if isinstance(batch.X, RowSource):
-                self._announce(self._learn_source(batch.X, (time_ordered, random_state), engine, callback, told))
+                self._announce(self._learn_source(batch.X, terms, engine, callback, told))
                 return self
-            fitted = self._prepare(X, Y, time_ordered, random_state)
+            fitted = self._prepare(X, Y, terms)
             fitted._take_members()
             rows = fitted._fitting_rows()
             outputs = rows.start.outputs

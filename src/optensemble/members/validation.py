@@ -27,7 +27,15 @@ _FEWEST_ROWS = 2
 
 def as_labels(Y: Any, n: int, d: int, M: float | None, *, gaps: bool = False) -> Floats:
     """Return the labels as an (n, d) array whose entries are at most a declared ``M`` in size; with ``gaps`` or NaN."""
-    labels = _as_rows(Y, "the labels Y", n, d, gaps=gaps)
+    labels = _as_rows(Y, "the labels Y", n, d, gaps=True)
+    missing = None if gaps else missing_rows(labels)
+    if missing is not None:
+        named = f"{describe_rows(np.flatnonzero(missing))} of {n}"
+        error = InputError(
+            f"the labels Y are missing in {named}. Fill them in, or leave these rows out by missing_labels='drop'."
+        )
+        error.rows = named, int(missing.argmax()), int(missing.sum())
+        raise error
     if M is None:
         return labels
     beyond = np.flatnonzero(np.abs(labels).max(axis=1) > M)

@@ -17,7 +17,7 @@ from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved, run_kernel, try_again
-from optensemble.feasible._binding import MOST_NAMED, name_constraint
+from optensemble.feasible._binding import MOST_NAMED, name_broken_bounds, name_constraint, name_excess, name_wrong_sum
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.highs import LinearProgram
@@ -27,9 +27,10 @@ from optensemble.feasible._solvers.risk_budget.capped import capped_kernel, find
 from optensemble.feasible._solvers.risk_budget.cone import WAYS, ConeProgram, PortfolioRows, share_out
 from optensemble.feasible._solvers.risk_budget.covariance import read_risk
 from optensemble.feasible._solvers.risk_budget.kept import Kept
+from optensemble.feasible._solvers.risk_budget.nearest import NearestPortfolios
 from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, polishing, with_limit
 from optensemble.feasible._solvers.risk_budget.rows import as_dense_rows, collect_rows, scaled_rows
-from optensemble.feasible._solvers.risk_budget.supports import own_limits, pull_inside, supports_kernel
+from optensemble.feasible._solvers.risk_budget.supports import own_limits, pull_inside, pull_row_inside, supports_kernel
 from optensemble.feasible._solvers.scale import normalised
 
 _GAP = 1e-8
@@ -377,6 +378,22 @@ class RiskBudget(FeasibleSet):
                 reasons.pop(int(rows[k]), None)
             rows = rows[status > 0]
 
+    def _project(self, actions: Floats) -> Floats:
+        """Return the nearest portfolios; what solvers leave above the limit is pulled towards the least variance."""
+        rows, (_, upper) = np.arange(len(actions)), self._row_box()
+        limit = np.broadcast_to(self._limits() if self.varies else np.array([self.limit]), len(actions))
+        nearest = NearestPortfolios(self.covariance, scaled_rows(*self._ub), scaled_rows(*self._eq))
+        found, known = nearest(actions, np.atleast_2d(upper), limit)
+        slack = _slack(self.covariance, limit)
+        far = np.flatnonzero(~known | (nearest.variances(found) > limit + slack))
+        by_caps = self._by_caps(rows[far]) if self._bounds_vary() else [(far, upper)]
+        for same, caps in by_caps if far.size else []:
+            centre = self._with_caps(caps)._centre if self._bounds_vary() else self._centre
+            found[same[~known[same]]] = centre
+            for row in same:
+                pull_row_inside(found[row], self.covariance, limit[row], slack[row], centre)
+        return found
+
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest of its excess over a bound or constraint, error in the sum, and risk excess.
@@ -400,6 +417,20 @@ class RiskBudget(FeasibleSet):
         )
         largest: Floats = outside.max(axis=1)
         return largest
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        limit = self.limit if self.limit is not None else float(self._limits()[0])
+        variance, total, found = float(action @ self.covariance @ action), float(action.sum()), list[str]()
+        if abs(total - 1.0) > slack:
+            found.append(name_wrong_sum(total, 1.0))
+        if variance - limit > slack * 1e9 * float(_slack(self.covariance, limit)):
+            found.append(name_excess(self, "limit: variance", variance, ">", limit, ("limit", None)))
+        for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
+            excess = (lambda A, b: A @ action - b)(*scaled_rows(matrix, right))
+            for k in np.flatnonzero((excess if name == "ub" else np.abs(excess)) > slack).tolist():
+                relation = ">" if name == "ub" else "is not"
+                found.append(name_excess(self, f"A_{name}[{k}]", matrix[k] @ action, relation, right[k]))
+        return [*found, *name_broken_bounds(self, action, slack)]
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""

@@ -59,6 +59,8 @@ class Answer:
         in the outermost level set.
     fallback
         The number of rows that could not be solved, and took the fallback action of the feasible set.
+    mended
+        The number of rows in which the action of a policy was off by rounding, and was moved onto the feasible set.
     """
 
     actions: Floats
@@ -70,6 +72,7 @@ class Answer:
     assessed: Floats
     beyond: int = 0
     fallback: int = 0
+    mended: int = 0
 
 
 class Policy(BaseEstimator, ABC):

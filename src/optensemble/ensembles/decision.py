@@ -33,6 +33,7 @@ from optensemble.members.fit_inputs import (
     group_hashes,
     require_enough,
 )
+from optensemble.members.mending import Mending, Tally
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, SurveyPass, around_rows, as_source
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_members, row_labels, warn_if_trained_on
@@ -67,6 +68,12 @@ class DecisionEnsemble(FittedDecision):
         A column of X, a list of columns, or a callable of X, if forecasts are to be unbiased on rows of each of its
         values too (a region, a weekday). The patch corrects values of at least 50 rows if that lowers the
         out-of-fold loss, and an audit looks at each. Values that no fitting row has are taken as they come.
+    on_infeasible
+        What to do with actions of policies that are outside Ω: ``"project"`` moves those that are off by rounding, by
+        the ``tolerance`` at most, onto it, and ``notes_`` and :attr:`Answer.mended` count them; ``"raise"`` is an error
+        for all of them. Those further outside are an error in any case.
+    tolerance
+        By how much an action may be outside and be mended, in the units of Ω; by default 1e-6 of its extent.
 
     Attributes
     ----------
@@ -82,7 +89,8 @@ class DecisionEnsemble(FittedDecision):
     guarantees_
         A frame: α-consistency and the lemmas that rest on it, measured out of fold, with intervals.
     notes_
-        What was left out, and why.
+        What was left out, and why; and which policies were moved onto Ω, in how many rows (of rows that are read from
+        files: in some).
     record_
         Self-assessed and realised payoff, out of fold: what the promise rests on.
     refit_due_
@@ -113,12 +121,16 @@ class DecisionEnsemble(FittedDecision):
         feasible: FeasibleSet | None = None,
         sense: str = "max",
         subgroups: Any = None,
+        on_infeasible: str = "project",
+        tolerance: float | None = None,
     ) -> None:
         self.models = models
         self.policies = policies
         self.feasible = feasible
         self.sense = sense
         self.subgroups = subgroups
+        self.on_infeasible = on_infeasible
+        self.tolerance = tolerance
 
     def fit(
         self,
@@ -260,19 +272,21 @@ class DecisionEnsemble(FittedDecision):
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
         fitted = self._with_terms(time_ordered, seed)
-        names = [name for name, _ in fitted.members_]
-        if is_streamed(rows):
+        tally = Tally()
+        names, streamed = [name for name, _ in fitted.members_], is_streamed(rows)
+        if streamed:
             with member_room(fitted.members_) as scratch:
-                data = fitted._streamed(rows, engine, progress, scratch)
+                data = fitted._streamed(rows, engine, progress, scratch, tally)
                 fit = learn_decision(names, data, engine, progress)
         else:
-            data = fitted._in_memory(rows, progress)
+            data = fitted._in_memory(rows, progress, tally)
             fit = learn_decision(names, data, engine, progress)
         for (name, model), score in zip(fitted.members_, fit.scores, strict=False):
             warn_if_trained_on(model, name, score, stacklevel=4)
         fitted.decider_, fitted.names_, fitted.winner_ = fit.policy, fit.names, fit.winner
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)
-        fitted.finding_, fitted.notes_, fitted.guarantees_ = fit.finding, fit.notes, fit.guarantees
+        fitted.finding_, fitted.guarantees_ = fit.finding, fit.guarantees
+        fitted.notes_ = [*fit.notes, *tally.notes(once=not streamed)]
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
         fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
         self._become(fitted)
@@ -282,6 +296,7 @@ class DecisionEnsemble(FittedDecision):
         models, policies = as_member_list(self.models, "models"), as_member_list(self.policies, "policies")
         omega = require_set(self.feasible)
         require_choice(self.sense, "sense", ["max", "min"])
+        Mending(self.on_infeasible, self.tolerance).check()
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
         if seed is not None:
             require_number(seed, "random_state", at_least=0, whole=True)
@@ -293,18 +308,18 @@ class DecisionEnsemble(FittedDecision):
         fitted.time_ordered_, fitted._seed = time_ordered, seed
         return fitted
 
-    def _in_memory(self, rows: list[LabelledBatch], progress: Progress) -> DecisionData:
+    def _in_memory(self, rows: list[LabelledBatch], progress: Progress, tally: Tally) -> DecisionData:
         """Ask all members about all rows."""
         self._rows = checked_batches(rows, self._set.dimension)
         self._set = around_rows(self._set, [batch.X for batch in rows])
         self._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in rows])
         groups = group_hashes(self._rows)
-        blocks = ArrayBlocks.ask(self._query(), self._rows, groups, progress)
+        blocks = ArrayBlocks.ask(self._query(tally), self._rows, groups, progress)
         table = None if groups is None else ClusterTable.of(groups, 0)
         return self._designed(blocks, table)
 
     def _streamed(
-        self, rows: list[LabelledBatch], engine: Engine, progress: Progress, scratch: Scratch | None
+        self, rows: list[LabelledBatch], engine: Engine, progress: Progress, scratch: Scratch | None, tally: Tally
     ) -> DecisionData:
         """Ask members when rows are read; look first for groups and subgroups, if there are any."""
         groups, self._rows = common_groups(rows), rows
@@ -316,7 +331,7 @@ class DecisionEnsemble(FittedDecision):
             found = survey_source(source, engine, SurveyPass(groups, self.subgroups, self._set), step)
         self._set = self._set if found.box is None else self._set.enveloped(*found.box)
         self._subgroups = None if found.values is None else Subgroups.of_values(self.subgroups, found.values)
-        return self._designed(SourceBlocks(source, self._query(), groups, scratch), found.clusters)
+        return self._designed(SourceBlocks(source, self._query(tally), groups, scratch), found.clusters)
 
     def _designed(self, blocks: ArrayBlocks | SourceBlocks, clusters: ClusterTable | None) -> DecisionData:
         design = RowDesign(blocks.row_count, self.time_ordered_, self._seed or 0)
@@ -325,4 +340,5 @@ class DecisionEnsemble(FittedDecision):
 
     def _take_terms(self, omega: FeasibleSet) -> None:
         """Keep the parameters of this fit: those set later wait for the next."""
+        self._mending = Mending(self.on_infeasible, self.tolerance)
         self._set, self._sense, self._sign = omega, self.sense, 1.0 if self.sense == "max" else -1.0

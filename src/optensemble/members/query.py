@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.progress import Step, silent
 from optensemble.feasible import FeasibleSet
+from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved, Tally
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_actions, as_predictions, ask_member, row_count
@@ -21,7 +22,10 @@ Members = list[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class MemberQuery:
-    """The members of an ensemble, and what their outputs are about: Ω, its buckets, the sense, the subgroups."""
+    """The members of an ensemble, and what their outputs are about: Ω, its buckets, the sense, the subgroups.
+
+    ``mending`` says what is done with actions of policies outside Ω, and ``tally`` counts them.
+    """
 
     models: Members
     policies: Members
@@ -29,6 +33,8 @@ class MemberQuery:
     buckets: Buckets
     sign: float
     subgroups: Subgroups | None = None
+    mending: Mending = DEFAULT_MENDING
+    tally: Tally = field(default_factory=Tally, compare=False)
 
     def __call__(self, X: Any, step: Step = silent, room: MemberOutputs | None = None) -> MemberOutputs:
         """Ask every member once for the rows of X, and solve every model's policy once; each member is a step.
@@ -44,9 +50,12 @@ class MemberQuery:
             np.multiply(said, self.sign, out=predictions[number])
             actions[number] = omega.argmax(predictions[number])
             step()
+        mended = list[tuple[str, Moved]]()
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
-            actions[number] = as_actions(ask_member(policy, name, "decide", X), name, n, omega)
+            actions[number], moved = as_actions(ask_member(policy, name, "decide", X), name, n, omega, self.mending)
+            mended.append((name, moved))
             step()
+        self.tally.add(n, mended)
         return self.outputs(X, predictions, actions, omega)
 
     def kept(self, X: Any, predictions: Floats, actions: Floats, values: Floats | None = None) -> MemberOutputs:

@@ -15,10 +15,10 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble._core.validation import as_floats, describe_rows
-from optensemble.exceptions import InfeasibleActionError, InputError
+from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved
 
-_POLICY_SLACK = 1e-6  # a planner's log may be rounded
 _LARGEST_VALUE = 1e100  # squares must not overflow
 _FEWEST_ROWS = 2
 
@@ -42,21 +42,12 @@ def as_predictions(values: Any, name: str, n: int, d: int) -> Floats:
     return _as_rows(values, f"the predictions of model {name!r}", n, d)
 
 
-def as_actions(values: Any, name: str, n: int, feasible: FeasibleSet) -> Floats:
-    """Return what a policy decided as an (n, d) array of feasible actions."""
+def as_actions(
+    values: Any, name: str, n: int, feasible: FeasibleSet, mending: Mending = DEFAULT_MENDING
+) -> tuple[Floats, Moved]:
+    """Return what a policy decided as an (n, d) array of feasible actions, and the rows in which it was mended."""
     actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension)
-    outside = feasible.violation(actions)
-    rows = np.flatnonzero(~(outside <= _POLICY_SLACK * feasible.extent))
-    if rows.size:
-        named = f"{describe_rows(rows)} of {n}"
-        error = InfeasibleActionError(
-            f"policy {name!r} returned actions outside the feasible set in {named}, by up to {outside.max():.3g}. "
-            f"Check that it decides for the set {feasible!r}, or project its actions onto it; if it is a model, give "
-            "its policy: lambda X: omega.argmax(model.predict(X)), with a minus for costs."
-        )
-        error.rows = named, int(rows[0]), len(rows)
-        raise error
-    return actions
+    return mending.mend(actions, name, feasible)
 
 
 def _as_rows(values: Any, name: str, n: int, d: int) -> Floats:

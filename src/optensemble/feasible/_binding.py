@@ -67,7 +67,10 @@ def name_broken_bounds(omega: FeasibleSet, action: Floats, slack: float) -> list
     """Return the bounds that an action exceeds, in words."""
     lower, upper = (np.atleast_2d(side)[0] for side in omega._row_box())
     found = list[str]()
-    for name, limits, excess, relation in (("upper", upper, action - upper, ">"), ("lower", lower, lower - action, "<")):
+    for name, limits, excess, relation in (
+        ("upper", upper, action - upper, ">"),
+        ("lower", lower, lower - action, "<"),
+    ):
         for j in np.flatnonzero(excess > slack).tolist():
             found.append(name_excess(omega, f"{name}[{j}]", action[j], relation, limits[j], (name, j)))
     return found

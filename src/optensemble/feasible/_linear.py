@@ -24,7 +24,6 @@ from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.constraints import Sparse, as_matrix, as_rows, find_dimension, rows_spec, scaled
 from optensemble.feasible._solvers.nearest import nearest_points
 
-
 _MOST_DENSE = 1_000_000
 """Constraints with more entries than this are not made dense to find nearest points."""
 

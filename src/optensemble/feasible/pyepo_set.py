@@ -12,8 +12,8 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import row_dots
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
-from optensemble.feasible._binding import name_broken_bounds
 from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._binding import name_broken_bounds
 from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._solvers.scale import rounded
 

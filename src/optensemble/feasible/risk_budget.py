@@ -379,20 +379,25 @@ class RiskBudget(FeasibleSet):
             rows = rows[status > 0]
 
     def _project(self, actions: Floats) -> Floats:
-        """Return the nearest portfolios; what solvers leave above the limit is pulled towards the least variance."""
-        rows, (_, upper) = np.arange(len(actions)), self._row_box()
         limit = np.broadcast_to(self._limits() if self.varies else np.array([self.limit]), len(actions))
         nearest = NearestPortfolios(self.covariance, scaled_rows(*self._ub), scaled_rows(*self._eq))
-        found, known = nearest(actions, np.atleast_2d(upper), limit)
+        first, second, known = nearest(actions, np.atleast_2d(self._row_box()[1]), limit)
+        for found in (first, second):
+            self._pull_to_centre(found, known, limit, nearest.variances(found))
+        nearer = np.square(second - actions).sum(axis=1) < np.square(first - actions).sum(axis=1)
+        return np.where(nearer[:, None], second, first)
+
+    def _pull_to_centre(self, found: Floats, known: npt.NDArray[np.bool_], limit: Floats, variance: Floats) -> None:
+        """Pull portfolios beyond the limit towards that of least variance; it replaces those that are not known."""
         slack = _slack(self.covariance, limit)
-        far = np.flatnonzero(~known | (nearest.variances(found) > limit + slack))
-        by_caps = self._by_caps(rows[far]) if self._bounds_vary() else [(far, upper)]
-        for same, caps in by_caps if far.size else []:
+        far = np.flatnonzero(~known | (variance > limit + slack))
+        if not far.size:
+            return
+        for rows, caps in self._by_caps(far) if self._bounds_vary() else [(far, self.upper)]:
             centre = self._with_caps(caps)._centre if self._bounds_vary() else self._centre
-            found[same[~known[same]]] = centre
-            for row in same:
+            found[rows[~known[rows]]] = centre
+            for row in rows:
                 pull_row_inside(found[row], self.covariance, limit[row], slack[row], centre)
-        return found
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:

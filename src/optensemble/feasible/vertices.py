@@ -155,7 +155,7 @@ class Vertices(FeasibleSet):
         nearest = self._project(action[None])[0]
         number = int(np.flatnonzero((self.vertices == nearest).all(axis=1))[0])
         away = float(np.abs(action - nearest).max())
-        return [f"the nearest action that may be taken, vertices[{number}], is {away:.3g} away in its largest coordinate"]
+        return [f"the nearest action that may be taken, vertices[{number}], is {away:.3g} away in a coordinate"]
 
     def binding(self, action: Floats) -> list[str]:
         """Return which vertices are not available, in the only row that the set is bound to, or in a fixed set."""

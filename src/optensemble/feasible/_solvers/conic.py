@@ -127,7 +127,7 @@ class ConicProgram(PerThread):
         return _conic_solver(A, b, self.q, cones, tolerance, _NEAREST[-1][0], step, self.P)
 
     def _build_closest(self, tolerance: float, step: float) -> Any:
-        """Minimise the sum of squares of the action's coordinates; right-hand sides say from where they are measured."""
+        """Minimise the sum of squares of the action, measured from where right-hand sides say."""
         n = self.A.shape[1]
         squares = np.zeros(n)
         squares[self.columns] = 1.0

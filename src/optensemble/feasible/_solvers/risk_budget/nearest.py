@@ -10,10 +10,17 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 from optensemble.feasible._solvers.nearest import nearest_points
-from optensemble.feasible._solvers.risk_budget.cone import WAYS, portfolio_solver, root_of
+from optensemble.feasible._solvers.risk_budget.cone import portfolio_solver, root_of
 
 _LEAST_UNIT = 1e-9
 """The least distance that lengths are measured in: below it they are rounding."""
+
+
+_WAY = {
+    **{f"tol_{name}": 1e-9 for name in ("gap_abs", "gap_rel", "feas")},
+    **{f"reduced_tol_{name}": 1e-7 for name in ("gap_abs", "gap_rel", "feas")},
+}
+"""Tolerances are shares of a distance that is small itself; tighter ones are often not met, if the limit is tight."""
 
 
 class NearestPortfolios:
@@ -29,16 +36,19 @@ class NearestPortfolios:
         self.A = np.concatenate([np.ones((1, d)), eq[0], ub[0]])
         self.b = np.concatenate([np.ones(1), eq[1], ub[1]])
 
-    def __call__(self, actions: Floats, upper: Floats, limit: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return the nearest portfolios, of which rounding may leave some beyond the limit, and which were found."""
+    def __call__(self, actions: Floats, upper: Floats, limit: Floats) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        """Return the nearest portfolios without the limit, those with it, and which rows have the first.
+
+        What Clarabel leaves beyond the limit, or away from the nearest, is for the caller to see.
+        """
         found, known = self._within_rows(actions, upper)
-        beyond = np.flatnonzero(known & (self.variances(found) > limit))
+        within, beyond = found.copy(), np.flatnonzero(known & (self.variances(found) > limit))
         if beyond.size:
-            caps = np.broadcast_to(upper, actions.shape)
-            near = self._within_limit(actions[beyond], found[beyond], caps[beyond], limit[beyond])
-            mended, good = self._within_rows(near, caps[beyond])
-            found[beyond] = np.where(good[:, None], mended, found[beyond])
-        return found, known
+            caps = np.broadcast_to(upper, actions.shape)[beyond]
+            near = self._within_limit(actions[beyond], found[beyond], caps, limit[beyond])
+            mended, good = self._within_rows(near, caps)
+            within[beyond] = np.where(good[:, None], mended, found[beyond])
+        return found, within, known
 
     def variances(self, actions: Floats) -> Floats:
         """Return the variance of each row; without BLAS, whose last bits may differ from batch to batch."""
@@ -50,7 +60,8 @@ class NearestPortfolios:
     def _within_limit(self, actions: Floats, near: Floats, upper: Floats, limit: Floats) -> Floats:
         """Return the nearest portfolios as Clarabel finds them, measured from the actions in units of the distance.
 
-        Where it finds none, ``near`` is what it was.
+        Its status says little: it often stops for want of progress where it has arrived. Rows that are not finite stay
+        ``near`` as they were.
         """
         root = root_of(self.covariance)
         solver, found, largest = self._build(root), near.copy(), float(np.sqrt(np.diag(self.covariance).max()))
@@ -59,9 +70,8 @@ class NearestPortfolios:
             unit = max(float(np.abs(near[row] - action).max()), (deviation - most) / (largest or 1.0), _LEAST_UNIT)
             sides = self.b - self.A @ action, caps - action, action, [most], root @ action
             solver.update(b=np.concatenate(sides) / unit)
-            solution = solver.solve()
-            if str(solution.status) in ("Solved", "AlmostSolved"):
-                found[row] = action + unit * np.array(solution.x)
+            x = action + unit * np.array(solver.solve().x)
+            found[row] = x if np.isfinite(x).all() else near[row]
         return found
 
     def _build(self, root: Floats) -> Any:
@@ -73,4 +83,4 @@ class NearestPortfolios:
             clarabel.NonnegativeConeT(linear - self.equal),
             clarabel.SecondOrderConeT(1 + len(root)),
         ]
-        return portfolio_solver(np.eye(d), np.zeros(d), matrix, np.ones(len(matrix)), cones, WAYS[0])
+        return portfolio_solver(np.eye(d), np.zeros(d), matrix, np.ones(len(matrix)), cones, _WAY)

@@ -45,6 +45,7 @@ def test_init_stores_and_fit_learns() -> None:
     models, omega = problem().models, problem().omega
     ensemble = Ensemble(models=models, feasible=omega)
     stored = {"models": models, "policies": None, "feasible": omega, "sense": "max", "subgroups": None}
+    stored |= {"on_infeasible": "project", "tolerance": None}
     assert ensemble.get_params() == stored
     before = set(vars(ensemble))
     assert ensemble.fit(problem().X, problem().Y) is ensemble

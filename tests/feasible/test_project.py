@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -34,6 +33,8 @@ from optensemble.feasible import (
 )
 from tests.sample_sets import battery, every_set, top_one
 from tests.sets_by_row import CASES
+
+cp: Any = pytest.importorskip("cvxpy")
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,7 +78,7 @@ def _inside(omega: FeasibleSet, seed: int) -> Floats:
         return best[0]
     shares = rng.dirichlet(np.ones(3), size=_ROWS)
     shares[::2] = [1.0, 0.0, 0.0]
-    return np.einsum("nk,knd->nd", shares, np.array(best))
+    return np.asarray(np.einsum("nk,knd->nd", shares, np.array(best)), dtype=np.float64)
 
 
 @pytest.mark.parametrize("size", [1e-4, 1e-3])
@@ -112,7 +113,7 @@ def test_actions_of_the_set_are_unchanged_and_rows_do_not_matter_to_each_other(n
 def _nearest(action: Floats, constraints: Any, size: float) -> Floats:
     """Return the nearest action by another formulation; what is small is measured in a unit of its size."""
     moved = cp.Variable(len(action))
-    x = action + size * moved
+    x: Any = action + size * moved
     cp.Problem(cp.Minimize(cp.sum_squares(moved)), constraints(x)).solve(solver=cp.CLARABEL)
     return np.asarray(x.value, dtype=np.float64)
 
@@ -292,7 +293,7 @@ class _Halves(FeasibleSet):
         return np.full_like(coefficients, 0.5)
 
     def violation(self, actions: npt.ArrayLike) -> Floats:
-        return np.abs(np.asarray(actions, dtype=np.float64) - 0.5).max(axis=1)
+        return np.asarray(np.abs(np.asarray(actions) - 0.5).max(axis=1), dtype=np.float64)
 
     def spec(self) -> None:
         return None
@@ -359,7 +360,7 @@ def test_rows_without_a_set_are_left_alone() -> None:
         (RiskBudget(np.eye(2), 0.6), [1.0, 0.0], ["limit: variance: 1 > 0.6"]),
         (RiskBudget(np.eye(2), 0.9, upper=0.6), [0.7, 0.31], ["sums to 1.01, must be 1", "upper[0]: 0.7 > 0.6"]),
         (RiskBudget(np.eye(2), 2.0, A_ub=[[1, 0]], b_ub=[0.5]), [0.6, 0.4], ["A_ub[0]: 0.6 > 0.5"]),
-        (RiskBudget(np.eye(2), 2.0, A_eq=[[1, 0]], b_eq=[0.5]), [0.6, 0.4], ["A_eq[0]: 0.6 is not 0.5"]),
+        (RiskBudget(np.eye(2), 2.0, A_eq=[[1, 0]], b_eq=[0.5]), [0.6, 0.4], ["A_eq[0] comes to 0.6, must be 0.5"]),
         (Assignment(2, 2, forbidden=[1, 0, 0, 0]), [1, 0, 0, 1], ["row 0 may not have column 0, and has 1 of it"]),
         (Assignment(1, 2), [1, 1], ["row 0 sums to 2, must be 1"]),
         (ShortestPath([("a", "b")], "a", "b"), [0.9], ["coordinate 0 is 0.9, must be 0 or 1"]),

@@ -22,7 +22,7 @@ INSIDE = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0], [0.25, 0.25, 0.5]])
 
 def shifted(*by: float) -> Floats:
     """The actions with their first coordinates moved."""
-    return INSIDE + np.array(by)[:, None] * [1.0, 0.0, 0.0]
+    return np.asarray(INSIDE + np.array(by)[:, None] * [1.0, 0.0, 0.0], dtype=np.float64)
 
 
 def test_actions_within_the_sets_own_tolerance_keep_their_bits() -> None:

@@ -76,6 +76,14 @@ def name_broken_bounds(omega: FeasibleSet, action: Floats, slack: float) -> list
     return found
 
 
+def name_broken_rows(omega: FeasibleSet, name: str, used: Floats, right: Floats, broken: npt.ArrayLike) -> list[str]:
+    """Return the rows of ``A_ub`` or ``A_eq`` that an action breaks, in words: what they come to, and what they may."""
+    rows = np.flatnonzero(broken).tolist()
+    if name == "eq":
+        return [name_wrong_sum(float(used[j]), float(right[j]), f"A_eq[{j}] comes to") for j in rows]
+    return [name_excess(omega, f"A_ub[{j}]", float(used[j]), ">", float(right[j]), ("b_ub", j)) for j in rows]
+
+
 def name_fractions(action: Floats, slack: float, kind: str = "a whole number") -> list[str]:
     """Return the coordinates of an action that are not whole, in words."""
     rows = np.flatnonzero(np.abs(action - np.rint(action)) > slack).tolist()

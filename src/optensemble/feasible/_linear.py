@@ -16,9 +16,8 @@ from optensemble.feasible._binding import (
     MOST_NAMED,
     name_bounds,
     name_broken_bounds,
+    name_broken_rows,
     name_constraint,
-    name_excess,
-    name_wrong_sum,
 )
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.constraints import Sparse, as_matrix, as_rows, find_dimension, rows_spec, scaled
@@ -117,12 +116,8 @@ class LinearSet(FeasibleSet):
     def _broken(self, action: Floats, slack: float) -> list[str]:
         above, off = (excess[0] for excess in self._excess(action[None]))
         right_ub, right_eq = (right[0] for right in self._right_sides())
-        found = list[str]()
-        for j in np.flatnonzero(above > slack).tolist():
-            used = float((self._ub[0] @ action)[j])
-            found.append(name_excess(self, f"A_ub[{j}]", used, ">", float(right_ub[j]), ("b_ub", j)))
-        for j in np.flatnonzero(off > slack).tolist():
-            found.append(name_wrong_sum(float((self._eq[0] @ action)[j]), float(right_eq[j]), f"A_eq[{j}] comes to"))
+        found = name_broken_rows(self, "ub", self._ub[0] @ action, right_ub, above > slack)
+        found += name_broken_rows(self, "eq", self._eq[0] @ action, right_eq, off > slack)
         return [*found, *name_broken_bounds(self, action, slack)]
 
     def binding(self, action: Floats) -> list[str]:

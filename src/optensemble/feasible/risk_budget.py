@@ -17,7 +17,14 @@ from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved, run_kernel, try_again
-from optensemble.feasible._binding import MOST_NAMED, name_broken_bounds, name_constraint, name_excess, name_wrong_sum
+from optensemble.feasible._binding import (
+    MOST_NAMED,
+    name_broken_bounds,
+    name_broken_rows,
+    name_constraint,
+    name_excess,
+    name_wrong_sum,
+)
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.highs import LinearProgram
@@ -430,11 +437,11 @@ class RiskBudget(FeasibleSet):
             found.append(name_wrong_sum(total, 1.0))
         if variance - limit > slack * 1e9 * float(_slack(self.covariance, limit)):
             found.append(name_excess(self, "limit: variance", variance, ">", limit, ("limit", None)))
-        for name, (matrix, right) in (("ub", self._ub), ("eq", self._eq)):
-            excess = (lambda A, b: A @ action - b)(*scaled_rows(matrix, right))
-            for k in np.flatnonzero((excess if name == "ub" else np.abs(excess)) > slack).tolist():
-                relation = ">" if name == "ub" else "is not"
-                found.append(name_excess(self, f"A_{name}[{k}]", matrix[k] @ action, relation, right[k]))
+        for name, (A, b) in (("ub", self._ub), ("eq", self._eq)):
+            matrix, right = scaled_rows(A, b)
+            excess = matrix @ action - right
+            broken = (excess if name == "ub" else np.abs(excess)) > slack
+            found += name_broken_rows(self, name, A @ action, b, broken)
         return [*found, *name_broken_bounds(self, action, slack)]
 
     def binding(self, action: Floats) -> list[str]:

@@ -74,15 +74,15 @@ class Mending:
         error = InfeasibleActionError(
             f"policy {name!r} returned actions outside the feasible set in {named}, by up to {outside.max():.3g}; "
             f"{which}: {constraints}. {self._advice(feasible, float(outside.max()))} Check that it decides for the set "
-            f"{feasible!r}; if it is a model, give its policy: lambda X: omega.argmax(model.predict(X)), with a minus "
-            "for costs."
+            f"{feasible!r}, or project its actions onto it; if it is a model, give its policy: lambda X: "
+            "omega.argmax(model.predict(X)), with a minus for costs."
         )
         error.rows = named, first, len(rows)
         return error
 
     def _advice(self, feasible: FeasibleSet, largest: float) -> str:
         if not feasible.can_project:
-            return "This set cannot move actions onto itself: project them yourself."
+            return "This set cannot move actions onto itself."
         most = self.most(feasible)
         if self.on_infeasible == "raise" and largest <= most:
             return f"on_infeasible='project' mends them: it moves what is outside by at most {most:.3g} onto the set."

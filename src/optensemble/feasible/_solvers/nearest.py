@@ -37,10 +37,9 @@ def nearest_points(
     # A row of b may be one for all while A differs between rows, and the other way round.
     right = np.ascontiguousarray(b / size)
     found, solved = np.empty_like(actions), np.zeros(len(actions), dtype=np.bool_)
-    sides = (np.ascontiguousarray(side, dtype=np.float64) for side in (lower, upper))
-    _nearest_points(
-        np.ascontiguousarray(actions), np.ascontiguousarray(A / size[:, :, None]), right, equal, *sides, found, solved
-    )
+    low, high = (np.ascontiguousarray(side, dtype=np.float64) for side in (lower, upper))
+    matrix = np.ascontiguousarray(A / size[:, :, None])
+    _nearest_points(np.ascontiguousarray(actions), matrix, right, equal, low, high, found, solved)
     return found + 0.0, solved
 
 

@@ -45,7 +45,8 @@ def test_init_stores_and_fit_learns() -> None:
     models, omega = problem().models, problem().omega
     ensemble = Ensemble(models=models, feasible=omega)
     stored = {"models": models, "policies": None, "feasible": omega, "sense": "max", "subgroups": None}
-    assert ensemble.get_params() == {**stored, "on_error": "raise"}
+    stored |= {"on_error": "raise", "on_infeasible": "project", "tolerance": None}
+    assert ensemble.get_params() == stored
     before = set(vars(ensemble))
     assert ensemble.fit(problem().X, problem().Y) is ensemble
     assert ensemble.models is models

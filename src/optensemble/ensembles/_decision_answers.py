@@ -24,6 +24,7 @@ from optensemble.explanation.explanation import Explanation, as_coordinates, as_
 from optensemble.feasible import FeasibleSet
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_inputs import LabelledBatch, is_rule
+from optensemble.members.mending import DEFAULT_MENDING, Mending, Tally
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
 from optensemble.members.sources import RowSource, SourceBlocks
@@ -54,6 +55,7 @@ class FittedDecision(Policy):
     _set: FeasibleSet
     _sense: str
     _sign: float
+    _mending: Mending = DEFAULT_MENDING
     _seed: int | None
     _subgroups: Subgroups | None
     _groups: KnownClusters | None
@@ -66,10 +68,10 @@ class FittedDecision(Policy):
 
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
-        now = self._as_it_stands()
-        return now._answer(now._pass(X))
+        now, tally = self._as_it_stands(), Tally()
+        return now._answer(now._pass(X, tally=tally), tally)
 
-    def _answer(self, done: PolicyPass) -> Answer:
+    def _answer(self, done: PolicyPass, tally: Tally) -> Answer:
         decisions = done.decisions
         assessed = self._sign * decisions.assessed
         low, high = self.record_.limits(assessed)
@@ -84,6 +86,7 @@ class FittedDecision(Policy):
             beyond=int(done.outputs.omega.beyond().sum()),
             absent=self._absent_rows(done.outputs),
             fallback=int(done.outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
+            mended=tally.rows,
         )
 
     def _absent_rows(self, outputs: MemberOutputs) -> dict[str, int]:
@@ -139,8 +142,9 @@ class FittedDecision(Policy):
         return float(np.average(done.outputs.omega.value(done.decisions.actions, labels), weights=weights))
 
     def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
-        done, labels = self._decide_labelled(X, Y, every=True)
-        answer = self._answer(done)
+        tally = Tally()
+        done, labels = self._decide_labelled(X, Y, every=True, tally=tally)
+        answer = self._answer(done, tally)
         inputs = audit_inputs(
             done,
             self.decider_,
@@ -184,28 +188,29 @@ class FittedDecision(Policy):
 
     # Rows
 
-    def _query(self) -> MemberQuery:
-        """Return how members are asked."""
+    def _query(self, tally: Tally | None = None) -> MemberQuery:
+        """Return how members are asked; ``tally`` counts policies' actions that are mended."""
         buckets = Buckets(self._set.lower, self._set.upper, BUCKETS)
         models = self.members_[: self.n_models_]
-        terms = self._set, buckets, self._sign, self._subgroups
-        return MemberQuery(
-            models, self.policy_members, *terms, gaps=True, on_error=self.on_error, absences=self._absences
-        )
+        terms = (self._set, buckets, self._sign, self._subgroups, self._mending, Tally() if tally is None else tally)
+        gaps = {"gaps": True, "on_error": self.on_error, "absences": self._absences}
+        return MemberQuery(models, self.policy_members, *terms, **gaps)  # type: ignore[arg-type]
 
-    def _pass(self, X: Any, *, every: bool = False) -> PolicyPass:
+    def _pass(self, X: Any, *, every: bool = False, tally: Tally | None = None) -> PolicyPass:
         """Ask every member once and decide; with ``every``, solve the policies of all forecasts."""
         self._require_fitted()
-        outputs = self._query()(X)
+        outputs = self._query(tally)(X)
         with one_blas_thread():
             return self.decider_(outputs, every=every)
 
-    def _decide_labelled(self, X: Any, Y: Any, *, every: bool = False) -> tuple[PolicyPass, Floats]:
+    def _decide_labelled(
+        self, X: Any, Y: Any, *, every: bool = False, tally: Tally | None = None
+    ) -> tuple[PolicyPass, Floats]:
         self._require_fitted()
         n = row_count(X)
         require_rows(n, 1)
         labels = self._sign * as_labels(Y, n, self._set.dimension, None)
-        return self._pass(X, every=every), labels
+        return self._pass(X, every=every, tally=tally), labels
 
     def _same_groups(self, given: Any) -> Any:
         """Return the groups of further rows: as given, or found in the same way as those of the rows fitted on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from optensemble.explanation.cases import Question, explain_replay
 from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet
 from optensemble.members.fingerprints import count_seen, fingerprints
+from optensemble.members.mending import Tally
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import NO_GROUPING, Grouping, Subgroups
@@ -81,11 +83,11 @@ class FittedPaper(Policy):
 
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X, from one replay of the corrections."""
-        now = self._as_it_stands()
+        now, tally = self._as_it_stands(), Tally()
         now._require_fitted()
-        return now._answer(replay_all(now._start([X]).situation(), now.log_))
+        return now._answer(replay_all(now._start([X], tally).situation(), now.log_), tally)
 
-    def _answer(self, situation: Situation) -> Answer:
+    def _answer(self, situation: Situation, tally: Tally) -> Answer:
         assessed: Floats = situation.taken(situation.assessed)
         actions, predictions, omega = situation.taken(situation.actions), situation.behind(), situation.omega
         unknown = np.full_like(assessed, np.inf)
@@ -100,6 +102,7 @@ class FittedPaper(Policy):
             assessed=assessed,
             beyond=int(omega.beyond().sum()),
             fallback=int(omega.took_fallback(actions, self.terms_.sign * predictions).sum()),
+            mended=tally.rows,
         )
 
     def self_assess(self, X: Any) -> Floats:
@@ -134,10 +137,11 @@ class FittedPaper(Policy):
 
     def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
         labels = as_labels(Y, row_count(X), self.terms_.feasible.dimension, None)
-        start = self._start([X])
+        tally = Tally()
+        start = self._start([X], tally)
         baselines = self._baselines(start.outputs, labels)
         situation = replay_all(start.situation(), self.log_)
-        answer = self._answer(situation)
+        answer = self._answer(situation, tally)
         inputs = AuditInputs(
             promised=answer.promised,
             realised=start.outputs.earned(answer.actions, labels),
@@ -248,10 +252,11 @@ class FittedPaper(Policy):
 
     # Rows
 
-    def _start(self, batches: Sequence[Any]) -> StartingPoint:
+    def _start(self, batches: Sequence[Any], tally: Tally | None = None) -> StartingPoint:
         """Ask all members about the rows of all batches, one after the other."""
-        initial = self._initial(batches)
-        return StartingPoint(self._query().joined(batches), initial)
+        initial, query = self._initial(batches), self._query()
+        query = query if tally is None else replace(query, tally=tally)
+        return StartingPoint(query.joined(batches), initial)
 
     def _fitting_rows(self) -> FittingRows:
         batches = [X for X, _ in self._rows]

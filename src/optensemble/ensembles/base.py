@@ -62,6 +62,8 @@ class Answer:
         The number of rows that could not be solved, and took the fallback action of the feasible set.
     absent
         The number of rows in which each member has no answer, of those that lack some.
+    mended
+        The number of rows in which the action of a policy was off by rounding, and was moved onto the feasible set.
     """
 
     actions: Floats
@@ -74,6 +76,7 @@ class Answer:
     beyond: int = 0
     fallback: int = 0
     absent: dict[str, int] = field(default_factory=dict)
+    mended: int = 0
 
 
 class Policy(BaseEstimator, ABC):

@@ -29,6 +29,7 @@ from optensemble.evaluation.lemmas_in_sample import (
 )
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.mending import DEFAULT_MENDING, Mending
 from optensemble.members.query import MemberQuery, Members
 from optensemble.members.sources import RowSource
 from optensemble.members.validation import as_labels, as_members, as_predictions, ask_member, require_rows, row_count
@@ -62,6 +63,8 @@ class BlackBoxEnsemble(PaperEnsemble):
     conditional
         Also be unbiased on the products of level sets that Lemma 10 needs, so that the ensemble earns about as much
         as each policy *on* every level set and group. Many more cells: give it many rows.
+    on_infeasible, tolerance
+        What to do with actions of policies that are off by rounding, as of :class:`DecisionEnsemble`.
 
     Attributes
     ----------
@@ -97,6 +100,7 @@ class BlackBoxEnsemble(PaperEnsemble):
     kind = BLACK_BOX
     conditional_: pd.DataFrame
     init_: Any
+    _mending: Mending = DEFAULT_MENDING
 
     def __init__(
         self,
@@ -116,6 +120,8 @@ class BlackBoxEnsemble(PaperEnsemble):
         M: float | None = None,
         validation: str | None = "cv",
         groups: Any = None,
+        on_infeasible: str = "project",
+        tolerance: float | None = None,
     ) -> None:
         self.policies = policies
         self.feasible = feasible
@@ -132,6 +138,8 @@ class BlackBoxEnsemble(PaperEnsemble):
         self.M = M
         self.validation = validation
         self.groups = groups
+        self.on_infeasible = on_infeasible
+        self.tolerance = tolerance
 
     def fit(
         self,
@@ -241,7 +249,8 @@ class BlackBoxEnsemble(PaperEnsemble):
 
     def _query(self) -> MemberQuery:
         terms = self.terms_
-        return MemberQuery([], self.members_, terms.feasible, terms.buckets, terms.sign, self._learned_subgroups())
+        about = (terms.feasible, terms.buckets, terms.sign, self._learned_subgroups(), self._mending)
+        return MemberQuery([], self.members_, *about)
 
     def _algorithm(self) -> Algorithm:
         buckets, subgroups = self.terms_.buckets, self._learned_subgroups()
@@ -284,6 +293,7 @@ class BlackBoxEnsemble(PaperEnsemble):
 
     def _take_policies(self, members: Any) -> None:
         self.members_ = as_members(members, "policies")
+        self._mending = Mending(self.on_infeasible, self.tolerance)
         self.names_ = [*(name for name, _ in self.members_), OWN]
         if self.names_.count(OWN) > 1:
             raise InputError(f"a policy cannot be named {OWN!r}: that is the ensemble's own. Give it another name.")
@@ -291,6 +301,7 @@ class BlackBoxEnsemble(PaperEnsemble):
     def _check_parameters(self, stacklevel: int = 4) -> None:
         super()._check_parameters(stacklevel + 1)
         require_choice(self.conditional, "conditional", [True, False])
+        Mending(self.on_infeasible, self.tolerance).check()
         if (isinstance(self.init, str) and self.init != "mean") or isinstance(self.init, np.ndarray):
             raise InputError(
                 f"init must be 'mean' or a model of the labels, with predict(X) or callable; got {self.init!r}."

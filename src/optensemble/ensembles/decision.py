@@ -41,6 +41,7 @@ from optensemble.members.fit_inputs import (
     unlabelled_notes,
 )
 from optensemble.members.labelled_rows import with_labels
+from optensemble.members.mending import Mending, Tally
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, SurveyPass, around_rows, as_source
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_members, row_count, row_labels, warn_if_trained_on
@@ -78,6 +79,12 @@ class DecisionEnsemble(FittedDecision):
     on_error
         What to do if a member fails on a batch of rows: ``"raise"`` its error, or take it for ``"absent"`` there, with
         a warning. (A member that says NaN in a row is absent in that row, whatever this says.)
+    on_infeasible
+        What to do with actions of policies that are outside Ω: ``"project"`` moves those that are off by rounding, by
+        the ``tolerance`` at most, onto it, and ``notes_`` and :attr:`Answer.mended` count them; ``"raise"`` is an error
+        for all of them. Those further outside are an error in any case.
+    tolerance
+        By how much an action may be outside and be mended, in the units of Ω; by default 1e-6 of its extent.
 
     Attributes
     ----------
@@ -93,7 +100,8 @@ class DecisionEnsemble(FittedDecision):
     guarantees_
         A frame: α-consistency and the lemmas that rest on it, measured out of fold, with intervals.
     notes_
-        What was left out, and why.
+        What was left out, and why; and which policies were moved onto Ω, in how many rows (of rows that are read from
+        files: in some).
     record_
         Self-assessed and realised payoff, out of fold: what the promise rests on.
     refit_due_
@@ -125,6 +133,8 @@ class DecisionEnsemble(FittedDecision):
         sense: str = "max",
         subgroups: Any = None,
         on_error: str = "raise",
+        on_infeasible: str = "project",
+        tolerance: float | None = None,
     ) -> None:
         self.models = models
         self.policies = policies
@@ -132,6 +142,8 @@ class DecisionEnsemble(FittedDecision):
         self.sense = sense
         self.subgroups = subgroups
         self.on_error = on_error
+        self.on_infeasible = on_infeasible
+        self.tolerance = tolerance
 
     def fit(
         self,
@@ -295,13 +307,14 @@ class DecisionEnsemble(FittedDecision):
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
         fitted = self._with_terms(time_ordered, seed)
-        names = [name for name, _ in fitted.members_]
-        if is_streamed(rows):
+        tally = Tally()
+        names, streamed = [name for name, _ in fitted.members_], is_streamed(rows)
+        if streamed:
             with member_room(fitted.members_) as scratch:
-                data = fitted._streamed(rows, missing_labels, engine, progress, scratch)
+                data = fitted._streamed(rows, missing_labels, engine, progress, scratch, tally)
                 fit = learn_decision(names, data, engine, progress)
         else:
-            data = fitted._in_memory(rows, missing_labels, progress)
+            data = fitted._in_memory(rows, missing_labels, progress, tally)
             fit = learn_decision(names, data, engine, progress)
         warn_of_absence(names, fit.absent, data.design.rows, stacklevel=4)
         for (name, model), score in zip(fitted.members_, fit.scores, strict=False):
@@ -310,7 +323,11 @@ class DecisionEnsemble(FittedDecision):
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)
         given = sum(batch.X.row_count if isinstance(batch.X, RowSource) else row_count(batch.X) for batch in rows)
         fitted.finding_, fitted.guarantees_ = fit.finding, fit.guarantees
-        fitted.notes_ = [*fit.notes, *unlabelled_notes(given - data.design.rows, given)]
+        fitted.notes_ = [
+            *fit.notes,
+            *tally.notes(once=not streamed),
+            *unlabelled_notes(given - data.design.rows, given),
+        ]
         fitted._absences = tuple(number for number, count in enumerate(fit.absent) if count)
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
         fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
@@ -322,6 +339,7 @@ class DecisionEnsemble(FittedDecision):
         omega = require_set(self.feasible)
         require_choice(self.sense, "sense", ["max", "min"])
         require_choice(self.on_error, "on_error", ["raise", "absent"])
+        Mending(self.on_infeasible, self.tolerance).check()
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
         if seed is not None:
             require_number(seed, "random_state", at_least=0, whole=True)
@@ -333,13 +351,15 @@ class DecisionEnsemble(FittedDecision):
         fitted.time_ordered_, fitted._seed = time_ordered, seed
         return fitted
 
-    def _in_memory(self, rows: list[LabelledBatch], missing_labels: str, progress: Progress) -> DecisionData:
+    def _in_memory(
+        self, rows: list[LabelledBatch], missing_labels: str, progress: Progress, tally: Tally
+    ) -> DecisionData:
         """Ask all members about all rows."""
         self._rows = checked_batches(rows, self._set.dimension, missing_labels)
         self._set = around_rows(self._set, [batch.X for batch in self._rows])
         self._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in self._rows])
         groups = group_hashes(self._rows)
-        blocks = ArrayBlocks.ask(self._query(), self._rows, groups, progress)
+        blocks = ArrayBlocks.ask(self._query(tally), self._rows, groups, progress)
         table = None if groups is None else ClusterTable.of(groups, 0, blocks.rows.weights)
         return self._designed(blocks, table)
 
@@ -350,6 +370,7 @@ class DecisionEnsemble(FittedDecision):
         engine: Engine,
         progress: Progress,
         scratch: Scratch | None,
+        tally: Tally,
     ) -> DecisionData:
         """Ask members when rows are read; look first for groups and subgroups, if there are any."""
         groups, weights, self._rows = common_rule(rows, "groups"), common_rule(rows, "weights"), rows
@@ -364,7 +385,7 @@ class DecisionEnsemble(FittedDecision):
             found = survey_source(source, engine, SurveyPass(groups, self.subgroups, self._set, weights), step)
         self._set = self._set if found.box is None else self._set.enveloped(*found.box)
         self._subgroups = None if found.values is None else Subgroups.of_values(self.subgroups, found.values)
-        return self._designed(SourceBlocks(source, self._query(), groups, scratch, weights), found.clusters)
+        return self._designed(SourceBlocks(source, self._query(tally), groups, scratch, weights), found.clusters)
 
     def _designed(self, blocks: ArrayBlocks | SourceBlocks, clusters: ClusterTable | None) -> DecisionData:
         design = RowDesign(blocks.row_count, self.time_ordered_, self._seed or 0)
@@ -373,4 +394,5 @@ class DecisionEnsemble(FittedDecision):
 
     def _take_terms(self, omega: FeasibleSet) -> None:
         """Keep the parameters of this fit: those set later wait for the next."""
+        self._mending = Mending(self.on_infeasible, self.tolerance)
         self._set, self._sense, self._sign = omega, self.sense, 1.0 if self.sense == "max" else -1.0

@@ -26,6 +26,9 @@ from optensemble.feasible._batches import Unsolved, refuse_nan, run_kernel, try_
 from optensemble.feasible._bound_rows import BoundRows
 from optensemble.feasible._bounds import FEASIBILITY, FIXED, as_bounds
 
+_MOST_NAMED = 6
+"""Violated constraints that are named at most."""
+
 SomeSet = TypeVar("SomeSet", bound="FeasibleSet")
 
 
@@ -63,9 +66,12 @@ class FeasibleSet(BoundRows):
     The same bits are promised on one kind of processor. Another kind (other vector instructions, another BLAS kernel)
     rounds otherwise: actions agree there within :attr:`tolerance`, unless two of them are tied.
 
+    :meth:`project` moves actions that are off by rounding onto the set.
+
     A set only maximises, and knows nothing of labels, models or events. To write one, set the attributes
     below in ``__init__`` by :meth:`_set_bounds` and implement :meth:`_argmax`, :meth:`violation` and
     :meth:`spec`. A compiled set sets ``kernel``, and implements :meth:`_argmax` only for rows that the kernel gives up.
+    If logged actions are to be moved onto it, implement :meth:`_project`.
 
     A set whose parameters come from the row (:class:`~optensemble.Columns`, or a callable of X, in place of numbers) is
     *bound* to the rows in hand by :meth:`for_rows`; only then it has an argmax. Estimators do that for each batch. To
@@ -166,6 +172,81 @@ class FeasibleSet(BoundRows):
             actions[sound] = unsolved.actions
             raise Unsolved(actions, {int(sound[row]): why for row, why in unsolved.reasons.items()}) from unsolved
         return actions
+
+    # Actions of others
+
+    def project(self, actions: npt.ArrayLike) -> Floats:
+        """Return an action of the set near each given one: what a log that is off by rounding meant.
+
+        - The :meth:`violation` of what is returned is at most :attr:`tolerance`.
+        - Actions with no larger violation come back unchanged, to the bit.
+        - A row's action depends on that row and its set alone.
+
+        Of a convex set it is the nearest action, by the sum of squares; it is farther away than the violation by a
+        factor that depends on the angles of the constraints. Where the set is a polytope in more coordinates than the
+        action's, or one too large to be made dense, some other action as near in its largest coordinate may be taken.
+        Of whole numbers it is the nearest one if rounding finds an action of the set, or if they are zeros and ones.
+
+        Parameters
+        ----------
+        actions
+            Of shape (n, dimension), and finite. If the set is bound to rows, one for each.
+
+        Examples
+        --------
+        >>> from optensemble.feasible import Simplex
+        >>> Simplex(3).project([[0.333, 0.333, 0.333], [0.5, 0.5, 0.0]]).round(4)
+        array([[0.3333, 0.3333, 0.3333],
+               [0.5   , 0.5   , 0.    ]])
+        """
+        batch = self._as_batch(actions, "the actions")
+        self._require_rows(len(batch))
+        moved = self._moved_inside(batch, self.tolerance)
+        left = self.violation(moved)
+        if not (left <= self.tolerance).all():
+            row = int(np.argmax(left))
+            error = SolverError(
+                f"the action of row {row} could not be moved onto the set: the nearest that was found is outside by "
+                f"{left[row]:.3g}. The likely cause is a badly scaled set; project the actions yourself."
+            )
+            error.rows = f"row {row}", row, 1
+            raise error
+        return moved
+
+    @property
+    def can_project(self) -> bool:
+        """Whether :meth:`project` knows how: all sets here do."""
+        return type(self)._project is not FeasibleSet._project
+
+    def _moved_inside(self, batch: Floats, slack: float) -> Floats:
+        """Return a checked batch with actions that are outside by more than ``slack`` moved onto the set."""
+        moved, outside = batch.copy(), ~(self.violation(batch) <= slack)
+        if outside.any():
+            moved[outside] = self.take(outside)._project(batch[outside]) + 0.0  # negative zero is zero
+        return moved
+
+    def _project(self, actions: Floats) -> Floats:
+        """Return an action of the set near each of a checked batch, all of which are outside."""
+        raise InputError(
+            f"{type(self).__name__} cannot move actions onto itself: it has no _project. Project the actions yourself, "
+            "or implement _project(actions)."
+        )
+
+    def violated(self, action: npt.ArrayLike) -> list[str]:
+        """Return the constraints that an action violates, in words; none if it is inside.
+
+        The set is fixed, or bound to the only row of the action: ``omega.take([row])``.
+        """
+        batch = self._as_batch(np.atleast_2d(np.asarray(action)), "the action")
+        self._require_rows(1)
+        excess = float(self.violation(batch)[0])
+        if excess <= self.tolerance:
+            return []
+        return self._broken(batch[0], self.tolerance)[:_MOST_NAMED] or [f"outside by {excess:.3g}"]
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        """Return the constraints that an action exceeds by more than ``slack``, in words, if they can be named."""
+        return []
 
     # Payoffs
 

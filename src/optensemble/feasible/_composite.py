@@ -192,6 +192,32 @@ class Composite(FeasibleSet):
             excess[part.rows] = np.maximum(excess[part.rows], own)
         return excess
 
+    @property
+    def can_project(self) -> bool:
+        """Whether all inner sets can move actions onto themselves."""
+        return all(omega.can_project for omega in self.inner)
+
+    def _project(self, actions: Floats) -> Floats:
+        moved = actions.copy()
+        for part in self._parts():
+            own = np.ascontiguousarray(actions[_place(part)])
+            moved[_place(part)] = part.omega._moved_inside(own, min(self.tolerance, part.omega.tolerance))
+        return moved
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        found = list[str]()
+        for part in self._parts():
+            own = action[part.columns]
+            excess = float(part.omega.violation(own[None])[0])
+            if excess > slack:
+                broken = part.omega._broken(own, slack) or [f"outside by {excess:.3g}"]
+                found += [self._name_broken(part, constraint) for constraint in broken]
+        return found
+
+    def _name_broken(self, part: Part, constraint: str) -> str:
+        """Return a violated constraint of an inner set as the outer one names it."""
+        return f"{self.inner_names[part.number]}: {constraint}"
+
     def cost(self, actions: Floats) -> Floats:
         """Return the known cost of each action: what the inner sets' come to."""
         total = np.zeros(len(actions))

@@ -5,14 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import EmptySetError, SolverError, UnboundedSetError
 from optensemble.feasible._base import FeasibleSet
 from optensemble.feasible._batches import Unsolved
-from optensemble.feasible._binding import BINDS, MOST_NAMED, name_bounds, name_constraint
+from optensemble.feasible._binding import (
+    BINDS,
+    MOST_NAMED,
+    name_bounds,
+    name_broken_bounds,
+    name_broken_rows,
+    name_constraint,
+)
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.constraints import Sparse, as_matrix, as_rows, find_dimension, rows_spec, scaled
+from optensemble.feasible._solvers.nearest import nearest_points
+
+_MOST_DENSE = 1_000_000
+"""Constraints with more entries than this are not made dense to find nearest points."""
 
 
 class LinearSet(FeasibleSet):
@@ -83,6 +95,30 @@ class LinearSet(FeasibleSet):
         if reasons:
             raise Unsolved(actions, reasons)
         return actions
+
+    def _nearest(self, actions: Floats, lower: Floats, upper: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the nearest points within the constraints and these bounds, and which of them were found."""
+        if self.dimension * (len(self._ub[1]) + len(self._eq[1])) > _MOST_DENSE:
+            return actions.copy(), np.zeros(len(actions), dtype=np.bool_)
+        right_ub, right_eq = self._right_sides()
+        A = np.concatenate([self._eq[0].toarray(), self._ub[0].toarray()])[None]
+        b = np.concatenate([right_eq, right_ub], axis=1)
+        return nearest_points(actions, A, b, right_eq.shape[1], lower, upper)
+
+    def _nearest_by_highs(self, actions: Floats, whole: npt.NDArray[np.bool_]) -> Floats:
+        """Return points within the constraints that are nearest in their largest coordinate, one by one."""
+        from optensemble.feasible._solvers.projection import Projection, Sides
+
+        sides = Sides(*self._right_sides(), *self._every_bound())
+        projection = Projection(self._ub[0], self._eq[0], self.dimension, whole)
+        return np.clip(projection.nearest(actions, sides), *self._every_bound())
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        above, off = (excess[0] for excess in self._excess(action[None]))
+        right_ub, right_eq = (right[0] for right in self._right_sides())
+        found = name_broken_rows(self, "ub", self._ub[0] @ action, right_ub, above > slack)
+        found += name_broken_rows(self, "eq", self._eq[0] @ action, right_eq, off > slack)
+        return [*found, *name_broken_bounds(self, action, slack)]
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""

@@ -13,8 +13,10 @@ from optensemble._core.validation import require_number
 from optensemble.exceptions import EmptySetError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import run_kernel
+from optensemble.feasible._binding import name_broken_bounds, name_fractions, name_wrong_sum
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._flags import as_flags, flag_faults
+from optensemble.feasible._nearest_whole import nearest_of_zeros_and_ones
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.assignment import assignment_kernel
 
@@ -108,6 +110,20 @@ class Assignment(FeasibleSet):
     def _forbidden(self) -> Floats | None:
         """Return which pairs are forbidden, in all rows or, of shape (rows, pairs), in each; None if none is."""
         return self._of_rows("forbidden") if self.varies and self.row_count is not None else self.forbidden
+
+    def _project(self, actions: Floats) -> Floats:
+        return nearest_of_zeros_and_ones(self, actions)
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        matrix, found = action.reshape(self.rows, self.columns), list[str]()
+        if (forbidden := self._forbidden()) is not None:
+            pairs = np.argwhere(np.abs(matrix) * forbidden.reshape(-1, self.rows, self.columns)[0] > slack).tolist()
+            found += [f"row {i} may not have column {j}, and has {matrix[i, j]:.6g} of it" for i, j in pairs]
+        for name, axis, exact in (("row", 1, self.rows <= self.columns), ("column", 0, self.rows >= self.columns)):
+            excess = matrix.sum(axis=axis) - 1.0
+            for k in np.flatnonzero((np.abs(excess) if exact else excess) > slack).tolist():
+                found.append(name_wrong_sum(1.0 + excess[k], 1.0, f"{name} {k} sums to", at_most=not exact))
+        return [*found, *(name_broken_bounds(self, action, slack) or name_fractions(action, slack, "0 or 1"))]
 
     def binding(self, action: Floats) -> list[str]:
         """Return the forbidden pairs, of the only row that the set is bound to, or of a fixed set."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
+import numpy as np
 import numpy.typing as npt
 from numba import njit
 
@@ -11,7 +12,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.kernel import make_kernel
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
-from optensemble.feasible._binding import MOST_NAMED, name_bounds
+from optensemble.feasible._binding import MOST_NAMED, name_bounds, name_broken_bounds
 from optensemble.feasible._bounds import as_dimension, bound_length
 
 
@@ -71,6 +72,12 @@ class Box(FeasibleSet):
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest excess over a bound."""
         return self._outside_box(actions)
+
+    def _project(self, actions: Floats) -> Floats:
+        return np.clip(actions, *self._row_box())
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        return name_broken_bounds(self, action, slack)
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
+from optensemble.feasible._binding import name_broken_bounds
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._solvers.budget_rows import BudgetRows
 from optensemble.feasible._solvers.conic import ConicProgram
@@ -254,6 +255,23 @@ class CvxpySet(FeasibleSet):
         if isinstance(self._way, LiftedRows | BudgetRows) and self._way.direct:
             return self._way.bound(self._parameters_of(1)).binding(action)
         return self.inner.binding(action) if self._way is None and self.inner is not None else []
+
+    def _project(self, actions: Floats) -> Floats:
+        """Return what a recognised set of the same dimension does; otherwise what HiGHS or Clarabel finds."""
+        if (recognised := self._recognised_for(len(actions))) is not None:
+            return recognised._project(actions)
+        assert isinstance(self._way, LiftedRows | ConicRows)
+        return np.clip(self._way.nearest(actions, self._parameters_of(len(actions))), *self._row_box())
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        recognised = self._recognised_for(1)
+        return name_broken_bounds(self, action, slack) if recognised is None else recognised._broken(action, slack)
+
+    def _recognised_for(self, n: int) -> FeasibleSet | None:
+        """Return the recognised set of the same dimension, bound to as many rows; None if there is none."""
+        if isinstance(self._way, LiftedRows | BudgetRows) and self._way.direct:
+            return self._way.bound(self._parameters_of(n))
+        return self.inner if self._way is None else None
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:

@@ -14,12 +14,22 @@ from optensemble._core.validation import as_floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved
-from optensemble.feasible._binding import BINDS, MOST_NAMED, name_constraint, name_entries
+from optensemble.feasible._binding import (
+    BINDS,
+    MOST_NAMED,
+    name_broken_bounds,
+    name_constraint,
+    name_entries,
+    name_excess,
+    name_fractions,
+)
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._bounds import as_dimension
+from optensemble.feasible._nearest_whole import nearest_of_zeros_and_ones
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.density import FIT, WEIGHTLESS, fill_by_density
 from optensemble.feasible._solvers.knapsack import choose_items, table_size
+from optensemble.feasible._solvers.nearest import nearest_points
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
 
@@ -196,21 +206,51 @@ class Knapsack(FeasibleSet):
             raise Unsolved(actions, reasons)
         return actions
 
+    def _shares_used(self) -> tuple[Floats, Floats]:
+        """Return what a unit of each item uses of each capacity, and how much may be used: 1, or 0 of a capacity of 0.
+
+        Both are of every row, or in one row if all share them.
+        """
+        weights = self._of_rows("weights") if self.weights is None else self.weights[None]
+        capacity = self._of_rows("capacity") if self.capacity is None else self.capacity[None]
+        size = np.where(capacity > 0, capacity, weights.max(axis=2))
+        return np.minimum(_shares(weights, size), _LARGEST_SHARE), (capacity > 0).astype(np.float64)
+
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest excess over a bound or a capacity, or the distance to whole items.
 
         The excess over a capacity is relative to it, or to the largest weight if it is 0.
         """
-        weights = self._of_rows("weights") if self.weights is None else self.weights[None]
-        capacity = self._of_rows("capacity") if self.capacity is None else self.capacity[None]
-        size = np.where(capacity > 0, capacity, weights.max(axis=2))
-        shares = np.minimum(_shares(weights, size), _LARGEST_SHARE)
-        used = actions @ shares[0].T if len(shares) == 1 else np.einsum("nrd,nd->nr", shares, actions)
-        largest: Floats = np.maximum(self._outside_box(actions), (used - (capacity > 0)).max(axis=1))
+        shares, fits = self._shares_used()
+        largest: Floats = np.maximum(self._outside_box(actions), (_used(shares, actions) - fits).max(axis=1))
         if self.integer:
             largest = np.maximum(largest, np.abs(actions - np.rint(actions)).max(axis=1))
         return largest
+
+    def _project(self, actions: Floats) -> Floats:
+        if self.integer:
+            return nearest_of_zeros_and_ones(self, actions)
+        shares, fits = self._shares_used()
+        lower, upper = (np.atleast_2d(side) for side in self._row_box())
+        found, _ = nearest_points(actions, shares, fits, 0, lower, upper)
+        found = np.clip(found, lower, upper)
+        # What rounding leaves above a capacity; less of everything is always allowed. Without BLAS: bits by row.
+        used, some = (shares * found[:, None]).sum(axis=2), fits > 0.0
+        found /= np.where(some, used, 0.0).max(axis=1, initial=1.0)[:, None]
+        never = ((shares > 0.0) & ~some[:, :, None]).any(axis=1)
+        return np.where(never, 0.0, found)
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        shares, fits = self._shares_used()
+        weights = self._of_rows("weights")[0] if self.weights is None else self.weights
+        capacity = self._of_rows("capacity")[0] if self.capacity is None else self.capacity
+        found = list[str]()
+        for k in np.flatnonzero(_used(shares, action[None])[0] - fits[0] > slack).tolist():
+            title, entry = ("capacity", None) if self.resources == 1 else (f"capacity[{k}]", k)
+            found.append(name_excess(self, title, weights[k] @ action, ">", capacity[k], ("capacity", entry)))
+        found += name_broken_bounds(self, action, slack)
+        return [*found, *(name_fractions(action, slack) if self.integer else [])]
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
@@ -271,6 +311,13 @@ def _shares(weights: Floats, capacity: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         shares = weights / capacity[:, :, None]
     return np.where(shares > WEIGHTLESS, shares, 0.0)  # 0 / 0 is not a number, and weighs nothing
+
+
+def _used(shares: Floats, actions: Floats) -> Floats:
+    """Return what actions use of each capacity."""
+    if len(shares) == 1:
+        return np.asarray(actions @ shares[0].T, dtype=np.float64)
+    return np.asarray(np.einsum("nrd,nd->nr", shares, actions), dtype=np.float64)
 
 
 def _as_weights(value: npt.ArrayLike) -> Floats:

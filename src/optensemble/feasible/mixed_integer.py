@@ -17,6 +17,7 @@ from optensemble._core.validation import require_number
 from optensemble.exceptions import EmptySetError, InputError, SolverError
 from optensemble.feasible._base import checks_actions
 from optensemble.feasible._batches import Unsolved, run_kernel, try_again
+from optensemble.feasible._binding import name_fractions
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._bounds import as_bounds
 from optensemble.feasible._linear import LinearSet
@@ -377,6 +378,32 @@ class MixedInteger(LinearSet):
         excess = np.concatenate([*self._excess(actions), parts], axis=1)
         largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1, initial=0.0))
         return largest
+
+    def _project(self, actions: Floats) -> Floats:
+        """Round whole numbers, and take the nearest others; where that is no action, what HiGHS finds."""
+        found, solved = self._nearest_of_others(actions, np.rint(actions))
+        others = np.flatnonzero(~solved)
+        if others.size:
+            rest, near = self.take(others), actions[others]
+            nearest = rest._nearest_by_highs(near, self.integer)
+            polished, better = rest._nearest_of_others(near, np.rint(nearest))
+            found[others] = np.where(better[:, None], polished, nearest)
+        return found
+
+    def _nearest_of_others(self, actions: Floats, whole: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return actions with given whole numbers whose other coordinates are nearest, and which are in the set."""
+        lower, upper = (np.array(np.broadcast_to(side, actions.shape)) for side in self._every_bound())
+        fixed = np.where(self.integer, np.clip(whole, lower, upper), 0.0)
+        if self.integer.all():
+            return fixed, self.violation(fixed) <= ACCEPTED * self.extent
+        for side in (lower, upper):
+            side[:, self.integer] = fixed[:, self.integer]
+        found, solved = self._nearest(actions, lower, upper)
+        return found, solved & (self.violation(found) <= ACCEPTED * self.extent)
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        parts = np.where(self.integer, action, 0.0)
+        return [*super()._broken(action, slack), *name_fractions(parts, slack)]
 
     def spec(self) -> dict[str, Any]:
         """Return the keyword arguments that make this set again."""

@@ -13,6 +13,7 @@ from optensemble._core.validation import as_floats, describe_rows, require_choic
 from optensemble.exceptions import InfeasibleActionError, InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._binding import name_broken_bounds
 from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._row_parameters import RowParameter, count_rows
 from optensemble.feasible._table_rows import pick_rows
@@ -191,6 +192,21 @@ class Oracle(FeasibleSet):
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its excess over the bounds, or infinity where ``contains`` refuses it."""
         return np.where(self._inside(actions), self._outside_box(actions), np.inf)
+
+    def _project(self, actions: Floats) -> Floats:
+        """Clip to the bounds: nothing else is known of the set."""
+        clipped = np.clip(actions, self.lower, self.upper)
+        refused = np.flatnonzero(~self._inside(clipped))
+        if refused.size:
+            raise InputError(
+                f"contains= refuses actions in {describe_rows(refused)} of {len(actions)} even within the bounds, and "
+                "an Oracle knows nothing else that would move them onto the set. Project the actions yourself."
+            )
+        return clipped
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        refused = [] if self._inside(action[None])[0] else ["contains= refuses it"]
+        return [*refused, *name_broken_bounds(self, action, slack)]
 
     def spec(self) -> None:
         """Return None: code cannot be saved."""

@@ -187,6 +187,14 @@ class Polytope(LinearSet):
         largest: Floats = np.maximum(self._outside_box(actions), excess.max(axis=1, initial=0.0))
         return largest
 
+    def _project(self, actions: Floats) -> Floats:
+        found, solved = self._nearest(actions, *self._every_bound())
+        others = np.flatnonzero(~solved | ~(self.violation(found) <= self.tolerance))
+        if others.size:
+            nothing_whole = np.zeros(self.dimension, dtype=np.bool_)
+            found[others] = self.take(others)._nearest_by_highs(actions[others], nothing_whole)
+        return found
+
     def _tighten(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         if np.isfinite(lower).all() and np.isfinite(upper).all():
             return lower, upper

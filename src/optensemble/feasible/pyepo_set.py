@@ -13,6 +13,7 @@ from optensemble._core.exact_sums import row_dots
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._binding import name_broken_bounds
 from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._solvers.scale import rounded
 
@@ -152,6 +153,13 @@ class PyEPOSet(FeasibleSet):
     def violation(self, actions: Floats) -> Floats:
         """Return for each row its excess over the bounds; the model's constraints are not known here."""
         return self._outside_box(actions)
+
+    def _project(self, actions: Floats) -> Floats:
+        """Clip to the bounds: the model's constraints are not known here."""
+        return np.clip(actions, self.lower, self.upper)
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        return name_broken_bounds(self, action, slack)
 
     def spec(self) -> None:
         """Return None: a model is code, which cannot be saved."""

@@ -17,7 +17,14 @@ from optensemble._core.validation import as_floats
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved, run_kernel, try_again
-from optensemble.feasible._binding import MOST_NAMED, name_constraint
+from optensemble.feasible._binding import (
+    MOST_NAMED,
+    name_broken_bounds,
+    name_broken_rows,
+    name_constraint,
+    name_excess,
+    name_wrong_sum,
+)
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.highs import LinearProgram
@@ -27,9 +34,10 @@ from optensemble.feasible._solvers.risk_budget.capped import capped_kernel, find
 from optensemble.feasible._solvers.risk_budget.cone import WAYS, ConeProgram, PortfolioRows, share_out
 from optensemble.feasible._solvers.risk_budget.covariance import read_risk
 from optensemble.feasible._solvers.risk_budget.kept import Kept
+from optensemble.feasible._solvers.risk_budget.nearest import NearestPortfolios
 from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, polishing, with_limit
 from optensemble.feasible._solvers.risk_budget.rows import as_dense_rows, collect_rows, scaled_rows
-from optensemble.feasible._solvers.risk_budget.supports import own_limits, pull_inside, supports_kernel
+from optensemble.feasible._solvers.risk_budget.supports import own_limits, pull_inside, pull_row_inside, supports_kernel
 from optensemble.feasible._solvers.scale import normalised
 
 _GAP = 1e-8
@@ -377,6 +385,27 @@ class RiskBudget(FeasibleSet):
                 reasons.pop(int(rows[k]), None)
             rows = rows[status > 0]
 
+    def _project(self, actions: Floats) -> Floats:
+        limit = np.broadcast_to(self._limits() if self.varies else np.array([self.limit]), len(actions))
+        nearest = NearestPortfolios(self.covariance, scaled_rows(*self._ub), scaled_rows(*self._eq))
+        first, second, known = nearest(actions, np.atleast_2d(self._row_box()[1]), limit)
+        for found in (first, second):
+            self._pull_to_centre(found, known, limit, nearest.variances(found))
+        nearer = np.square(second - actions).sum(axis=1) < np.square(first - actions).sum(axis=1)
+        return np.where(nearer[:, None], second, first)
+
+    def _pull_to_centre(self, found: Floats, known: npt.NDArray[np.bool_], limit: Floats, variance: Floats) -> None:
+        """Pull portfolios beyond the limit towards that of least variance; it replaces those that are not known."""
+        slack = _slack(self.covariance, limit)
+        far = np.flatnonzero(~known | (variance > limit + slack))
+        if not far.size:
+            return
+        for rows, caps in self._by_caps(far) if self._bounds_vary() else [(far, self.upper)]:
+            centre = self._with_caps(caps)._centre if self._bounds_vary() else self._centre
+            found[rows[~known[rows]]] = centre
+            for row in rows:
+                pull_row_inside(found[row], self.covariance, limit[row], slack[row], centre)
+
     @checks_actions
     def violation(self, actions: Floats) -> Floats:
         """Return for each row the largest of its excess over a bound or constraint, error in the sum, and risk excess.
@@ -400,6 +429,20 @@ class RiskBudget(FeasibleSet):
         )
         largest: Floats = outside.max(axis=1)
         return largest
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        limit = self.limit if self.limit is not None else float(self._limits()[0])
+        variance, total, found = float(action @ self.covariance @ action), float(action.sum()), list[str]()
+        if abs(total - 1.0) > slack:
+            found.append(name_wrong_sum(total, 1.0))
+        if variance - limit > slack * 1e9 * float(_slack(self.covariance, limit)):
+            found.append(name_excess(self, "limit: variance", variance, ">", limit, ("limit", None)))
+        for name, (A, b) in (("ub", self._ub), ("eq", self._eq)):
+            matrix, right = scaled_rows(A, b)
+            excess = matrix @ action - right
+            broken = (excess if name == "ub" else np.abs(excess)) > slack
+            found += name_broken_rows(self, name, A @ action, b, broken)
+        return [*found, *name_broken_bounds(self, action, slack)]
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""

@@ -15,9 +15,11 @@ from optensemble._core.kernel import SHARED, Kernel, make_kernel
 from optensemble.exceptions import EmptySetError, InfeasibleActionError, InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._binding import name_broken_bounds, name_fractions
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._edges import as_name, find_node, number_nodes, read_numbered
 from optensemble.feasible._flags import as_flags, flag_faults
+from optensemble.feasible._nearest_whole import nearest_of_zeros_and_ones
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.networks import pack_graph, pack_network
 from optensemble.feasible._solvers.path_checks import are_paths, nodes_on_path, usable_edges
@@ -257,6 +259,19 @@ class ShortestPath(FeasibleSet):
         source, target = self._row_ends()[0]
         later = nodes_on_path(actions[0] > 0.5, self._network, source, target)
         return [self.nodes[node] for node in (source, *later)]
+
+    def _project(self, actions: Floats) -> Floats:
+        return nearest_of_zeros_and_ones(self, actions)
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        closed, used = self._row_closed(), action > 0.5
+        shut = np.flatnonzero(used & (closed[0] > 0)).tolist() if len(closed) else []
+        named = [f"{self.nodes[tail]!r} to {self.nodes[head]!r} is closed" for tail, head in self.edges[shut].tolist()]
+        rounded = used.astype(np.float64)
+        if self.violation(rounded[None])[0] > 0.0:
+            source, target = (self.nodes[end] for end in self._row_ends()[0])
+            return [*named, f"its edges above one half are no path from {source!r} to {target!r}"]
+        return name_fractions(action, slack, "0 or 1") or name_broken_bounds(self, action, slack)
 
     def binding(self, action: Floats) -> list[str]:
         """Return the closed edges that the path of an action passes by."""

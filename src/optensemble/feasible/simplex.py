@@ -15,7 +15,14 @@ from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import require_number
 from optensemble.exceptions import EmptySetError
 from optensemble.feasible._base import FeasibleSet, checks_actions
-from optensemble.feasible._binding import MOST_NAMED, name_constraint, name_unavailable
+from optensemble.feasible._binding import (
+    MOST_NAMED,
+    name_broken_bounds,
+    name_constraint,
+    name_taken,
+    name_unavailable,
+    name_wrong_sum,
+)
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._flags import as_flags, flag_faults
@@ -129,6 +136,16 @@ class Simplex(FeasibleSet):
             largest = np.maximum(largest, np.abs(actions * (1.0 - self._available())).max(axis=1))
         return largest
 
+    def _project(self, actions: Floats) -> Floats:
+        available = np.broadcast_to(self._available() != 0.0, actions.shape)
+        return nearest_shares(actions, np.broadcast_to(self._totals(), len(actions)), available)
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        total, wanted = float(action.sum()), float(self._totals()[0])
+        found = [name_wrong_sum(total, wanted)] if abs(total - wanted) > slack else []
+        flags = self._available() if self.available is not None or self._varies_in("available") else None
+        return [*found, *name_taken(self, action, flags, slack), *name_broken_bounds(self, action, slack)]
+
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""
         self._require_rows(1)
@@ -144,6 +161,19 @@ class Simplex(FeasibleSet):
         if self.total != 1.0:
             arguments["total"] = self._argument("total", self.total)
         return arguments | self._failure_spec_if_any()
+
+
+def nearest_shares(actions: Floats, totals: Floats, available: npt.NDArray[np.bool_]) -> Floats:
+    """Return what is nearest to each row among shares of its total, of which some may get nothing.
+
+    All available shares are lowered by the same amount, and those that would be negative are 0.
+    """
+    descending = -np.sort(-np.where(available, actions, -np.inf), axis=1)
+    count = np.arange(1, actions.shape[1] + 1)
+    surplus = (np.cumsum(descending, axis=1) - totals[:, None]) / count
+    kept = np.maximum((descending > surplus).sum(axis=1), 1)  # of a total of 0 none is positive
+    lowered = np.maximum(actions - surplus[np.arange(len(actions)), kept - 1][:, None], 0.0)
+    return np.where(available, lowered, 0.0)
 
 
 @njit(cache=True, nogil=True)

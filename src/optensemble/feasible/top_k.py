@@ -15,10 +15,19 @@ from optensemble._core.tolerances import SAME_VALUE
 from optensemble._core.validation import require_choice, require_number
 from optensemble.exceptions import EmptySetError, InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
-from optensemble.feasible._binding import MOST_NAMED, name_constraint, name_unavailable
+from optensemble.feasible._binding import (
+    MOST_NAMED,
+    name_broken_bounds,
+    name_constraint,
+    name_fractions,
+    name_taken,
+    name_unavailable,
+    name_wrong_sum,
+)
 from optensemble.feasible._bound_rows import Fault
 from optensemble.feasible._bounds import as_dimension
 from optensemble.feasible._flags import as_flags, flag_faults
+from optensemble.feasible._nearest_whole import nearest_of_zeros_and_ones
 from optensemble.feasible._row_parameters import from_rows, row_parameters
 from optensemble.feasible._solvers.scale import magnitude
 
@@ -166,6 +175,16 @@ class TopK(FeasibleSet):
         if (flags := self._flags()) is not None:
             largest = np.maximum(largest, np.abs(actions * (1.0 - flags)).max(axis=1))
         return np.maximum(largest, self._outside_box(actions))
+
+    def _project(self, actions: Floats) -> Floats:
+        return nearest_of_zeros_and_ones(self, actions)
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        total, k = float(action.sum()), float(self._numbers()[0])
+        wrong = (total - k if self.at_most else abs(total - k)) > slack
+        found = [name_wrong_sum(total, k, at_most=self.at_most)] if wrong else []
+        found += name_taken(self, action, self._flags(), slack)
+        return [*found, *(name_broken_bounds(self, action, slack) or name_fractions(action, slack, "0 or 1"))]
 
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints that bind at an action of the only row that the set is bound to, or of a fixed set."""

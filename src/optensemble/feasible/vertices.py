@@ -138,6 +138,25 @@ class Vertices(FeasibleSet):
             nearest[rows] = np.where(self.values[rows] != 0.0, distance, np.inf).min(axis=1)
         return nearest
 
+    def _project(self, actions: Floats) -> Floats:
+        """Return the nearest vertex, by the sum of squares; of ties the first."""
+        nearest, step = np.empty_like(actions), max(1, _AT_ONCE // self.vertices.size)
+        allowed = self.values if self.varies else np.ones((1, len(self.vertices)))
+        if self.available is not None:
+            allowed = self.available[None]
+        allowed = np.broadcast_to(allowed != 0.0, (len(actions), len(self.vertices)))
+        for start in range(0, len(actions), step):
+            rows = slice(start, start + step)
+            distance = np.square(actions[rows, None] - self.vertices).sum(axis=2)
+            nearest[rows] = self.vertices[np.where(allowed[rows], distance, np.inf).argmin(axis=1)]
+        return nearest
+
+    def _broken(self, action: Floats, slack: float) -> list[str]:
+        nearest = self._project(action[None])[0]
+        number = int(np.flatnonzero((self.vertices == nearest).all(axis=1))[0])
+        away = float(np.abs(action - nearest).max())
+        return [f"the nearest action that may be taken, vertices[{number}], is {away:.3g} away in a coordinate"]
+
     def binding(self, action: Floats) -> list[str]:
         """Return which vertices are not available, in the only row that the set is bound to, or in a fixed set."""
         self._require_rows(1)

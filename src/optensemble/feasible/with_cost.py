@@ -242,6 +242,9 @@ class WithCost(Composite):
         """Return the distance of each row from the set, as that measures it."""
         return self._largest_violation(actions)
 
+    def _name_broken(self, part: Part, constraint: str) -> str:
+        return constraint
+
     def binding(self, action: Floats) -> list[str]:
         """Return the constraints of the set that bind at an action of the only row that it is bound to."""
         (part,) = self._parts()

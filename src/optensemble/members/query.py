@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from optensemble._core.progress import Step, silent
 from optensemble.exceptions import AbsentWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.members.absence import missing_rows, stand_in
+from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved, Tally
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_actions, as_predictions, ask_member, row_count
@@ -29,6 +30,7 @@ class MemberQuery:
 
     With ``gaps`` a member may have no answer in some rows (NaN); with ``on_error="absent"`` also one that fails is
     absent in all rows it was asked about. ``absences`` are the members whose absence is an event, by number.
+    ``mending`` says what is done with actions of policies outside Ω, and ``tally`` counts them.
     """
 
     models: Members
@@ -37,6 +39,8 @@ class MemberQuery:
     buckets: Buckets
     sign: float
     subgroups: Subgroups | None = None
+    mending: Mending = DEFAULT_MENDING
+    tally: Tally = field(default_factory=Tally, compare=False)
     gaps: bool = False
     on_error: str = "raise"
     absences: tuple[int, ...] = ()
@@ -52,44 +56,58 @@ class MemberQuery:
         predictions, actions = room.predictions, room.actions
         away = dict[int, npt.NDArray[np.bool_]]()
         for number, (name, model) in enumerate(self.models):
-            said, missing = self._said(model, name, "predict", X, omega)
+            said, missing = self._predicted(model, name, X, omega)
             np.multiply(said, self.sign, out=predictions[number])
             if missing is None:
                 actions[number] = omega.argmax(predictions[number])
             else:
                 predictions[number, missing], away[number] = 0.0, missing
             step()
+        mended = list[tuple[str, Moved]]()
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
-            actions[number], missing = self._said(policy, name, "decide", X, omega)
+            actions[number], moved, missing = self._decided(policy, name, X, omega)
+            mended.append((name, moved))
             if missing is not None:
                 away[number] = missing
             step()
+        self.tally.add(n, mended)
         absent = None
         if away:
             absent = np.stack([away.get(number, np.zeros(n, dtype=np.bool_)) for number in range(len(actions))])
             stand_in(predictions, actions, absent, omega)
         return self.outputs(X, predictions, actions, omega, absent)
 
-    def _said(
-        self, member: Any, name: str, method: str, X: Any, omega: FeasibleSet
+    def _predicted(
+        self, model: Any, name: str, X: Any, omega: FeasibleSet
     ) -> tuple[Floats, npt.NDArray[np.bool_] | None]:
-        """Return what a member says of the rows of X, and in which of them it is absent; None if in none."""
+        """Return what a model says of the rows of X, and in which of them it is absent; None if in none."""
         n, d = row_count(X), omega.dimension
+        given = self._asked(model, name, "predict", X, omega)
+        said = as_predictions(given, name, n, d, gaps=self.gaps)
+        return said, missing_rows(said) if self.gaps else None
+
+    def _decided(
+        self, policy: Any, name: str, X: Any, omega: FeasibleSet
+    ) -> tuple[Floats, Moved, npt.NDArray[np.bool_] | None]:
+        """Return the actions of a policy on the rows of X, those that were mended, and in which it is absent."""
+        given = self._asked(policy, name, "decide", X, omega)
+        actions, moved = as_actions(given, name, row_count(X), omega, self.mending, gaps=self.gaps)
+        missing = missing_rows(actions) if self.gaps else None
+        if missing is not None:
+            actions[missing] = 0.0
+        return actions, moved, missing
+
+    def _asked(self, member: Any, name: str, method: str, X: Any, omega: FeasibleSet) -> Any:
+        """Return what a member answers; NaN if it fails, and may be absent then."""
         try:
-            given = ask_member(member, name, method, X)
+            return ask_member(member, name, method, X)
         except Exception as error:
             if self.on_error != "absent" or not self.gaps:
                 raise
-            warnings.warn(
-                f"{name!r} failed on {n:,} rows and is absent there: {type(error).__name__}: {error}",
-                AbsentWarning,
-                stacklevel=4,
-            )
-            return np.full((n, d), np.nan), np.ones(n, dtype=np.bool_)
-        if method == "predict":
-            said = as_predictions(given, name, n, d, gaps=self.gaps)
-            return said, missing_rows(said) if self.gaps else None
-        return as_actions(given, name, n, omega, gaps=self.gaps)
+            n = row_count(X)
+            failed = f"{type(error).__name__}: {error}"
+            warnings.warn(f"{name!r} failed on {n:,} rows and is absent there: {failed}", AbsentWarning, stacklevel=5)
+            return np.full((n, omega.dimension), np.nan)
 
     def kept(
         self,

@@ -15,11 +15,11 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble._core.validation import as_floats, describe_rows, is_finite, require_finite
-from optensemble.exceptions import InfeasibleActionError, InputError
+from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.absence import missing_rows
+from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved
 
-_POLICY_SLACK = 1e-6  # a planner's log may be rounded
 _LARGEST_VALUE = 1e100  # squares must not overflow
 _LARGEST_WEIGHT = 1e9  # rows: sums of squares of weights must not lose those of single rows
 _FEWEST_ROWS = 2
@@ -53,28 +53,26 @@ def as_predictions(values: Any, name: str, n: int, d: int, *, gaps: bool = False
 
 
 def as_actions(
-    values: Any, name: str, n: int, feasible: FeasibleSet, *, gaps: bool = False
-) -> tuple[Floats, npt.NDArray[np.bool_] | None]:
-    """Return what a policy decided as an (n, d) array of feasible actions, and the rows in which it is absent.
+    values: Any,
+    name: str,
+    n: int,
+    feasible: FeasibleSet,
+    mending: Mending = DEFAULT_MENDING,
+    *,
+    gaps: bool = False,
+) -> tuple[Floats, Moved]:
+    """Return what a policy decided as an (n, d) array of feasible actions, and the rows in which it was mended.
 
-    With ``gaps`` it may be NaN in some rows; these are any number then. None if there are none.
+    With ``gaps`` it may be NaN in some rows.
     """
     actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension, gaps=gaps)
     missing = missing_rows(actions) if gaps else None
-    outside = feasible.violation(actions)
-    if missing is not None:
-        outside[missing], actions[missing] = 0.0, 0.0
-    rows = np.flatnonzero(~(outside <= _POLICY_SLACK * feasible.extent))
-    if rows.size:
-        named = f"{describe_rows(rows)} of {n}"
-        error = InfeasibleActionError(
-            f"policy {name!r} returned actions outside the feasible set in {named}, by up to {outside.max():.3g}. "
-            f"Check that it decides for the set {feasible!r}, or project its actions onto it; if it is a model, give "
-            "its policy: lambda X: omega.argmax(model.predict(X)), with a minus for costs."
-        )
-        error.rows = named, int(rows[0]), len(rows)
-        raise error
-    return actions, missing
+    if missing is None:
+        return mending.mend(actions, name, feasible)
+    actions[missing] = feasible.take(missing).argmax(np.zeros((int(missing.sum()), feasible.dimension)))
+    mended, moved = mending.mend(actions, name, feasible)
+    mended[missing] = np.nan
+    return mended, moved
 
 
 def _as_rows(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Floats:

@@ -13,6 +13,7 @@ from optensemble._core.patterns import is_pattern
 from optensemble.ensembles.black_box import OWN, BlackBoxEnsemble
 from optensemble.exceptions import InputError
 from optensemble.feasible.registry import has_inner, is_inner
+from optensemble.members.mending import ON_INFEASIBLE
 from optensemble.persistence.contents import ANY_NUMBER
 from optensemble.persistence.parts import Part, Shelf, Wrong
 
@@ -135,6 +136,15 @@ def check_members(file: SavedFile) -> None:
     columns.require(isinstance(columns.value, dict) and set(columns.value) <= set(file.names), "belong to members")
     for name in columns.value:
         check_columns(file, columns[name])
+
+
+def check_mending(file: SavedFile) -> None:
+    """Check what is done with policies' actions that are off by rounding; older files do not say."""
+    mending = file.root.get("mending")
+    if mending is not None:
+        mending["on_infeasible"].choice(ON_INFEASIBLE)
+        if (tolerance := mending.get("tolerance")) is not None:
+            tolerance.number(0.0)
 
 
 def check_columns(file: SavedFile, part: Part) -> None:

@@ -22,11 +22,13 @@ from optensemble.persistence.packing import (
     pack_fields,
     pack_forecaster,
     pack_frame,
+    pack_mending,
     pack_rule,
     pack_set,
     unpack_fields,
     unpack_forecaster,
     unpack_frame,
+    unpack_mending,
     unpack_rule,
     unpack_set,
 )
@@ -70,6 +72,7 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "groups": None if ensemble._groups is None else {"pooled": ensemble._groups.pooled},
         "subgroups": _pack_subgroups(ensemble._subgroups),
         "seed": ensemble._seed,
+        "mending": pack_mending(ensemble._mending),
         "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in DECISION_FRAMES},
     }
     return document, arrays
@@ -86,7 +89,8 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
     rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, given.subgroups)
     models, policies = _match_members(document, given.members)
     omega = unpack_set(document["feasible"], arrays, given.feasible)
-    ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], rule)
+    mending = unpack_mending(document.get("mending"))
+    ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], rule, **mending)
     ensemble._take_terms(omega)
     ensemble.on_error = document.get("on_error", "raise")  # older files know of no absent members
     ensemble._absences = tuple(document.get("absences", ()))

@@ -14,6 +14,7 @@ from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import from_spec, has_inner, is_inner, to_spec
+from optensemble.members.mending import Mending
 from optensemble.members.validation import as_members
 from optensemble.multicalibration.events import Event, Layout, Partitions
 from optensemble.multicalibration.patches import Patch, PatchLog
@@ -93,6 +94,17 @@ def unpack_rule(saved: dict[str, Any], given: Any) -> Any:
     if given is not None and (callable(given) or _plain_columns(given) != saved["columns"]):
         raise InputError(f"the ensemble was fitted with subgroups={saved['columns']!r}; got {given!r}. Leave them out.")
     return saved["columns"]
+
+
+def pack_mending(mending: Mending) -> dict[str, Any]:
+    """Return what is done with policies' actions that are off by rounding, as arguments of an ensemble."""
+    tolerance = None if mending.tolerance is None else float(mending.tolerance)
+    return {"on_infeasible": mending.on_infeasible, "tolerance": tolerance}
+
+
+def unpack_mending(saved: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the same arguments; the defaults, if an older file does not say."""
+    return pack_mending(Mending()) if saved is None else {name: saved[name] for name in pack_mending(Mending())}
 
 
 def _plain_columns(subgroups: Any) -> Any:

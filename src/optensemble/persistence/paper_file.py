@@ -24,11 +24,13 @@ from optensemble.persistence.packing import (
     pack_forecaster,
     pack_frame,
     pack_log,
+    pack_mending,
     pack_rule,
     pack_set,
     unpack_forecaster,
     unpack_frame,
     unpack_log,
+    unpack_mending,
     unpack_rule,
     unpack_set,
 )
@@ -58,6 +60,7 @@ def pack_paper(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
     document["frames"] = {name: pack_frame(frame, arrays, name) for name, frame in frames.items()}
     if isinstance(ensemble, BlackBoxEnsemble):
         document["conditional"] = bool(ensemble.conditional)
+        document["mending"] = pack_mending(ensemble._mending)
         document["init"] = "mean" if isinstance(ensemble.init_, np.ndarray) else "model"
         document["init_columns"] = list(ensemble.init_.names) if isinstance(ensemble.init_, Columns) else None
         if document["init"] == "mean":
@@ -112,6 +115,7 @@ def _make_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> 
     if kind is BlackBoxEnsemble:
         parameters["init"] = dict(matched["models"]).get(_INIT, "mean")
         parameters["conditional"] = document["conditional"]
+        parameters |= unpack_mending(document.get("mending"))
     ensemble = kind(matched[what], unpack_set(document["feasible"], arrays, given.feasible), **parameters)
     ensemble.terms_ = Hyperparameters.of(ensemble)
     try:

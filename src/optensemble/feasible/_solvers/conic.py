@@ -68,6 +68,20 @@ class ConicProgram(PerThread):
             distances[row] = max(x[-1], 0.0)
         return distances
 
+    def nearest(self, actions: Floats) -> Floats:
+        """Return the action of the set nearest to each given one, by the sum of squares.
+
+        It is measured from the given one, in units of its distance, so that tolerances are shares of that.
+        """
+        found = actions.copy()
+        for row, (action, near) in enumerate(zip(actions, self.distance(actions), strict=True)):
+            unit = max(float(near), 1e-9 * max(1.0, float(np.abs(action).max())))
+            x, status = self._solve("closest", _NEAREST, b=(self.b - self.A[:, self.columns] @ action) / unit)
+            if status is not None:
+                raise SolverError(f"row {row} could not be moved onto the set: {explain_clarabel(status)}")
+            found[row] += unit * x[self.columns]
+        return found
+
     def least_cost(self, actions: Floats, room: float) -> Floats:
         """Return ``x'Px / 2 + q·x`` of the cheapest x that completes each action, which may move by its distance."""
         costs = np.zeros(len(actions))
@@ -111,6 +125,14 @@ class ConicProgram(PerThread):
         A, b = sparse.vstack([self.A, pick, -pick]), np.append(self.b, np.zeros(2 * d))
         cones = [*self.cones, ("NonnegativeConeT", 2 * d)]
         return _conic_solver(A, b, self.q, cones, tolerance, _NEAREST[-1][0], step, self.P)
+
+    def _build_closest(self, tolerance: float, step: float) -> Any:
+        """Minimise the sum of squares of the action, measured from where right-hand sides say."""
+        n = self.A.shape[1]
+        squares = np.zeros(n)
+        squares[self.columns] = 1.0
+        P = sparse.csc_matrix(sparse.diags_array(squares))
+        return _conic_solver(self.A, self.b, np.zeros(n), self.cones, tolerance, _NEAREST[-1][0], step, P)
 
     def _build_nearest(self, tolerance: float, step: float) -> Any:
         """Minimise ``t`` with ``-t <= x[:d] - action <= t``; the actions are right-hand sides."""

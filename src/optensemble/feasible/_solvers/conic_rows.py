@@ -123,6 +123,13 @@ class ConicRows:
         rows = range(len(actions))
         return np.array([self._programs(values[i : i + 1]).distance(actions[i : i + 1])[0] for i in rows])
 
+    def nearest(self, actions: Floats, values: Floats) -> Floats:
+        """Return the action of the set nearest to each given one."""
+        if self._shared is not None:
+            return self._shared.nearest(actions)
+        rows = range(len(actions))
+        return np.array([self._programs(values[i : i + 1]).nearest(actions[i : i + 1])[0] for i in rows])
+
     def cost(self, actions: Floats, values: Floats) -> Floats:
         """Return the least cost of each action in its row."""
         if self.action_cost is not None:

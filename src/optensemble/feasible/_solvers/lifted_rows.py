@@ -158,6 +158,10 @@ class LiftedRows:
         """Return how far each action is from the set, in its largest coordinate."""
         return self.projection.distance(actions, self._sides(values))
 
+    def nearest(self, actions: Floats, values: Floats) -> Floats:
+        """Return an action of the set nearest to each given one in its largest coordinate."""
+        return self.projection.nearest(actions, self._sides(values))
+
     def cost(self, actions: Floats, values: Floats) -> Floats:
         """Return the least cost of each action in its row."""
         if self.action_cost is not None:

@@ -53,7 +53,7 @@ class Sides(NamedTuple):
 class Projection(PerThread):
     """The first coordinates of ``A_ub y <= b_ub``, ``A_eq y = b_eq``, ``lower <= y <= upper``, one HiGHS per thread."""
 
-    def __init__(self, A_ub: Floats, A_eq: Floats, dimension: int, whole: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, A_ub: Any, A_eq: Any, dimension: int, whole: npt.NDArray[np.bool_]) -> None:
         super().__init__()
         n = A_ub.shape[1]
         (self._ub, self._ub_factor), (self._eq, self._eq_factor) = (
@@ -70,6 +70,13 @@ class Projection(PerThread):
         cost = np.zeros(self.rows.shape[1])
         cost[-1] = -1.0  # solvers here maximise
         return np.array([max(self._solve(a, sides.of_row(i), cost, np.inf, i)[-1], 0.0) for i, a in enumerate(actions)])
+
+    def nearest(self, actions: Floats, sides: Sides) -> Floats:
+        """Return an action of the set nearest to each given one in its largest coordinate."""
+        cost = np.zeros(self.rows.shape[1])
+        cost[-1] = -1.0
+        found = [self._solve(a, sides.of_row(i), cost, np.inf, i)[: self.dimension] for i, a in enumerate(actions)]
+        return np.array(found).reshape(actions.shape)
 
     def least_cost(self, actions: Floats, sides: Sides, linear: Floats) -> Floats:
         """Return ``linear·y`` of the cheapest coordinates that complete each action; ``linear`` has a row for each."""

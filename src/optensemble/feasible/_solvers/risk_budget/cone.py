@@ -103,7 +103,7 @@ class ConeProgram(PerThread):
         # Scaled to variances of 1, small ones lose no digits; not for the first way, whose last digits would change.
         scale = np.sqrt(np.diag(self.covariance / self.limit)) if way else np.ones(d)
         scale[scale == 0.0] = 1.0
-        root = _root(self.covariance / self.limit / np.outer(scale, scale)) * scale
+        root = root_of(self.covariance / self.limit / np.outer(scale, scale)) * scale
         matrix, right, cones = linear_constraints(self.rows)
         matrix = np.concatenate([matrix, np.zeros((1, d)), -root])
         right = np.concatenate([right, [1.0], np.zeros(len(root))])
@@ -121,7 +121,7 @@ def least_variance(covariance: Floats, rows: PortfolioRows) -> tuple[Floats, flo
 
 def least_variance_face(covariance: Floats, centre: Floats, rows: PortfolioRows) -> LinearProgram:
     """Return the set of all actions of least variance, a polytope: they share ``Ca``, and differ in its kernel."""
-    root = _root(covariance / (float(np.diag(covariance).max()) or 1.0))
+    root = root_of(covariance / (float(np.diag(covariance).max()) or 1.0))
     size = np.abs(root).max(axis=1, initial=0.0)
     deviation = float(np.linalg.norm(root @ centre))
     width = 1e-9 * deviation / size + 1e-12  # by which the variance grows by about 1e-9 of itself
@@ -148,7 +148,7 @@ def linear_constraints(rows: PortfolioRows) -> tuple[Floats, Floats, list[Any]]:
     return matrix, right, [clarabel.ZeroConeT(rows.equal), clarabel.NonnegativeConeT(len(right) - rows.equal)]
 
 
-def _root(covariance: Floats) -> Floats:
+def root_of(covariance: Floats) -> Floats:
     """Return R with ``R'R`` equal to the covariance, and no more rows than its rank."""
     values, vectors = np.linalg.eigh(covariance)
     kept = values > max(_RANK * values[-1], 0.0)

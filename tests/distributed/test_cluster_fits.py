@@ -22,7 +22,19 @@ from optensemble.distributed.cluster import local_cluster
 from optensemble.distributed.dask_engine import DaskEngine, map_in_order
 from optensemble.exceptions import InputError
 from tests.distributed.killing import Deadly, Refusing, Slow
-from tests.ensembles.source_worlds import BY_ROW, D, Ensemble, labels, make, same_bits, same_file, world, write
+from tests.ensembles.source_worlds import (
+    BY_ROW,
+    GAPS,
+    D,
+    Ensemble,
+    gappy,
+    labels,
+    make,
+    same_bits,
+    same_file,
+    world,
+    write,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -94,6 +106,18 @@ def test_a_set_for_each_row_learns_the_same_bits(kind: str, two: Any, rows: oe.R
     expected = make(feasible=BY_ROW[kind]).fit(world(ROWS), labels(world(ROWS)))
     same_file(make(feasible=BY_ROW[kind]).fit(rows, engine=two), expected, tmp_path)
     same_file(make(feasible=BY_ROW[kind]).fit(frame_of(5), "y_*", engine=two), expected, tmp_path)
+
+
+@pytest.mark.parametrize("source", ["files", "Dask frame"])
+def test_gaps_and_weights_teach_the_same_bits(source: str, two: Any, tmp_path: Path) -> None:
+    frame, (parameters, options) = gappy(ROWS), GAPS["weights in groups"]
+    options = {"missing_labels": "drop", **options}
+    expected = make(**parameters).fit(frame, labels(frame), **options)
+    if source == "files":
+        given: tuple[Any, ...] = (oe.Rows(write(frame, tmp_path / "gaps", [70_000], 40_000), labels="y_*"),)
+    else:
+        given = dd.from_pandas(frame, npartitions=5).clear_divisions(), "y_*"
+    same_file(make(**parameters).fit(*given, engine=two, **options), expected, tmp_path)
 
 
 def test_a_row_without_a_set_is_named_by_its_file(two: Any, tmp_path: Path) -> None:

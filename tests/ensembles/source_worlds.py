@@ -17,7 +17,23 @@ from tests.ensembles.decision import Ensemble
 from tests.ensembles.test_decision_many_rows import same_bits
 from tests.problems import Floats
 
-__all__ = ["BY_ROW", "LABELS", "ROWS", "D", "Ensemble", "labels", "make", "same_bits", "same_file", "world", "write"]
+__all__ = [
+    *(
+        "BY_ROW",
+        "GAPS",
+        "LABELS",
+        "ROWS",
+        "D",
+        "Ensemble",
+        "gappy",
+        "labels",
+        "make",
+        "same_bits",
+        "same_file",
+        "world",
+    ),
+    "write",
+]
 
 ROWS, D = 70_000, 3
 LABELS = [f"y_{j}" for j in range(D)]
@@ -36,6 +52,26 @@ def world(n: int = ROWS, seed: int = 0) -> pd.DataFrame:
     frame = pd.DataFrame({f"{name}_{j}": values[:, j] for name, values in columns.items() for j in range(D)})
     frame = frame.assign(group=[f"g{i // 9}" for i in range(n)], region=np.where(signal[:, 0] > 0, "east", "west"))
     return frame.assign(budget=rng.uniform(0, 4, n), **{f"most_{j}": rng.uniform(0, 2, n) for j in range(D)})
+
+
+@cache
+def gappy(n: int = ROWS) -> pd.DataFrame:
+    """The same rows with weights; the first model joins late, members lack rows at random, and so do labels."""
+    rng, frame = np.random.default_rng(1), world(n).copy()
+    gone = {"a": np.arange(n) < 0.3 * n, "b": rng.random(n) < 0.2, "plan": rng.random(n) < 0.1}
+    for name, rows in gone.items():
+        frame.loc[rows, [f"{name}_{j}" for j in range(D)]] = np.nan
+    frame.loc[rng.random(n) < 0.01, "y_1"] = np.nan
+    return frame.assign(weight=rng.integers(0, 4, n).astype(np.float64))
+
+
+GAPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "models that are absent": ({}, {"missing_labels": "drop"}),
+    "members that are absent, in time order": ({"access": "both"}, {"missing_labels": "drop", "time_ordered": True}),
+    "weights": ({}, {"missing_labels": "drop", "sample_weight": "weight"}),
+    "weights in groups": ({"subgroups": "region"}, {"sample_weight": "weight", "groups": "group"}),
+}
+"""Parameters and options of fits on rows with gaps and weights."""
 
 
 def labels(frame: pd.DataFrame) -> Floats:

@@ -16,7 +16,19 @@ from optensemble._core.engine import BLOCK_ROWS, Local
 from optensemble._core.progress import STAGES
 from optensemble.exceptions import InputError
 from tests.ensembles.engines import Elsewhere
-from tests.ensembles.source_worlds import BY_ROW, D, Ensemble, labels, make, same_bits, same_file, world, write
+from tests.ensembles.source_worlds import (
+    BY_ROW,
+    GAPS,
+    D,
+    Ensemble,
+    gappy,
+    labels,
+    make,
+    same_bits,
+    same_file,
+    world,
+    write,
+)
 
 CUTS = ([9000, 9001, 40_013], 7001), ([BLOCK_ROWS], 50_000)
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -51,6 +63,16 @@ def test_arrays_and_files_learn_the_same_bits(kind: str, files: list[str], tmp_p
         same_file(make(**parameters).fit(rows_of(pattern), **options), expected, tmp_path)
     if kind == "models":
         assert "patched" in expected.names_
+
+
+@pytest.mark.parametrize("kind", GAPS)
+def test_gaps_and_weights_of_arrays_and_files_teach_the_same_bits(kind: str, tmp_path: Path) -> None:
+    (parameters, options), frame = GAPS[kind], gappy(BLOCK_ROWS + 3001)
+    options = {"missing_labels": "drop", **options}
+    expected = make(**parameters).fit(frame, labels(frame), **options)
+    pattern = write(frame, tmp_path / "gaps", [7001, 40_013], 9000)
+    same_file(make(**parameters).fit(rows_of(pattern), **options), expected, tmp_path)
+    assert any("rows have no labels and were left out" in note for note in expected.notes_)
 
 
 def test_threads_and_an_engine_of_ones_own_learn_the_same_bits(tmp_path: Path) -> None:

@@ -103,14 +103,15 @@ class UnitSums(Sums):
     def variances(self) -> Floats:
         """The variance of every column."""
         left = self.squares - self.total * self.means
-        n = self.effective
-        freedom = self.rows - 1 if self.weight_squares is None else self.rows * (n - 1) / n
-        return np.asarray(np.where(left > _ROUNDING * self.squares, left, 0.0) / freedom)
+        return np.asarray(np.where(left > _ROUNDING * self.squares, left, 0.0) / (self.rows - 1))
 
     @property
     def design_effects(self) -> Floats:
         """The ratio of the variance of each mean to that of as many independent rows; at least 1 without weights."""
-        variances, effects = self.variances, np.full(len(self.total), self.rows / self.effective)
+        least = self.rows / self.effective
+        if self.clusters is not None:  # whose sums tell what weights do
+            least = min(least, 1.0)
+        variances, effects = self.variances, np.full(len(self.total), least)
         varied = variances > 0
         if self.blocks is not None:
             sizes = self.blocks[:, -1]

@@ -1,13 +1,13 @@
-"""Members that are absent in some rows: is what is earned as much as by any simple rule, and are promises kept?
+"""Members that are absent in some rows: what is earned beside simple rules, and whether promises are kept.
 
     python benchmarks/gaps.py                      all of it, about ten minutes
     python benchmarks/gaps.py --repetitions 2
 
-In the paper's worlds, with fresh rows: a member that lacks a fifth of its rows, at random; one that stops for good, during
-the fitting rows or right after them; one that joins late. The rules compared with are those that anyone would try with
-whoever is present: their average; the best of them on the fitting rows; a stack of all, its weights renormalised; a ridge
-of all, what is missing replaced by its mean. The best of these is picked in hindsight, world by world. Payoffs are in
-percent of the way from the best constant decision to foresight.
+In the paper's worlds, with fresh rows: a member that lacks a fifth of its rows, at random; one that stops for good,
+during the fitting rows or right after them; one that joins late. The rules compared with are those that anyone would
+try with whoever is present: their average; the best of them on the fitting rows; a stack of all, its weights
+renormalised; a ridge of all, what is missing replaced by its mean. The best of these is picked in hindsight, world by
+world. Payoffs are in percent of the way from the best constant decision to foresight.
 
 The script fails if the ensemble is behind that rule by more than chance, or if promises are not kept as they say.
 """
@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 from honesty import Floats, World, payoff, show
 from scipy.optimize import nnls
 
@@ -46,43 +45,48 @@ def without(table: Floats, regime: str, member: int, d: int, fitting: bool, rng:
 
 
 class Rules:
-    """The simple rules, learned on the fitting rows."""
+    """The simple rules, learned on the fitting rows; of the first ``seen`` members predictions are known."""
 
-    def __init__(self, world: World, table: Floats, labels: Floats) -> None:
-        self.world, said = world, self._said(world, table)
-        there = ~np.isnan(said).any(axis=2)
-        whole = there.all(axis=0)
-        self.mean = np.nanmean(said, axis=1)
-        earned = [payoff(world.omega.argmax(each[rows]), labels[rows]).mean() for each, rows in zip(said, there)]
+    def __init__(self, world: World, seen: int, table: Floats, labels: Floats) -> None:
+        self.world, self.seen, said = world, seen, self._said(world, table)
+        there, models = np.asarray(~np.isnan(said).any(axis=2)), said[:seen]
+        whole = there[:seen].all(axis=0)
+        self.mean, self.level = np.nanmean(models, axis=1), labels.mean(axis=0)
+        pairs = zip(said, there, strict=True)
+        earned = [payoff(world.omega.argmax(each[rows]), labels[rows]).mean() for each, rows in pairs]
         self.order = np.argsort(earned)[::-1]
-        wide = (said[:, whole] - self.mean[:, None]).reshape(len(said), -1)
-        self.level = labels.mean(axis=0)
+        wide = (models[:, whole] - self.mean[:, None]).reshape(seen, -1)
         self.weights, _ = nnls(wide.T, (labels[whole] - self.level).ravel())
-        filled = self._filled(said)
-        self.ridge = np.linalg.solve(filled.T @ filled + 10.0 * np.eye(filled.shape[1]), filled.T @ (labels - self.level))
+        filled = self._filled(models)
+        squares = filled.T @ filled + 10.0 * np.eye(filled.shape[1])
+        self.ridge = np.linalg.solve(squares, filled.T @ (labels - self.level))
 
     @staticmethod
     def _said(world: World, table: Floats) -> Floats:
         d = world.omega.dimension
         return np.stack([table[:, d * m : d * (m + 1)] for m in range(world.count)])
 
-    def _filled(self, said: Floats) -> Floats:
-        beyond = np.nan_to_num(said - self.mean[:, None])
-        return np.asarray(beyond.transpose(1, 0, 2).reshape(said.shape[1], -1))
+    def _filled(self, models: Floats) -> Floats:
+        beyond = np.nan_to_num(models - self.mean[:, None])
+        return np.asarray(beyond.transpose(1, 0, 2).reshape(models.shape[1], -1))
 
-    def forecasts(self, table: Floats) -> Iterator[tuple[str, Floats]]:
-        """Return the forecast of each rule; of the best present, its prediction."""
-        said = self._said(self.world, table)
-        there: npt.NDArray[np.bool_] = ~np.isnan(said).any(axis=2)
-        yield "average", np.nanmean(said, axis=0)
+    def actions(self, table: Floats) -> Iterator[tuple[str, Floats]]:
+        """Return what each rule does."""
+        said, argmax = self._said(self.world, table), self.world.omega.argmax
+        there, models = np.asarray(~np.isnan(said).any(axis=2)), said[: self.seen]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # rows in which no model is present
+            average = np.nanmean(models, axis=0)
+        yield "average", argmax(np.where(np.isnan(average), self.level, average))
         best = np.empty(said.shape[1:])
         for member in self.order[::-1]:
             best[there[member]] = said[member, there[member]]
-        yield "best present", best
-        weights = there * self.weights[:, None]
+        yield "best present", argmax(best)
+        weights = there[: self.seen] * self.weights[:, None]
         share = weights / np.where(weights.sum(axis=0) > 0, weights.sum(axis=0), 1.0) * self.weights.sum()
-        yield "stack", self.level + np.einsum("mn,mnd->nd", share, np.nan_to_num(said - self.mean[:, None]))
-        yield "ridge", self.level + self._filled(said) @ self.ridge
+        beyond = np.nan_to_num(models - self.mean[:, None])
+        yield "stack", argmax(self.level + np.einsum("mn,mnd->nd", share, beyond))
+        yield "ridge", argmax(self.level + self._filled(models) @ self.ridge)
 
 
 def try_world(world: World, access: str, regime: str, seed: int) -> tuple[float, dict[str, float], bool, float]:
@@ -96,7 +100,8 @@ def try_world(world: World, access: str, regime: str, seed: int) -> tuple[float,
     earned = float(payoff(decided, Y_new).mean())
     constant = payoff(np.repeat(omega.argmax(Y.mean(axis=0)[None]), len(new), axis=0), Y_new).mean()
     scale = 100 / (payoff(omega.argmax(Y_new), Y_new).mean() - constant)
-    rules = {name: payoff(omega.argmax(made), Y_new).mean() for name, made in Rules(world, fit, Y).forecasts(new)}
+    seen = world.count if access == "white" else world.count // 2
+    rules = {name: payoff(done, Y_new).mean() for name, done in Rules(world, seen, fit, Y).actions(new)}
     half = scale * (promise.high - promise.low) / 2
     points = {name: float(scale * (value - constant)) for name, value in rules.items()}
     return scale * (earned - constant), points, promise.low <= earned <= promise.high, half

@@ -126,6 +126,11 @@ def make_ensembles() -> Iterator[tuple[str, Any, npt.NDArray[np.float64]]]:
     yield "black cv", black.fit(X, Y), X[:40]
     patched = oe.DecisionEnsemble(models, None, sets["box"], subgroups=[9])
     yield "decision patched", patched.fit(*make_biased(sets["box"])), X[:40]
+    X, Y = make_rows(sets["box"], 300)
+    X[::4, :3], X[::7, 3:6] = np.nan, np.nan
+    models, policies, _ = columns["box"]
+    gaps = oe.DecisionEnsemble(models, policies, sets["box"]).fit(X, Y, sample_weight=np.arange(300) % 3)
+    yield "decision gaps", gaps, X[:40]
     extended = oe.BlackBoxEnsemble(policies, sets["box"], validation=None, max_rounds=20, subgroups=[9])
     extended.fit(X[:60], Y[:60])
     yield "black extended", extended.extend(policies=[("other", _member(2, 3))], X=X[60:], Y=Y[60:]), X[:40]

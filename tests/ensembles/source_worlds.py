@@ -17,23 +17,8 @@ from tests.ensembles.decision import Ensemble
 from tests.ensembles.test_decision_many_rows import same_bits
 from tests.problems import Floats
 
-__all__ = [
-    *(
-        "BY_ROW",
-        "GAPS",
-        "LABELS",
-        "ROWS",
-        "D",
-        "Ensemble",
-        "gappy",
-        "labels",
-        "make",
-        "same_bits",
-        "same_file",
-        "world",
-    ),
-    "write",
-]
+__all__ = ["BY_ROW", "GAPS", "LABELS", "ROWS", "D", "Ensemble", "gappy", "labels", "make", "same_bits", "same_file"]
+__all__ += ["world", "write"]
 
 ROWS, D = 70_000, 3
 LABELS = [f"y_{j}" for j in range(D)]

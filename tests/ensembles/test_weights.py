@@ -68,9 +68,9 @@ def test_whole_weights_are_repeated_rows(access: str, sense: str) -> None:
         left, right = (board[name].reindex(boards[0].index).to_numpy(dtype=float) for board in boards)
         np.testing.assert_allclose(left, right, rtol=1e-7, atol=1e-9)
     later = frame[N:]
-    left, right = forecasts(weighted, later), forecasts(again, later)
-    for name in left:
-        np.testing.assert_allclose(left[name], right[name], rtol=1e-6, atol=1e-8)
+    found, expected = forecasts(weighted, later), forecasts(again, later)
+    for name in found:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(np.asarray(weighted.decide(later)), np.asarray(again.decide(later)), atol=1e-9)
     np.testing.assert_allclose(weighted.self_assess(later), again.self_assess(later), rtol=1e-5)
     assert weighted.promise(later).mean == pytest.approx(again.promise(later).mean, rel=1e-5)

@@ -66,6 +66,10 @@ class ChoiceSums(Sums):
         Of each arm beyond the mean arm: its assessments (folds, arms, evaluators), and its payoff (folds, arms).
     squares, products
         Over arms too: of assessments with each other (folds, evaluators, evaluators), and with payoffs.
+    together
+        Over the rows in which some arm is absent, of each two arms that are present one in the number of those present,
+        (folds, arms, arms): means beyond which payoffs are regressed are theirs. Where all are present, intercepts
+        that sum to 0 need no such term.
     size
         The largest assessment.
     """
@@ -75,6 +79,7 @@ class ChoiceSums(Sums):
     earned: Floats
     squares: Floats
     products: Floats
+    together: Floats
     size: float = field(metadata=LARGEST)
 
     @classmethod
@@ -100,6 +105,7 @@ class ChoiceSums(Sums):
             earned=np.stack([taken[:, fold].sum(axis=1) for fold in folds]),
             squares=np.stack([left @ right.T for left, right in zip(weighted, flat, strict=True)]),
             products=np.stack([each @ earned[:, fold].ravel() for each, fold in zip(weighted, folds, strict=True)]),
+            together=np.stack([_together(absent, weights, fold, len(realised)) for fold in folds]),
             size=float(np.abs(assessed).max(initial=0.0)),
         )
 
@@ -127,7 +133,7 @@ class ChoiceSums(Sums):
         variance = float(np.trace(squares) - sums.sum() ** 2 / (sums.size * n)) / (sums.size * n)
         spread = strength * SLOPE_PRIOR * arms * (max(variance, rounding**2) or 1.0)
         normal, target = np.zeros((arms + evaluators,) * 2), np.empty(arms + evaluators)
-        normal[:arms, :arms] = np.diag(rows + strength * INTERCEPT_PRIOR)
+        normal[:arms, :arms] = np.diag(rows + strength * INTERCEPT_PRIOR) - self.together[keep].sum(axis=0)
         normal[:arms, arms:] = sums
         normal[arms:, :arms] = sums.T
         normal[arms:, arms:] = squares + spread * np.eye(evaluators)
@@ -135,6 +141,14 @@ class ChoiceSums(Sums):
         target[arms:] = self.products[keep].sum(axis=0) + spread * prior
         solution = np.linalg.solve(normal, target)
         return Choice(solution[:arms], solution[arms:])
+
+
+def _together(absent: Absent | None, weights: Floats | None, fold: slice, arms: int) -> Floats:
+    if absent is None:
+        return np.zeros((arms, arms))
+    there, away = ~absent[:, fold], absent[:, fold].any(axis=0)
+    share = away / np.maximum(there.sum(axis=0), 1)
+    return np.asarray((there * (share if weights is None else share * weights[fold])) @ there.T)
 
 
 def _flat(beyond: Floats) -> Floats:

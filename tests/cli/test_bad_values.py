@@ -82,7 +82,7 @@ def test_a_parquet_value_that_is_not_a_finite_number_is_refused(
 
 @TABLES
 @pytest.mark.parametrize(
-    ("part", "column"), [("id", "day"), ("time", "date"), ("groups", "region"), ("clusters", "region")]
+    ("part", "column"), [("id", "day"), ("time", "date"), ("subgroups", "region"), ("groups", "region")]
 )
 def test_an_id_a_time_or_a_group_that_is_missing(part: str, column: str, end: str, line: Line, folder: Path) -> None:
     write_table(with_value("" if end == "csv" else None, 7, column), folder / f"history.{end}")

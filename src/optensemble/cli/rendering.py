@@ -49,6 +49,7 @@ def print_job_summary(output: CommandOutput, summary: JobSummary) -> None:
             "members": summary.members,
             "cells": {"filled": cells.filled, "thin": cells.below_min_cell, "median": cells.median},
             "plan": summary.plan.parts,
+            "accuracy": None if summary.accuracy is None else vars(summary.accuracy),
             "doubts": summary.warnings,
             "enough": summary.enough,
         }

@@ -61,8 +61,8 @@ def decide_command(
     if decisions.promise.unlike and not output.prints_text:  # otherwise the printed promise says so
         warnings.warn(decisions.promise.note, UserWarning, stacklevel=2)
     if decisions.unseen:
-        unseen = f"{decisions.unseen:,} of {decisions.rows:,} rows are of groups that were not in the rows of the fit"
-        warnings.warn(f"{unseen}: for them the promise rests on other groups", UserWarning, stacklevel=2)
+        unseen = f"{decisions.unseen:,} of {decisions.rows:,} rows are of subgroups that no row of the fit was in"
+        warnings.warn(f"{unseen}: for them the promise rests on other subgroups", UserWarning, stacklevel=2)
     if decisions.fallback:
         unsolved = f"{decisions.fallback:,} of {decisions.rows:,} rows could not be solved"
         warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)

@@ -49,15 +49,15 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
     rows, _ = saved.grouped(saved.reader(tables, roles).read(tables))
     sorted_rows = in_time_order(rows, roles, str(tables))
     rows = sorted_rows.reset_index(drop=True)
-    clusters = roles.clusters
-    if clusters is not None and rows[clusters].nunique() == 1:
-        warnings.warn(f"all rows are of one {clusters}: they are treated as independent", UserWarning, stacklevel=2)
-        clusters = None
+    groups = roles.groups
+    if groups is not None and rows[groups].nunique() == 1:
+        warnings.warn(f"all rows are of one {groups}: they are treated as independent", UserWarning, stacklevel=2)
+        groups = None
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
     time_ordered = True if roles.time is not None else None
     with RowPlace(str(tables), roles.id).naming(sorted_rows), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
-        audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=clusters)
+        audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=groups)
     if answer.fallback:
         unsolved = f"{answer.fallback:,} of {len(rows):,} rows could not be solved"
         warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)

@@ -23,8 +23,10 @@ from optensemble.evaluation.planning import (
 )
 from optensemble.exceptions import FallbackWarning
 from optensemble.feasible import FeasibleSet
+from optensemble.jobs.accuracy import Accuracy, PayoffPairs
 from optensemble.jobs.data_warnings import find_data_warnings
 from optensemble.jobs.fit import Task, shortage
+from optensemble.jobs.role_warnings import find_role_warnings
 from optensemble.jobs.set_columns import ParameterSummary, summarise_parameters
 from optensemble.stats.sample_size import MIN_CELL
 
@@ -33,7 +35,6 @@ _TINY = 1e-12
 _TIME_OF_MIDNIGHT = " 00:00:00"
 
 _DETECTABLE = {
-    PROMISE: "if rows are independent, the mean {goal} can be promised within about ± {size}",
     COMPARISON: "two candidates can be told apart if their mean {goal}s differ by {size}",
     WHITE_BOX_CELLS: "a bias of {size} is detectable in level sets of the model with the best self-assessment",
     BLACK_BOX_CELLS: "a bias of {size} is detectable in level sets of any member",
@@ -62,6 +63,7 @@ class JobSummary:
     ``pairs`` has, for every label, the matching column of each member and the bounds of its coordinate.
     ``members`` has a row for every member: its kind, the share of the labels' variance it explains (R²), and its
     realised payoff on these rows. ``omega`` is the set bound to the rows; ``parameters`` are those that come from them.
+    ``accuracy`` is that of a promise, if there are enough rows for one.
     """
 
     task: Task
@@ -71,6 +73,7 @@ class JobSummary:
     members: pd.DataFrame
     cells: LevelSetCounts
     plan: RowPlan
+    accuracy: Accuracy | None
     warnings: tuple[str, ...]
 
     @property
@@ -89,7 +92,7 @@ class JobSummary:
         yield from (f"{parameter}" for parameter in self.parameters)
         if task.fallbacks.count:
             yield task.fallbacks.told(rows)
-        for what, each in (("groups", task.roles.groups), ("clusters", [task.roles.clusters or ""])):
+        for what, each in (("subgroups", task.roles.subgroups), ("groups", [task.roles.groups or ""])):
             for name in filter(None, each):
                 sizes = task.table[name].value_counts()
                 yield f"{what} by {name}: {len(sizes):,}, of {sizes.min():,} to {sizes.max():,} rows"
@@ -103,7 +106,11 @@ class JobSummary:
     def _detectable(self) -> Iterator[str]:
         """Yield what this number of rows can detect."""
         goal = "payoff" if self.task.job.sense == "max" else "cost"
+        if self.accuracy is not None:
+            yield f"the mean {goal} of as many new rows can be promised within about {self.accuracy}"
         for part in self.plan.details:
+            if part.name == PROMISE:  # of independent rows
+                continue
             yield _DETECTABLE[part.name].format(goal=goal, size=f"{part.detects(self.plan.rows):.3g}")
             if part.cells > 1 and self.plan.rows < part.needed:
                 yield f"{part.needed:,} rows would fill these level sets with {MIN_CELL} rows each"
@@ -157,6 +164,7 @@ def summarise_job(task: Task) -> JobSummary:
     noise, payoff_noise = _noise_levels(predictions, actions, labels)
     access = "mixed" if task.models and task.policies else "white" if task.models else "black"
     earned = {name: float((sign * omega.value(action, sign * labels)).mean()) for name, action in actions.items()}
+    pairs = PayoffPairs.of(task)
     return JobSummary(
         task=task,
         omega=omega,
@@ -172,7 +180,8 @@ def summarise_job(task: Task) -> JobSummary:
             access=access,
             payoff_noise=payoff_noise,
         ),
-        warnings=tuple(find_data_warnings(predictions, actions, labels, omega)),
+        accuracy=pairs.accuracy(task.roles, task.table),
+        warnings=(*find_data_warnings(predictions, actions, labels, omega), *find_role_warnings(task, pairs)),
     )
 
 

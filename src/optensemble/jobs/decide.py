@@ -31,7 +31,7 @@ from optensemble.tables.writing import require_output_path, table_writer
 class DecisionSummary:
     """Summary of a table of decisions: rows, promise of their mean payoff, and rows per followed member.
 
-    ``unseen`` counts rows of groups that were not in the rows of the fit, ``beyond`` rows whose own bounds go beyond
+    ``unseen`` counts rows of subgroups that were not in the rows of the fit, ``beyond`` rows whose own bounds go beyond
     those of the fitting rows, and ``fallback`` rows that could not be solved and took the fallback action.
     """
 

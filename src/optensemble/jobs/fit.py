@@ -14,20 +14,20 @@ from optensemble.ensembles.base import BLACK_BOX, DECISION, WHITE_BOX, Policy
 from optensemble.exceptions import FallbackWarning, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.job import Job
+from optensemble.jobs.role_warnings import find_role_warnings
 from optensemble.jobs.roles import Roles, find_members, find_roles
 from optensemble.jobs.rows import (
-    NO_FALLBACKS,
     Fallbacks,
-    JobRows,
+    RowCounts,
     RowPlace,
     RowReader,
     in_time_order,
     require_feasible_actions,
     require_sets,
-    stream_rows,
 )
 from optensemble.jobs.set_columns import ReadColumns, SetTable, summarise_parameters
 from optensemble.jobs.sets import make_set
+from optensemble.jobs.streamed_rows import JobRows, stream_rows
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from optensemble.tables.reading import Tables, find_tables
 
@@ -37,8 +37,8 @@ class Task:
     """A job with its data, validated: everything that a fit needs.
 
     ``rows`` holds the columns of members and labels, ids, times and groups, in time order if there are times. Rows that
-    would take more than the memory allowed are read from their files when they are needed. ``fallbacks`` are rows that
-    take the fallback action of the set.
+    would take more than the memory allowed are read from their files when they are needed. ``counts`` are what was
+    counted in them.
     """
 
     job: Job
@@ -48,7 +48,12 @@ class Task:
     policies: dict[str, Columns]
     omega: FeasibleSet
     rows: pd.DataFrame | JobRows
-    fallbacks: Fallbacks = NO_FALLBACKS
+    counts: RowCounts
+
+    @property
+    def fallbacks(self) -> Fallbacks:
+        """The rows that take the fallback action of the set."""
+        return self.counts.fallbacks
 
     @property
     def table(self) -> pd.DataFrame:
@@ -81,7 +86,7 @@ def prepare(job: Job, memory: float | None = None) -> Task:
     models, policies, sign = members["models"], members["policies"], 1.0 if job.sense == "max" else -1.0
     rows: pd.DataFrame | JobRows
     if memory is not None and job.kind == DECISION and _COPIES * tables.bytes(len(reader.selection.numbers)) > memory:
-        rows, fallbacks = stream_rows(tables, reader, policies, omega, sign)
+        rows, counts = stream_rows(tables, reader, policies, omega, sign)
     else:
         read = reader.read(tables)
         labels = read[list(roles.labels)].to_numpy()
@@ -93,7 +98,8 @@ def prepare(job: Job, memory: float | None = None) -> Task:
         for policy, member in policies.items():
             require_feasible_actions(read, policy, member, omega, name)
         rows = in_time_order(read, roles, name).reset_index(drop=True)
-    task = Task(job, tables, roles, models, policies, omega, rows, fallbacks)
+        counts = RowCounts(fallbacks, 0 if roles.groups is None else rows[roles.groups].nunique())
+    task = Task(job, tables, roles, models, policies, omega, rows, counts)
     _require_options(task)
     return task
 
@@ -102,6 +108,8 @@ def fit_job(task: Task, progress: Progress | None = None, n_jobs: int | None = N
     """Fit the ensemble of a job; it keeps the roles of the columns."""
     if shortage(task):
         raise InputError(shortage(task))
+    for warning in find_role_warnings(task):
+        warnings.warn(warning, UserWarning, stacklevel=2)
     if not task.fallbacks.count:
         return _fit(task, progress, n_jobs, engine)
     warnings.warn(f"{task.tables}: {task.fallbacks.told(len(task.rows))}", FallbackWarning, stacklevel=2)
@@ -117,7 +125,7 @@ def _fit(task: Task, progress: Progress | None, n_jobs: int | None, engine: Any)
     if task.job.kind == DECISION:
         labels = None if isinstance(task.rows, JobRows) else task.labels.to_numpy()
         ensemble = _decision_ensemble(task).fit(
-            task.rows, labels, groups=task.roles.clusters, n_jobs=n_jobs, progress=progress, engine=engine, **terms
+            task.rows, labels, groups=task.roles.groups, n_jobs=n_jobs, progress=progress, engine=engine, **terms
         )
     else:
         X, Y = task.table, task.labels.to_numpy()
@@ -136,7 +144,7 @@ def _decision_ensemble(task: Task) -> Any:
         policies=list(task.policies.items()) or None,
         feasible=task.omega,
         sense=task.job.sense,
-        subgroups=list(task.roles.groups) or None,
+        subgroups=list(task.roles.subgroups) or None,
     )
 
 
@@ -144,7 +152,7 @@ def _paper_ensemble(task: Task) -> Any:
     options = {name: value for name, value in task.job.ensemble.items() if name not in ("kind", "seed")}
     if options.get("validation") == "none":
         options["validation"] = None
-    options["subgroups"] = list(task.roles.groups) or None
+    options["subgroups"] = list(task.roles.subgroups) or None
     if task.job.kind == WHITE_BOX:
         from optensemble.ensembles.white_box import WhiteBoxEnsemble
 
@@ -179,5 +187,8 @@ def _require_members(job: Job) -> None:
         raise InputError(
             f'{job.path}: a black_box takes [policies], and at most one model to start from. Set kind = "decision".'
         )
-    if job.kind != DECISION and job.clusters is not None:
-        raise InputError(f'{job.path}: clusters are for kind = "decision"; got kind = {job.kind!r}. Remove them.')
+    if job.kind != DECISION and job.groups is not None:
+        raise InputError(
+            f'{job.path}: groups, rows that belong together, are for kind = "decision"; got kind = {job.kind!r}. '
+            "Remove them, or list the column under subgroups if forecasts are to be unbiased in its values."
+        )

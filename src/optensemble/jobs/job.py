@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,8 @@ from optensemble.tables.patterns import is_pattern
 ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 
 _SECTIONS = ("data", "models", "policies", "feasible", "ensemble")
-_DATA = ("fit", "labels", "id", "time", "groups", "clusters")
+_DATA = ("fit", "labels", "id", "time", "groups", "subgroups")
+_OLD = ("clusters",)  # the name of groups in earlier versions
 _PAPER_OPTIONS = ("alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
 OPTIONS = {
     DECISION: ("kind", "sense", "seed"),
@@ -41,8 +44,10 @@ class Job:
         Files with the rows to fit on.
     labels, models, policies
         Columns: a pattern, or a list.
-    id, time, clusters, groups
-        Single columns: of ids, of times, of clusters of dependent rows, of subgroups.
+    id, time, groups
+        Single columns: of ids, of times, of rows that belong together.
+    subgroups
+        Columns of subgroups, on which forecasts are to be unbiased too.
     feasible, ensemble
         The sections ``[feasible]`` and ``[ensemble]``, unchanged.
     """
@@ -56,8 +61,8 @@ class Job:
     ensemble: dict[str, Any]
     id: str | None = None
     time: str | None = None
-    clusters: str | None = None
-    groups: tuple[str, ...] = ()
+    groups: str | None = None
+    subgroups: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -91,11 +96,12 @@ def read_job(path: Path) -> Job:
         if name not in document:
             raise InputError(f"{path} has no section [{name}]. `optensemble init` writes a complete job file.")
     data = document["data"]
-    _require_known(data, _DATA, f"{path}: [data]")
+    _require_known(data, _DATA, f"{path}: [data]", _OLD)
     for name in ("fit", "labels"):
         if name not in data:
             raise InputError(f"{path}: [data] lacks {name!r}. Add, for example, {_EXAMPLES[name]}.")
     ensemble = _read_ensemble(document.get("ensemble", {}), path)
+    data = _in_present_words(data, path)
     return Job(
         path=path,
         fit=_read_texts(data["fit"], "fit", path),
@@ -106,8 +112,8 @@ def read_job(path: Path) -> Job:
         ensemble=ensemble,
         id=_read_column(data, "id", path),
         time=_read_column(data, "time", path),
-        clusters=_read_column(data, "clusters", path),
-        groups=_read_texts(data.get("groups", ()), "groups", path),
+        groups=_read_column(data, "groups", path),
+        subgroups=_read_texts(data.get("subgroups", ()), "subgroups", path),
     )
 
 
@@ -129,9 +135,44 @@ def _parse(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not valid TOML: {error}. Text needs quotes, lists brackets.") from error
 
 
-def _require_known(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+def _in_present_words(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return ``[data]`` with ``subgroups`` and ``groups``, which were once called ``groups`` and ``clusters``.
+
+    A list of groups, or groups beside clusters, can only be of that time.
+    """
+    told = {name: value for name, value in data.items() if name not in ("groups", "clusters")}
+    groups, clusters, where = data.get("groups"), data.get("clusters"), f"{path}: [data]"
+    if groups is None and clusters is None:
+        return data
+    if "subgroups" in data:
+        if groups is not None and clusters is not None:
+            raise InputError(f"{where} clusters is the old name of groups, and both are given. Leave clusters out.")
+        if isinstance(groups, list):
+            raise InputError(
+                f"{where} groups must be one column, of rows that belong together; got {_as_written(groups)}. List "
+                "columns in whose values forecasts are to be unbiased under subgroups."
+            )
+    elif isinstance(groups, list) or (groups is not None and clusters is not None):
+        told["subgroups"], groups = groups, None
+        _warn_of_old(f"{where} groups are now called subgroups. Write {_line('subgroups', data['groups'])}")
+    if clusters is not None:
+        groups = clusters
+        _warn_of_old(f"{where} clusters are now called groups. Write {_line('groups', clusters)}")
+    return told if groups is None else {**told, "groups": groups}
+
+
+def _warn_of_old(message: str) -> None:
+    warnings.warn(f"{message} in place of it.", FutureWarning, stacklevel=4)
+
+
+def _line(name: str, value: Any) -> str:
+    """Return a line of a job file."""
+    return f"{name} = {json.dumps(value, ensure_ascii=False, default=str)}"
+
+
+def _require_known(table: Mapping[str, Any], known: tuple[str, ...], where: str, old: tuple[str, ...] = ()) -> None:
     for name in table:
-        if name not in known:
+        if name not in (*known, *old):
             hint = did_you_mean(name, known) or f" Known are {', '.join(known)}."
             raise InputError(f"{where} {name!r} is not known.{hint}")
 

@@ -15,6 +15,8 @@ from optensemble.tables.reading import require_columns
 FOLLOWED, PROMISED, LOW, HIGH = WRITTEN = ("followed", "promised", "low", "high")
 """Columns of a table of decisions beside the id and the actions."""
 
+_NOW = {"clusters": "groups", "groups": "subgroups"}
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -27,12 +29,12 @@ class Roles:
     coordinates: tuple[str, ...]
     id: str | None = None
     time: str | None = None
-    clusters: str | None = None
-    groups: tuple[str, ...] = ()
+    groups: str | None = None
+    subgroups: tuple[str, ...] = ()
 
     def for_decisions(self) -> Self:
-        """Return the roles that new rows need: without labels, time and clusters."""
-        return replace(self, labels=(), time=None, clusters=None)
+        """Return the roles that new rows need: without labels, time and groups."""
+        return replace(self, labels=(), time=None, groups=None)
 
     def as_plain(self) -> dict[str, Any]:
         """Return the roles in JSON types."""
@@ -40,7 +42,9 @@ class Roles:
 
     @classmethod
     def of_plain(cls, plain: dict[str, Any]) -> Self:
-        """Return the roles from JSON types."""
+        """Return the roles from JSON types; in older files groups were called clusters, and subgroups groups."""
+        if "subgroups" not in plain:
+            plain = {_NOW.get(name, name): value for name, value in plain.items()}
         known: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
         }
@@ -51,13 +55,13 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     """Resolve labels and single columns in a table."""
     own = left_to(job.labels, job.patterns, columns) if isinstance(job.labels, str) else columns
     labels, names = find_labels(job.labels, own, f"{job.path}: [data] labels", table)
-    roles = Roles(labels, names, job.id, job.time, job.clusters, job.groups)
-    for what in ("id", "time", "clusters"):
+    roles = Roles(labels, names, job.id, job.time, job.groups, job.subgroups)
+    for what in ("id", "time", "groups"):
         if getattr(roles, what) is not None:
             require_columns([getattr(roles, what)], columns, f"[data] {what} of {job.path}: {table}")
-    require_columns(roles.groups, columns, f"[data] groups of {job.path}: {table}")
-    single = {"id": job.id, "time": job.time, "clusters": job.clusters}
-    for what, name in [*single.items(), *(("groups", name) for name in job.groups)]:
+    require_columns(roles.subgroups, columns, f"[data] subgroups of {job.path}: {table}")
+    single = {"id": job.id, "time": job.time, "groups": job.groups}
+    for what, name in [*single.items(), *(("subgroups", name) for name in job.subgroups)]:
         require_no_label([name], labels, f"{job.path}: [data] {what}")
     require_own_name(roles, f"{job.path}: ")
     return roles

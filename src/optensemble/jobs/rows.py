@@ -1,10 +1,10 @@
-"""Rows as an ensemble needs them: validated, groups as text, in time order."""
+"""Rows as an ensemble needs them: validated, groups and subgroups as text, in time order."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,7 @@ from optensemble.exceptions import FallbackWarning, InfeasibleActionError, Input
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.roles import Roles
 from optensemble.jobs.set_columns import NO_COLUMNS, ReadColumns
-from optensemble.members.sources import Piece, RowSource
 from optensemble.members.validation import as_actions
-from optensemble.tables.formats import stored_row_count
 from optensemble.tables.ids import IdRegister
 from optensemble.tables.labels import column_text, value_text
 from optensemble.tables.reading import ColumnSelection, Tables
@@ -48,7 +46,7 @@ class RowReader:
     @property
     def selection(self) -> ColumnSelection:
         """The columns to read, as numbers or as text."""
-        texts = [self.roles.id, *self.roles.groups, self.roles.clusters, self.roles.time]
+        texts = [self.roles.id, *self.roles.subgroups, self.roles.groups, self.roles.time]
         named = tuple(name for name in texts if name is not None)
         of_set, strict = self.of_set, {*self.members, *named}
         return ColumnSelection(
@@ -58,7 +56,7 @@ class RowReader:
     def known(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return rows with group labels as text, the same for 1 and 1.0, and the set's labels as it knows them."""
         roles = self.roles
-        names = [*roles.groups, *([roles.clusters] if roles.clusters is not None else [])]
+        names = [*roles.subgroups, *([roles.groups] if roles.groups is not None else [])]
         found = {name: column_text(rows[name]) for name in names}
         for name, labels in self.of_set.labels:
             found[name] = _as_labels(found.get(name, rows[name]), labels)
@@ -165,6 +163,17 @@ class Fallbacks:
 NO_FALLBACKS = Fallbacks()
 
 
+@dataclass(frozen=True)
+class RowCounts:
+    """What was counted in the rows of a job: fallback actions, and values of the column of groups."""
+
+    fallbacks: Fallbacks = NO_FALLBACKS
+    groups: int = 0
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        return RowCounts(self.fallbacks + other.fallbacks, self.groups + other.groups)
+
+
 def require_sets(rows: pd.DataFrame, omega: FeasibleSet, coefficients: Floats, place: RowPlace) -> Fallbacks:
     """Raise an error that names the first row whose parameters make no set, or whose set has no action.
 
@@ -182,75 +191,3 @@ def require_sets(rows: pd.DataFrame, omega: FeasibleSet, coefficients: Floats, p
         reasons = bound.take(first).unsolved(coefficients[first], rows.iloc[first])
     why = reasons.get(0, "a part of its set has no action.")
     return Fallbacks(len(taken), f"{place(rows, int(first[0]))}: {why}")
-
-
-class JobRows(RowSource):
-    """The rows of a job as they are in its files, validated whenever they are read; they need not fit in memory."""
-
-    def __init__(self, tables: Tables, reader: RowReader, rows: int) -> None:
-        self._tables, self._reader, self._rows = tables, reader, rows
-
-    @property
-    def row_count(self) -> int:
-        """The number of rows."""
-        return self._rows
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def read(self, start: int, stop: int) -> Iterator[Piece]:
-        """Read rows; files that end before them are not opened."""
-        labels, first = list(self._reader.roles.labels), 0
-        for path in self._tables.paths:
-            stored = stored_row_count(path)
-            if stored is not None and first + stored <= start:
-                first += stored
-                continue
-            for part in Tables((path,)).batches(self._reader.selection):
-                low, high = max(start - first, 0), min(stop - first, len(part))
-                first += len(part)
-                if low < high:
-                    rows = self._reader.known(part.iloc[low:high].reset_index(drop=True))
-                    yield Piece(rows, rows[labels].to_numpy())
-                if first >= stop:
-                    return
-
-    def __str__(self) -> str:
-        return str(self._tables)
-
-
-def stream_rows(
-    tables: Tables, reader: RowReader, policies: dict[str, Columns], omega: FeasibleSet, sign: float
-) -> tuple[JobRows, Fallbacks]:
-    """Validate all rows, piece by piece: numbers, distinct ids, ascending times, sets, decisions of policies."""
-    roles, rows, last, name, fallbacks = reader.roles, 0, None, str(tables), NO_FALLBACKS
-    with ExitStack() as stack:
-        ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, name))
-        for part in map(reader.known, tables.batches(reader.selection)):
-            labels, place = part[list(roles.labels)].to_numpy(), RowPlace(name, roles.id, rows)
-            fallbacks += require_sets(part, omega, sign * labels, place)
-            for policy, member in policies.items():
-                require_feasible_actions(part, policy, member, omega, name, rows)
-            if ids is not None:
-                ids.add(part[roles.id])
-            if roles.time is not None:
-                last = _require_ascending(as_times(part[roles.time], name), last, name, rows)
-            rows += len(part)
-        if ids is not None:
-            alone = ColumnSelection(texts=(str(roles.id),))
-            ids.require_distinct(lambda: (part[roles.id] for part in tables.batches(alone)))
-    return JobRows(tables, reader, rows), fallbacks
-
-
-def _require_ascending(times: pd.Series[Any], last: Any, table: str, start: int) -> Any:
-    """Refuse rows that are not in time order: a table that does not fit in memory is not sorted here."""
-    whole = times if last is None else pd.concat([pd.Series([last]), times], ignore_index=True)
-    values = whole.to_numpy()
-    back = np.flatnonzero(values[1:] < values[:-1])
-    if back.size:
-        row = start + int(back[0]) + (1 if last is None else 0)
-        raise InputError(
-            f"{table}: the time in row {row:,}, counted from 0, is before that of the row above it. A table that is "
-            "larger than memory must be in time order: sort it, or allow more --memory."
-        )
-    return whole.iloc[-1]

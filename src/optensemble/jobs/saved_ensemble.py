@@ -43,18 +43,18 @@ class SavedEnsemble:
         return policy
 
     @property
-    def known_groups(self) -> dict[str, dict[str, Any]]:
-        """Values of each column of groups at the fit, by their text."""
+    def known_subgroups(self) -> dict[str, dict[str, Any]]:
+        """Values of each column of subgroups at the fit, by their text."""
         grouping = self.policy.known_subgroups
         if grouping is None:
             return {}
-        pairs = zip(self.roles.groups, grouping.values, strict=True)
+        pairs = zip(self.roles.subgroups, grouping.values, strict=True)
         return {name: {value_text(value): value for value in values} for name, values in pairs}
 
     def grouped(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-        """Return rows with groups as at the fit, and the number of rows of unseen groups."""
+        """Return rows with subgroups as at the fit, and the number of rows of unseen ones."""
         unseen = np.zeros(len(rows), dtype=bool)
-        for name, known in self.known_groups.items():
+        for name, known in self.known_subgroups.items():
             unseen |= ~rows[name].isin(known)
             rows = rows.assign(**{name: [known.get(text, text) for text in rows[name]]})
         return rows, int(unseen.sum())
@@ -120,6 +120,6 @@ def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, 
 
 def _default_roles(ensemble: Any, tables: Tables) -> Roles:
     """Return the roles of columns for an ensemble that was fitted in Python."""
-    groups = ensemble.subgroups or ()
+    subgroups = ensemble.subgroups or ()
     names = coordinates(expanded(column_members(ensemble)[0].names, tables.columns, str(tables)))
-    return Roles((), tuple(names), groups=(groups,) if isinstance(groups, str) else tuple(groups))
+    return Roles((), tuple(names), subgroups=(subgroups,) if isinstance(subgroups, str) else tuple(subgroups))

@@ -1,0 +1,81 @@
+"""Times and groups on the command line: proposed by init, missed by check and fit, and the words of old job files."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import Line
+from tests.cli.refusals import BOTH, FIT, ROWS
+from tests.jobs.worlds import dated, make_rows, write_job, write_table
+
+
+def test_init_proposes_a_sorted_column_as_time(line: Line, folder: Path) -> None:
+    write_table(dated(ROWS).rename(columns={"date": "when"}), folder / "history.csv")
+    assert line("init", "history.csv", "--force", "-q") == (0, "", "")
+    assert tomllib.loads((folder / "job.toml").read_text(encoding="utf-8"))["data"]["time"] == "when"
+
+
+def test_init_takes_a_name_where_nothing_is_sorted(line: Line, folder: Path) -> None:
+    write_table(dated(ROWS)[::-1], folder / "history.csv")
+    assert line("init", "history.csv", "--force", "-q") == (0, "", "")
+    assert tomllib.loads((folder / "job.toml").read_text(encoding="utf-8"))["data"]["time"] == "date"
+
+
+@BOTH
+def test_a_forgotten_time_is_a_warning(command: tuple[str, ...], line: Line, folder: Path) -> None:
+    write_table(dated(ROWS), folder / "history.csv")
+    write_job(folder)
+    said = line(*command, "--quiet")
+    assert said.code == 0
+    assert said.err.count("\n") == 1
+    assert said.err.startswith(
+        "optensemble: warning: history.csv is sorted by 'date', but [data] of job.toml names no time"
+    )
+
+
+@BOTH
+def test_a_few_large_groups_are_a_warning(command: tuple[str, ...], line: Line, folder: Path) -> None:
+    write_table(make_rows(400).assign(shop=[i % 8 for i in range(400)]), folder / "history.csv")
+    write_job(folder, data={"groups": "shop"})
+    said = line(*command, "--quiet")
+    assert said.code == 0
+    assert said.err.startswith("optensemble: warning: job.toml: [data] groups = 'shop' has 8 values, with 50 rows each")
+
+
+@BOTH
+def test_words_of_earlier_versions_are_a_warning(command: tuple[str, ...], line: Line, folder: Path) -> None:
+    write_job(folder, data={"groups": "region", "clusters": "customer"})
+    said = line(*command, "--quiet")
+    assert (said.code, said.out) == (0, "")
+    told = {"groups": ("subgroups", "region"), "clusters": ("groups", "customer")}
+    told_of = '[data] {} are now called {}. Write {} = "{}" in place of it.'
+    lines = [told_of.format(old, new, new, name) for old, (new, name) in told.items()]
+    assert said.err == "".join(f"optensemble: warning: job.toml: {each}\n" for each in lines)
+
+
+def test_old_and_new_words_make_the_same_ensemble(line: Line, folder: Path) -> None:
+    files = []
+    for data in ({"groups": ["region"], "clusters": "customer"}, {"subgroups": ["region"], "groups": "customer"}):
+        write_job(folder, data=data)
+        assert line(*FIT, "--quiet").code == 0
+        files.append((folder / "out.oe").read_bytes())
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("data", [{}, {"time": "date"}, {"groups": "customer"}], ids=str)
+def test_json_has_the_accuracy_of_a_promise(data: dict[str, str], line: Line, folder: Path) -> None:
+    write_job(folder, data=data)
+    found = json.loads(line("check", "job.toml", "--json").out)["accuracy"]
+    expected = {"rows": len(ROWS), "time_ordered": "time" in data, "groups": data.get("groups")}
+    assert {name: value for name, value in found.items() if name != "half_width"} == expected
+    assert found["half_width"] > 0
+
+
+def test_few_rows_have_no_accuracy(line: Line, folder: Path) -> None:
+    write_table(make_rows(99), folder / "history.csv")
+    write_job(folder)
+    assert json.loads(line("check", "job.toml", "--json").out)["accuracy"] is None

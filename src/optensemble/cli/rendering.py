@@ -131,6 +131,7 @@ def print_decisions(output: CommandOutput, decisions: DecisionSummary, out: Path
     output.print_json(
         {
             "decisions": str(out),
+            "key": decisions.key,
             "rows": decisions.rows,
             "followed": decisions.followed,
             "unseen": decisions.unseen,

@@ -31,6 +31,9 @@ def decide_command(
     tables: Files,
     out: Annotated[Path, typer.Option("--out", "-o", help="The table to write: .parquet, .csv or .arrow.")],
     id_column: IdColumn = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Columns to copy to the decisions, separated by commas.", metavar="COLUMNS")
+    ] = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
     as_json: Json = False,
@@ -38,13 +41,14 @@ def decide_command(
 ) -> None:
     """Decide for every row of a table: action, followed member, promised payoff and its 95 % limits.
 
-    Labels are not needed. Tables can be larger than memory. The output is written atomically.
+    Labels are not needed. Tables can be larger than memory. The output is written atomically. It begins with a key: the
+    ids, else the times, else the numbers of the rows.
 
     For example:
 
     - `optensemble decide ensemble.oe new.parquet -o decisions.parquet`
 
-    - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day --workers 4`
+    - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day --keep region,planner --workers 4`
     """
     from optensemble.cli.rendering import print_decisions
     from optensemble.distributed.cluster import open_client
@@ -57,7 +61,7 @@ def decide_command(
         total = progress.rows = found.rows
         share = None if not total else (lambda rows: progress("rows", rows / total))
         over = None if client is None else (lambda function, parts: map_in_order(client, function, parts))
-        decisions = decide_table(saved, found, out, share, over=over)
+        decisions = decide_table(saved, found, out, share, over=over, keep=keep or ())
     if decisions.promise.unlike and not output.prints_text:  # otherwise the printed promise says so
         warnings.warn(decisions.promise.note, UserWarning, stacklevel=2)
     if decisions.unseen:

@@ -13,7 +13,7 @@ from optensemble.tables.patterns import align, coordinates, is_pattern, left_to,
 from optensemble.tables.reading import require_columns
 
 FOLLOWED, PROMISED, LOW, HIGH = WRITTEN = ("followed", "promised", "low", "high")
-"""Columns of a table of decisions beside the id and the actions."""
+"""Columns of a table of decisions beside the key, columns that are copied, and the actions."""
 
 _NOW = {"clusters": "groups", "groups": "subgroups"}
 
@@ -67,9 +67,14 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     return roles
 
 
+def decided_columns(roles: Roles) -> list[str]:
+    """Return the names of the columns of the decisions beside the key and those that are copied."""
+    return [*(f"action_{name}" for name in roles.coordinates), *WRITTEN]
+
+
 def require_own_name(roles: Roles, where: str = "") -> None:
     """Raise ``InputError`` if the id column has the name of another column of the decisions."""
-    if roles.id in (*WRITTEN, *(f"action_{name}" for name in roles.coordinates)):
+    if roles.id in decided_columns(roles):
         raise InputError(f"{where}the id column {roles.id!r} has the name of a column of the decisions. Rename it.")
 
 

@@ -36,6 +36,9 @@ _KEPT = (pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.
 BATCH = 1 << 16
 """Rows per batch."""
 
+KEPT = "kept: "
+"""Begins the names of columns that are read to be copied: the same columns may be read as numbers or text too."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -124,7 +127,7 @@ def _location(path: Path, row: int) -> str:
 
 def _validated(batch: pa.RecordBatch, selection: ColumnSelection, path: Path, start: int) -> pd.DataFrame:
     found, numbers = dict[str, Any](), set(selection.numbers)
-    for name in selection.names:
+    for name in dict.fromkeys([*selection.numbers, *selection.texts]):
         decoded, whole = _decoded(batch.column(name)), name not in selection.gaps
         column = (_require_numbers if name in numbers else _as_text)(decoded, name, path)
         if whole:
@@ -132,6 +135,8 @@ def _validated(batch: pa.RecordBatch, selection: ColumnSelection, path: Path, st
         found[name] = _as_floats(column) if name in numbers else column.to_pandas()
         if whole and name in numbers:
             _require_finite(found[name], name, path, start)
+    for name in selection.kept:  # in their types: pandas has no dates, and no whole numbers with gaps
+        found[KEPT + name] = pd.arrays.ArrowExtensionArray(pa.chunked_array([_decoded(batch.column(name))]))
     return pd.DataFrame(found)
 
 

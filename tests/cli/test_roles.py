@@ -1,4 +1,4 @@
-"""Times and groups on the command line: proposed by init, missed by check and fit, and the words of old job files."""
+"""Roles of columns on the command line: times, groups and subgroups, keys and columns that decisions keep."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import tomllib
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.cli.calling import Line
-from tests.cli.refusals import BOTH, FIT, ROWS
+from tests.cli.refusals import BOTH, DECIDE, FIT, NEW, ROWS, WRONG_USE, refused
 from tests.jobs.worlds import dated, make_rows, write_job, write_table
 
 
@@ -79,3 +80,25 @@ def test_few_rows_have_no_accuracy(line: Line, folder: Path) -> None:
     write_table(make_rows(99), folder / "history.csv")
     write_job(folder)
     assert json.loads(line("check", "job.toml", "--json").out)["accuracy"] is None
+
+
+# Decisions
+
+
+def test_decisions_keep_columns(line: Line, folder: Path) -> None:
+    write_job(folder)
+    assert line(*FIT, "--quiet").code == 0
+    command = ("decide", "out.oe", "new.csv", "-o", "d.csv", "--keep", "region,customer", "--keep", "day", "--json")
+    assert json.loads(line(*command).out)["key"] == "row"
+    found = pd.read_csv(folder / "d.csv")
+    assert list(found)[:4] == ["row", "region", "customer", "day"]
+    for name in ("region", "customer", "day"):
+        assert found[name].tolist() == NEW[name].tolist()
+
+
+def test_columns_that_cannot_be_kept_are_refused(line: Line, folder: Path) -> None:
+    write_job(folder)
+    assert line("fit", "job.toml", "-o", "e.oe", "--quiet").code == 0
+    refused(line, folder, (*DECIDE, "--keep", "regoin"), WRONG_USE, "--keep: new.csv", "Did you mean 'region'?")
+    write_table(NEW.rename(columns={"region": "low"}), folder / "new.csv")
+    refused(line, folder, (*DECIDE, "--keep", "low"), WRONG_USE, "--keep names 'low'", "Rename it in the table")

@@ -73,7 +73,7 @@ def _require_in_csv(field: pa.Field) -> None:
         pc.CSVWriter(pa.BufferOutputStream(), pa.schema([field])).close()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(
-            f"column {field.name!r} holds {field.type}, which a CSV file cannot. Leave it out, or write .parquet or .arrow."
+            f"column {field.name!r} holds {field.type}, which a CSV file cannot. Leave it out, or write .parquet."
         ) from error
 
 

@@ -210,8 +210,8 @@ def test_an_ensemble_of_python_with_columns_can_be_used_on_files(tmp_path: Path,
     saved = open_ensemble(path, later)
     decide_table(saved, later, tmp_path / "d.csv")
     found = read_table(tmp_path / "d.csv")
-    assert list(found)[:3] == ["action_0", "action_1", "action_2"]
-    np.testing.assert_array_equal(found.iloc[:, :3].to_numpy(dtype=float), ensemble.decide(LATER))
+    assert list(found)[:4] == ["row", "action_0", "action_1", "action_2"]
+    np.testing.assert_array_equal(found.iloc[:, 1:4].to_numpy(dtype=float), ensemble.decide(LATER))
     with pytest.raises(InputError, match=r"e\.oe does not name the label columns. Give --labels"):
         audit_table(saved, later)
     assert str(judged(path, later, labels="y_*").audit) == str(ensemble.audit(LATER, labels_of(LATER)))

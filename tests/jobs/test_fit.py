@@ -127,6 +127,8 @@ def test_the_ensemble_remembers_its_columns_also_in_a_file(tmp_path: Path) -> No
         "time": "date",
         "groups": "customer",
         "subgroups": ["region"],
+        "weight": None,
+        "missing_labels": "drop",
     }
     assert job.table_ == expected
     job.save(tmp_path / "e.oe")

@@ -82,7 +82,7 @@ def test_models_or_policies_alone_will_do(section: str, tmp_path: Path) -> None:
     ("kind", "option"), [(kind, option) for kind, options in OPTIONS.items() for option in options]
 )
 def test_every_option_of_a_kind_is_known(kind: str, option: str, tmp_path: Path) -> None:
-    value = {"kind": kind, "sense": "min"}.get(option, 1)
+    value = {"kind": kind, "sense": "min", "on_infeasible": "raise"}.get(option, 1)
     assert read_job(write_job(tmp_path, ensemble={"kind": kind, option: value})).ensemble[option] == value
 
 
@@ -144,7 +144,7 @@ def test_a_key_that_is_there_twice_is_not_toml(tmp_path: Path) -> None:
         ({"zebra": {}}, "section 'zebra' is not known. Known are data, models, policies, feasible, ensemble."),
         ({"data": {"lables": "y_*"}}, "[data] 'lables' is not known. Did you mean 'labels'?"),
         ({"data": {"group": "region"}}, "[data] 'group' is not known. Did you mean 'groups'?"),
-        ({"data": {"zebra": 1}}, "[data] 'zebra' is not known. Known are fit, labels, id, time, groups, subgroups."),
+        ({"data": {"zebra": 1}}, "[data] 'zebra' is not known. Known are fit, labels, id, time, groups, subgroups, "),
         ({"ensemble": {"sede": 1}}, "[ensemble] of kind 'decision': 'sede' is not known. Did you mean 'seed'?"),
         ({"ensemble": {"alpha": 1}}, "[ensemble] of kind 'decision': 'alpha' is not known."),
         (
@@ -224,12 +224,50 @@ def test_a_list_of_no_files_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [3, True, "", ["day"]], ids=repr)
-@pytest.mark.parametrize("key", ["id", "time", "groups"])
+@pytest.mark.parametrize("key", ["id", "time", "groups", "weight"])
 def test_single_columns_are_one_name(key: str, value: Any, tmp_path: Path) -> None:
     message = refused(write_job(tmp_path, data={key: value, "subgroups": "region"}))
     assert f"[data] {key} must be " in message
     assert "one column" in message
     assert f"got {value!r}" in message
+
+
+# Weights, labels that are missing, decisions off by rounding
+
+
+def test_weights_and_missing_labels_are_read(tmp_path: Path) -> None:
+    job = read_job(write_job(tmp_path, data={"weight": "days", "missing_labels": "raise"}))
+    assert (job.weight, job.missing_labels) == ("days", "raise")
+    job = read_job(write_job(tmp_path))
+    assert (job.weight, job.missing_labels) == (None, "drop")
+
+
+@pytest.mark.parametrize("value", ["dorp", 1, True, [], ""], ids=repr)
+def test_missing_labels_are_dropped_or_an_error(value: Any, tmp_path: Path) -> None:
+    message = refused(write_job(tmp_path, data={"missing_labels": value}))
+    assert f"[data] missing_labels must be 'drop' or 'raise'; got {value!r}." in message
+    assert ("Did you mean 'drop'?" in message) == (value == "dorp")
+
+
+@pytest.mark.parametrize("value", ["projct", 1, False], ids=repr)
+def test_infeasible_decisions_are_projected_or_an_error(value: Any, tmp_path: Path) -> None:
+    message = refused(write_job(tmp_path, ensemble={"on_infeasible": value}))
+    assert f"[ensemble] on_infeasible must be 'project' or 'raise'; got {value!r}." in message
+
+
+@pytest.mark.parametrize("value", ["small", -0.1, True, [0.1]], ids=repr)
+def test_a_tolerance_is_a_number(value: Any, tmp_path: Path) -> None:
+    message = refused(write_job(tmp_path, ensemble={"tolerance": value}))
+    assert (
+        f"[ensemble] tolerance must be a number, 0 or more, in the units of the feasible set; got {value!r}." in message
+    )
+
+
+def test_a_tolerance_is_finite_and_for_policies(tmp_path: Path) -> None:
+    path = write_job(tmp_path)
+    path.write_text(path.read_text().replace("[ensemble]", "[ensemble]\ntolerance = nan"))
+    assert "tolerance must be a number" in refused(path)
+    assert "'tolerance' is not known" in refused(write_job(tmp_path, ensemble={"kind": "white_box", "tolerance": 1}))
 
 
 # Words of earlier versions

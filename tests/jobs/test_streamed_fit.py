@@ -104,8 +104,8 @@ def test_infeasible_decisions_are_refused_with_their_row(tmp_path: Path) -> None
 
 def test_a_value_that_is_missing_is_refused_with_its_line(tmp_path: Path) -> None:
     rows = ROWS.copy()
-    rows.loc[1200, "a_1"] = None
-    refused(tmp_path, rows, r"part-1.csv: column 'a_1' has no value in line 502")
+    rows.loc[1200, "y_1"] = None
+    refused(tmp_path, rows, r"part-1.csv: column 'y_1' has no value in line 502", missing_labels="raise")
 
 
 def test_too_few_rows_are_refused(tmp_path: Path) -> None:

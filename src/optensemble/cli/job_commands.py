@@ -133,7 +133,7 @@ def fit_command(
     with output.progress("fitting") as progress, open_client(scheduler, workers) as client:
         task = prepare(description, memory_limit(memory))
         require_output_path(out, list(task.tables.paths))
-        progress.rows = len(task.rows)
+        progress.rows = task.row_count
         engine = resumable(task, client, jobs, out, resume)
         try:
             ensemble = fit_job(task, progress, jobs, client if engine is None else engine)

@@ -67,6 +67,9 @@ def decide_command(
     if decisions.unseen:
         unseen = f"{decisions.unseen:,} of {decisions.rows:,} rows are of subgroups that no row of the fit was in"
         warnings.warn(f"{unseen}: for them the promise rests on other subgroups", UserWarning, stacklevel=2)
+    if decisions.nobody:
+        nobody = f"in {decisions.nobody:,} of {decisions.rows:,} rows no member has an answer"
+        warnings.warn(f"{nobody}: they are decided by what is known of all rows", UserWarning, stacklevel=2)
     if decisions.fallback:
         unsolved = f"{decisions.fallback:,} of {decisions.rows:,} rows could not be solved"
         warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)
@@ -96,7 +99,7 @@ def audit_command(
 
     output = CommandOutput(as_json, quiet)
     audited = _audit(output, ensemble, tables, labels, time)
-    print_audit(output, audited.audit, list(audited.saved.roles.coordinates))
+    print_audit(output, audited)
     if audited.audit.kept is False:
         raise typer.Exit(PROMISE_REFUTED)
     if audited.audit.totals.seen > SEEN * len(audited.rows):

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, OptEnsembleError
 from optensemble.jobs.decision_columns import decision_columns, find_copied
-from optensemble.jobs.rows import RowPlace, require_feasible_actions
+from optensemble.jobs.row_checks import MendingTerms, count_absences, require_feasible_actions
+from optensemble.jobs.rows import RowPlace
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.tables.ids import IdRegister
 from optensemble.tables.kept import find_date_columns, split_kept
@@ -32,7 +33,8 @@ class DecisionSummary:
 
     ``unseen`` counts rows of subgroups that were not in the rows of the fit, ``beyond`` rows whose own bounds go beyond
     those of the fitting rows, and ``fallback`` rows that could not be solved and took the fallback action. ``key`` is
-    the first column, which tells rows apart.
+    the first column, which tells rows apart. ``absent`` counts rows in which each member has no value, ``nobody`` those
+    in which no member has one, and ``mended`` those in which a policy was off by rounding and was moved onto the set.
     """
 
     rows: int
@@ -41,7 +43,10 @@ class DecisionSummary:
     unseen: int
     beyond: int = 0
     fallback: int = 0
+    mended: int = 0
+    nobody: int = 0
     key: str = ""
+    absent: dict[str, int] = field(default_factory=dict)
 
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
@@ -64,7 +69,7 @@ def decide_table(
     """
     require_output_path(out, [saved.path, *tables.paths])
     roles, assessed, followed, rows = saved.roles.for_decisions(), Assessments(), Counter[int](), 0
-    counts = Counter[str]()
+    counts, absent = Counter[str](), Counter[str]()
     reader, copied = saved.reader(tables, roles), find_copied(saved.roles, tables, keep)
     selection = replace(reader.selection, kept=copied.read, dates=find_date_columns(tables, copied.read))
     with ExitStack() as stack:
@@ -88,6 +93,9 @@ def decide_table(
             followed.update(dict(enumerate(np.bincount(answer.chosen).tolist())))
             rows += len(part)
             counts.update(unseen=unseen, beyond=answer.beyond, fallback=answer.fallback)
+            missing, nobody = count_absences(part, dict(saved.ensemble.members_))
+            absent += missing
+            counts.update(nobody=nobody, mended=getattr(answer, "mended", 0))
             if progress is not None:
                 progress(rows)
         if not rows:
@@ -96,7 +104,9 @@ def decide_table(
             ids.require_distinct(lambda: _id_batches(tables, str(roles.id)))
     names = saved.ensemble.names_
     by_name = {names[number]: count for number, count in followed.most_common() if count}
-    return DecisionSummary(rows, saved.policy.promise_of(assessed), by_name, **counts, key=copied.key)
+    return DecisionSummary(
+        rows, saved.policy.promise_of(assessed), by_name, **counts, key=copied.key, absent=dict(absent)
+    )
 
 
 def _decide_part(policy: Any, grouped: tuple[pd.DataFrame, int, Any]) -> tuple[pd.DataFrame, int, Any, Any]:
@@ -119,8 +129,12 @@ def _naming_rows(saved: SavedEnsemble, tables: Tables, part: pd.DataFrame, start
         yield
     except OptEnsembleError as error:
         if isinstance(error, InfeasibleActionError):
+            place, mending = (
+                RowPlace(str(tables), saved.roles.id, start),
+                MendingTerms.of(saved.ensemble.get_params(False)),
+            )
             for name, policy in saved.policies:
-                require_feasible_actions(part, name, policy, saved.policy.feasible_, str(tables), start)
+                require_feasible_actions(part, name, policy, saved.policy.feasible_, place, mending)
         if error.rows is not None:
             with RowPlace(str(tables), saved.roles.id, start).naming(part):
                 raise error

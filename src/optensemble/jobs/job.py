@@ -7,6 +7,7 @@ import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,19 @@ from optensemble.tables.patterns import is_pattern
 ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 
 _SECTIONS = ("data", "models", "policies", "feasible", "ensemble")
-_DATA = ("fit", "labels", "id", "time", "groups", "subgroups")
+_DATA = ("fit", "labels", "id", "time", "groups", "subgroups", "weight", "missing_labels")
 _OLD = ("clusters",)  # the name of groups in earlier versions
 _PAPER_OPTIONS = ("alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
+_MENDING = ("on_infeasible", "tolerance")
 OPTIONS = {
-    DECISION: ("kind", "sense", "seed"),
+    DECISION: ("kind", "sense", "seed", *_MENDING),
     WHITE_BOX: ("kind", "sense", "seed", *_PAPER_OPTIONS),
-    BLACK_BOX: ("kind", "sense", "seed", *_PAPER_OPTIONS, "conditional"),
+    BLACK_BOX: ("kind", "sense", "seed", *_PAPER_OPTIONS, "conditional", *_MENDING),
 }
 """Keys of ``[ensemble]``, by kind."""
+
+MISSING_LABELS = ("drop", "raise")
+"""What may be done with rows that lack labels; the first unless said otherwise."""
 
 Names = str | tuple[str, ...]
 """A pattern, or a list of columns."""
@@ -48,6 +53,10 @@ class Job:
         Single columns: of ids, of times, of rows that belong together.
     subgroups
         Columns of subgroups, on which forecasts are to be unbiased too.
+    weight
+        The column of weights: the number of rows that a row counts for.
+    missing_labels
+        What to do with rows that lack labels: ``"drop"`` or ``"raise"``.
     feasible, ensemble
         The sections ``[feasible]`` and ``[ensemble]``, unchanged.
     """
@@ -63,6 +72,8 @@ class Job:
     time: str | None = None
     groups: str | None = None
     subgroups: tuple[str, ...] = ()
+    weight: str | None = None
+    missing_labels: str = MISSING_LABELS[0]
 
     @property
     def folder(self) -> Path:
@@ -114,6 +125,8 @@ def read_job(path: Path) -> Job:
         time=_read_column(data, "time", path),
         groups=_read_column(data, "groups", path),
         subgroups=_read_texts(data.get("subgroups", ()), "subgroups", path),
+        weight=_read_column(data, "weight", path),
+        missing_labels=_read_choice(data.get("missing_labels", MISSING_LABELS[0]), "[data] missing_labels", path),
     )
 
 
@@ -214,7 +227,21 @@ def _read_ensemble(given: dict[str, Any], path: Path) -> dict[str, Any]:
     seed = given.get("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"{path}: [ensemble] seed must be a whole number, 0 or more; got {seed!r}.")
+    _read_choice(given.get("on_infeasible", "project"), "[ensemble] on_infeasible", path, ("project", "raise"))
+    tolerance = given.get("tolerance", 0)
+    if not isinstance(tolerance, (int, float)) or isinstance(tolerance, bool) or not 0 <= tolerance < inf:
+        raise InputError(
+            f"{path}: [ensemble] tolerance must be a number, 0 or more, in the units of the feasible set; got "
+            f"{tolerance!r}."
+        )
     return given
+
+
+def _read_choice(value: Any, where: str, path: Path, known: tuple[str, ...] = MISSING_LABELS) -> str:
+    if value not in known:
+        hint = did_you_mean(str(value), known)
+        raise InputError(f"{path}: {where} must be {' or '.join(map(repr, known))}; got {value!r}.{hint}")
+    return str(value)
 
 
 def _read_names(value: Any, where: str, path: Path) -> Names:

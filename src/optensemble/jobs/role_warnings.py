@@ -25,7 +25,7 @@ def find_role_warnings(task: Task, pairs: PayoffPairs | None = None) -> Iterator
 
 
 def _group_warnings(task: Task) -> Iterator[str]:
-    name, count, rows = task.roles.groups, task.counts.groups, len(task.rows)
+    name, count, rows = task.roles.groups, task.counts.groups, task.row_count
     if name is not None and count < FEW_GROUPS and rows >= _MANY_ROWS * count:
         values = f"{count:,} value{'s' if count > 1 else ''}, with {rows / count:,.0f} rows each on average"
         yield (

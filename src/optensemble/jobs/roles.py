@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from optensemble._core.columns import Columns
 from optensemble.exceptions import InputError
-from optensemble.jobs.job import Job, Names
+from optensemble.jobs.job import MISSING_LABELS, Job, Names
 from optensemble.tables.patterns import align, coordinates, is_pattern, left_to, split, stars
 from optensemble.tables.reading import require_columns
 
@@ -23,6 +23,7 @@ class Roles:
     """Roles of columns, saved with the ensemble.
 
     ``coordinates`` are the names of the labels without their common beginning; they name the actions.
+    ``missing_labels`` says what to do with rows that lack labels.
     """
 
     labels: tuple[str, ...]
@@ -31,10 +32,12 @@ class Roles:
     time: str | None = None
     groups: str | None = None
     subgroups: tuple[str, ...] = ()
+    weight: str | None = None
+    missing_labels: str = MISSING_LABELS[0]
 
     def for_decisions(self) -> Self:
-        """Return the roles that new rows need: without labels, time and groups."""
-        return replace(self, labels=(), time=None, groups=None)
+        """Return the roles that new rows need: without labels, time, groups and weights."""
+        return replace(self, labels=(), time=None, groups=None, weight=None)
 
     def as_plain(self) -> dict[str, Any]:
         """Return the roles in JSON types."""
@@ -55,12 +58,12 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     """Resolve labels and single columns in a table."""
     own = left_to(job.labels, job.patterns, columns) if isinstance(job.labels, str) else columns
     labels, names = find_labels(job.labels, own, f"{job.path}: [data] labels", table)
-    roles = Roles(labels, names, job.id, job.time, job.groups, job.subgroups)
-    for what in ("id", "time", "groups"):
+    roles = Roles(labels, names, job.id, job.time, job.groups, job.subgroups, job.weight, job.missing_labels)
+    for what in ("id", "time", "groups", "weight"):
         if getattr(roles, what) is not None:
             require_columns([getattr(roles, what)], columns, f"[data] {what} of {job.path}: {table}")
     require_columns(roles.subgroups, columns, f"[data] subgroups of {job.path}: {table}")
-    single = {"id": job.id, "time": job.time, "groups": job.groups}
+    single = {"id": job.id, "time": job.time, "groups": job.groups, "weight": job.weight}
     for what, name in [*single.items(), *(("subgroups", name) for name in job.subgroups)]:
         require_no_label([name], labels, f"{job.path}: [data] {what}")
     require_own_name(roles, f"{job.path}: ")

@@ -13,7 +13,7 @@ from optensemble._core.columns import Columns
 from optensemble.ensembles.base import BLACK_BOX, Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.roles import Roles, require_own_name
-from optensemble.jobs.rows import RowReader
+from optensemble.jobs.rows import RowReader, optional_columns
 from optensemble.jobs.set_columns import ReadColumns, expanded, require_parameters
 from optensemble.persistence.files import load
 from optensemble.tables.labels import value_text
@@ -33,8 +33,9 @@ class SavedEnsemble:
         """Return how rows of tables are read: the columns of members and labels, and those the set depends on."""
         columns, omega = tables.columns, self.policy.feasible_
         require_parameters(omega, columns, str(tables))
-        members = (*expanded(self.numbers, columns, str(tables)), *roles.labels)
-        return RowReader(roles, members, ReadColumns.of(omega, columns, str(tables)))
+        members = tuple(expanded(self.numbers, columns, str(tables)))
+        of_set = ReadColumns.of(omega, columns, str(tables))
+        return RowReader(roles, (*members, *roles.labels), of_set, optional_columns(roles, members, self.policy.kind))
 
     @property
     def policy(self) -> Policy:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optensemble._core.columns import Columns
 from optensemble.exceptions import InputError
-from optensemble.feasible import FeasibleSet
-from optensemble.jobs.rows import RowCounts, RowPlace, RowReader, require_feasible_actions, require_sets
+from optensemble.jobs.row_checks import RowChecks, RowCounts
+from optensemble.jobs.rows import RowPlace, RowReader
 from optensemble.members.sources import Piece, RowSource
 from optensemble.tables.formats import stored_row_count
 from optensemble.tables.ids import IdRegister
@@ -59,21 +58,20 @@ class JobRows(RowSource):
         return str(self._tables)
 
 
-def stream_rows(
-    tables: Tables, reader: RowReader, policies: dict[str, Columns], omega: FeasibleSet, sign: float
-) -> tuple[JobRows, RowCounts]:
-    """Validate all rows, piece by piece: numbers, distinct ids, ascending times, sets, decisions of policies."""
+def stream_rows(tables: Tables, reader: RowReader, checks: RowChecks) -> tuple[JobRows, RowCounts]:
+    """Validate all rows, piece by piece: numbers, distinct ids, ascending times, sets, decisions of policies.
+
+    Rows without labels are counted, but are among the rows: whoever reads them leaves them out.
+    """
     roles, rows, last, name, counts = reader.roles, 0, None, str(tables), RowCounts()
     groups = set[str]()
     with ExitStack() as stack:
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, name))
         for part in map(reader.known, tables.batches(reader.selection)):
-            labels, place = part[list(roles.labels)].to_numpy(), RowPlace(name, roles.id, rows)
-            counts += RowCounts(require_sets(part, omega, sign * labels, place))
+            labelled, found = checks(part, RowPlace(name, roles.id, rows))
+            counts += found
             if roles.groups is not None and len(groups) < FEW_GROUPS:
-                groups.update(part[roles.groups].unique()[:FEW_GROUPS])
-            for policy, member in policies.items():
-                require_feasible_actions(part, policy, member, omega, name, rows)
+                groups.update(labelled[roles.groups].unique()[:FEW_GROUPS])
             if ids is not None:
                 ids.add(part[roles.id])
             if roles.time is not None:

@@ -48,12 +48,14 @@ def format_of(path: Path) -> str:
 class ColumnSelection:
     """Columns to read: numbers, and others, which keep their text; ``gaps`` are those of them that may lack values.
 
-    Those that are ``kept`` are read to be copied, as they are: CSV files have text, and ``dates``.
+    Numbers that are ``optional`` may be missing, and are NaN then, but not infinite. Columns that are ``kept`` are read
+    to be copied, as they are: CSV files have text, and ``dates``.
     """
 
     numbers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     gaps: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
     kept: tuple[str, ...] = ()
     dates: frozenset[str] = frozenset()
 

@@ -64,7 +64,8 @@ class PayoffPairs:
             average, rows = mean_of_present(outputs)
             omega, labels = (omega, labels) if len(rows) == len(labels) else (omega.take(rows), labels[rows])
             actions = omega.argmax(sign * average)
-        return cls(*(sign * omega.value(actions, sign * each) for each in (average, labels)), rows, sign)
+        assessed, realised = (sign * omega.value(actions, sign * each) for each in (average, labels))
+        return cls(assessed, realised, rows, sign)
 
     def accuracy(self, roles: Roles, rows: pd.DataFrame) -> Accuracy | None:
         """Return the accuracy of a promise with these roles of columns; None for too few rows."""

@@ -218,15 +218,15 @@ def _noise_levels(outputs: JobOutputs) -> tuple[float, float]:
     known = ~absent_rows(missed)
     noise = float(missed[known].std()) if known.any() else 0.0
     spreads = [
-        row_dots(np.ascontiguousarray(action[rows]), np.ascontiguousarray(missed[rows])).std()
+        row_dots(np.ascontiguousarray(action[there]), np.ascontiguousarray(missed[there])).std()
         for name, action in outputs.actions.items()
-        if (rows := known & outputs.present[name]).any()
+        if (there := known & outputs.present[name]).any()
     ]
     return noise or _TINY, float(np.mean(spreads) if spreads else 0.0) or _TINY
 
 
 def _count_level_sets(outputs: JobOutputs, buckets: Buckets) -> LevelSetCounts:
-    there = ((action[outputs.present[name]]) for name, action in outputs.actions.items())
+    there = (action[outputs.present[name]] for name, action in outputs.actions.items())
     levels = [level for action in there for level in buckets(np.ascontiguousarray(action)).T]
     counts = np.concatenate([np.bincount(level.astype(np.int64)) for level in levels])
     filled = counts[counts > 0]

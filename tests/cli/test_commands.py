@@ -29,8 +29,7 @@ pytestmark = pytest.mark.slow
 
 ROWS, NEW, LATER = make_rows(), make_rows(80, seed=1), make_rows(90, seed=2)
 COMMANDS = ["init", "check", "fit", "decide", "audit", "explain", "report", "reproduce"]
-INIT = ["init", "history.csv", "--id", "day", "--time", "date", "--feasible", "simplex"]
-INIT += ["--groups", "customer", "--subgroups", "region"]
+INIT = ["init", "history.csv", "--id", "day", "--time", "date", "--subgroups", "region", "--feasible", "simplex"]
 GROUPED = {"groups": "customer", "subgroups": "region"}
 DECIDE = ["decide", "ensemble.oe", "new.csv", "-o", "decisions.parquet"]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

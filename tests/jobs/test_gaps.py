@@ -155,7 +155,7 @@ def test_members_are_summarised_where_they_have_a_value(tmp_path: Path) -> None:
 
 def test_a_member_that_is_never_there_is_told(tmp_path: Path) -> None:
     found = summarise_job(task_of(tmp_path, with_gaps(ROWS, ("a_0", list(range(240))))))
-    assert np.isnan(found.members.set_index("member").loc["a", "realised"])
+    assert found.members.set_index("member")["realised"].isna().to_dict() == {"a": True, "b": False, "plan": False}
     assert "'a' has no answer in 240 of 240 rows" in told(found)
 
 
@@ -257,7 +257,7 @@ def test_weights_of_a_job_are_those_of_python(memory: float | None, tmp_path: Pa
 def test_what_to_do_with_infeasible_decisions_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = task_of(tmp_path, ROWS, ensemble={"on_infeasible": "project", "tolerance": 0.002})
     given: dict[str, Any] = {}
-    monkeypatch.setattr(oe.ensembles.decision, "DecisionEnsemble", lambda **options: given.update(options))
+    monkeypatch.setattr("optensemble.ensembles.decision.DecisionEnsemble", lambda **options: given.update(options))
     fitting._decision_ensemble(task)
     assert (given["on_infeasible"], given["tolerance"]) == ("project", 0.002)
     assert MendingTerms.of({}).given == {}

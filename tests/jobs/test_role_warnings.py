@@ -20,11 +20,9 @@ from tests.jobs.worlds import STARS, dated, make_rows, write_job, write_table
 ROWS = make_rows()
 
 
-def summary_of(
-    folder: Path, rows: pd.DataFrame, end: str = "csv", memory: float | None = None, **data: Any
-) -> JobSummary:
+def summary_of(folder: Path, rows: pd.DataFrame, end: str = "csv", **data: Any) -> JobSummary:
     write_table(rows, folder / f"h.{end}")
-    return summarise_job(prepare(read_job(write_job(folder, data={"fit": f"h.{end}", **data})), memory))
+    return summarise_job(prepare(read_job(write_job(folder, data={"fit": f"h.{end}", **data}))))
 
 
 def warned(folder: Path, memory: float | None = None, **data: Any) -> list[str]:

@@ -23,9 +23,9 @@ from tests.jobs.worlds import write_job, write_table
         ({"policies": {"plan": "paln_*"}}, "[policies] plan", "'plan_*'"),
         ({"data": {"id": "dya"}}, "[data] id", "'day'"),
         ({"data": {"time": "dat"}}, "[data] time", "'date'"),
-        ({"data": {"groups": "regoin"}}, "[data] groups", "'region'"),
-        ({"data": {"groups": ["region", "custmer"]}}, "[data] groups", "'customer'"),
-        ({"data": {"clusters": "custmer"}}, "[data] clusters", "'customer'"),
+        ({"data": {"subgroups": "regoin"}}, "[data] subgroups", "'region'"),
+        ({"data": {"subgroups": ["region", "custmer"]}}, "[data] subgroups", "'customer'"),
+        ({"data": {"groups": "custmer"}}, "[data] groups", "'customer'"),
     ],
     ids=str,
 )

@@ -132,6 +132,7 @@ def test_a_row_to_explain_that_does_not_exist_is_refused(
         (["--id", "dya"], ["history.csv", "'dya'", "Did you mean 'day'?"]),
         (["--time", "dat"], ["history.csv", "'dat'", "Did you mean 'date'?"]),
         (["--groups", "regoin"], ["history.csv", "'regoin'", "Did you mean 'region'?"]),
+        (["--subgroups", "regoin"], ["history.csv", "'regoin'", "Did you mean 'region'?"]),
     ],
     ids=str,
 )

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.slow
 
 ROWS, NEW, LATER = make_rows(), make_rows(80, seed=1), make_rows(90, seed=2)
 COMMANDS = ["init", "check", "fit", "decide", "audit", "explain", "report", "reproduce"]
-INIT = ["init", "history.csv", "--id", "day", "--time", "date", "--groups", "region", "--feasible", "simplex"]
+INIT = ["init", "history.csv", "--id", "day", "--time", "date", "--subgroups", "region", "--feasible", "simplex"]
+GROUPED = {"groups": "customer", "subgroups": "region"}
 DECIDE = ["decide", "ensemble.oe", "new.csv", "-o", "decisions.parquet"]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -180,13 +181,15 @@ def test_rows_unlike_those_fitted_on_are_warned_of(line: Line, folder: Path) -> 
 
 
 def test_groups_that_no_row_fitted_on_was_of_are_warned_of(line: Line, folder: Path) -> None:
-    write_job(folder, data={"groups": "region"})
+    write_job(folder, data={"subgroups": "region"})
     line("fit", "job.toml", "-q")
     assert line(*DECIDE, "--quiet") == (0, "", "")
     write_table(NEW.assign(region=["east"] * 5 + NEW["region"].tolist()[5:]), folder / "new.csv")
     said = line(*DECIDE, "--json")
     assert json.loads(said.out)["unseen"] == 5
-    assert re.fullmatch(r"optensemble: warning: 5 of 80 rows are of groups that were not in [^\n]*\n", said.err)
+    assert re.fullmatch(
+        r"optensemble: warning: 5 of 80 rows are of subgroups that no row of the fit was in[^\n]*\n", said.err
+    )
 
 
 def test_the_papers_ensembles_run_from_table_to_report(line: Line, folder: Path) -> None:
@@ -334,13 +337,13 @@ def test_progress_bars_are_shown_on_a_terminal_alone(line: Line, folder: Path) -
 
 
 def test_questions_are_asked_on_a_terminal(folder: Path) -> None:
-    answers = ("y_*", "ours=a_* theirs=b_*", "-", "simplex", "min", "day", "-", "region")
+    answers = ("y_*", "ours=a_* theirs=b_*", "-", "simplex", "min", "day", "-", "customer", "region")
     said = on_a_terminal(folder, "init", "history.csv", "-o", "asked.toml", answers=answers)
     assert said.code == 0
     assert "Wrote asked.toml" in said.out
     assert "'y_0'" in said.err  # the columns there are
     found = tomllib.loads((folder / "asked.toml").read_text(encoding="utf-8"))
-    assert found["data"] == {"fit": "history.csv", "labels": "y_*", "id": "day", "groups": "region"}
+    assert found["data"] == {"fit": "history.csv", "labels": "y_*", "id": "day", **GROUPED}
     assert found["models"] == {"ours": "a_*", "theirs": "b_*"}
     assert found["policies"] == {}
     assert found["feasible"] == {"kind": "simplex"}
@@ -356,21 +359,22 @@ def test_an_answer_that_cannot_be_used_is_told_and_asked_for_again(line: Line, f
         "sense": ("most", "max"),
         "id": ("dya", "day"),
         "time": ("-",),
-        "groups": ("regoin", "region"),
+        "groups": ("custmer", "customer"),
+        "subgroups": ("regoin", "region"),
     }
     answers = tuple(answer for each in wrong_and_right.values() for answer in each)
     said = at_a_terminal(line, "init", "history.csv", "-o", "asked.toml", answers=answers)
     assert said.code == 0
-    for meant in ("'y_*'", "'simplex'", "'day'", "'region'"):
+    for meant in ("'y_*'", "'simplex'", "'day'", "'customer'", "'region'"):
         assert f"Did you mean {meant}?" in said.err
     found = tomllib.loads((folder / "asked.toml").read_text(encoding="utf-8"))
-    assert found["data"] == {"fit": "history.csv", "labels": "y_*", "id": "day", "groups": "region"}
+    assert found["data"] == {"fit": "history.csv", "labels": "y_*", "id": "day", **GROUPED}
     assert (found["models"], found["policies"]) == ({"ours": "a_*"}, {})
     assert (found["feasible"], found["ensemble"]) == ({"kind": "simplex"}, {"sense": "max"})
 
 
 def test_questions_leave_stdout_to_machines(line: Line, folder: Path) -> None:
-    said = at_a_terminal(line, "init", "history.csv", "--json", answers=("",) * 8)
+    said = at_a_terminal(line, "init", "history.csv", "--json", answers=("",) * 9)
     assert said.code == 0
     assert said.out.startswith("{")
     assert json.loads(said.out)["labels"] == "y_*"
@@ -378,11 +382,22 @@ def test_questions_leave_stdout_to_machines(line: Line, folder: Path) -> None:
 
 def test_what_is_guessed_is_taken_by_return_and_what_flags_say_is_not_asked(folder: Path) -> None:
     answers = ("", "", "", "")  # labels, models, policies, id
-    flags = ["--feasible", "simplex", "--sense", "max", "--time", "date", "--groups", "region"]
+    flags = [
+        "--feasible",
+        "simplex",
+        "--sense",
+        "max",
+        "--time",
+        "date",
+        "--groups",
+        "customer",
+        "--subgroups",
+        "region",
+    ]
     said = on_a_terminal(folder, "init", "history.csv", *flags, answers=answers)
     assert said.code == 0
     found = tomllib.loads((folder / "job.toml").read_text(encoding="utf-8"))
-    assert found["data"] == {"fit": "history.csv", "labels": "y_*", "time": "date", "groups": "region"}
+    assert found["data"] == {"fit": "history.csv", "labels": "y_*", "time": "date", **GROUPED}
     assert (found["models"], found["policies"]) == ({"a": "a_*", "b": "b_*"}, {"plan": "plan_*"})
 
 

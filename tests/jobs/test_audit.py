@@ -68,8 +68,8 @@ def test_an_audit_is_that_of_python(plain: Path, later: Tables) -> None:
     pd.testing.assert_frame_equal(found.summary, expected.summary)
 
 
-def test_an_audit_goes_by_time_and_clusters_of_the_job(tmp_path: Path, later: Tables) -> None:
-    path = job_ensemble(tmp_path, data={"time": "date", "clusters": "customer"})
+def test_an_audit_goes_by_time_and_groups_of_the_job(tmp_path: Path, later: Tables) -> None:
+    path = job_ensemble(tmp_path, data={"time": "date", "groups": "customer"})
     shuffled = Tables((write_table(LATER.sample(frac=1, random_state=0), tmp_path / "s.csv"),))
     clusters = LATER["customer"].astype(str).tolist()
     expected = oe.load(path).audit(LATER, labels_of(LATER), time_ordered=True, groups=clusters)
@@ -78,7 +78,7 @@ def test_an_audit_goes_by_time_and_clusters_of_the_job(tmp_path: Path, later: Ta
 
 
 def test_later_rows_of_one_cluster_are_judged_with_a_warning(tmp_path: Path) -> None:
-    path = job_ensemble(tmp_path, data={"clusters": "customer"})
+    path = job_ensemble(tmp_path, data={"groups": "customer"})
     tables = Tables((write_table(LATER.assign(customer=7), tmp_path / "one.csv"),))
     with pytest.warns(UserWarning, match="all rows are of one customer: they are treated as independent"):
         found = judged(path, tables).audit
@@ -210,8 +210,8 @@ def test_an_ensemble_of_python_with_columns_can_be_used_on_files(tmp_path: Path,
     saved = open_ensemble(path, later)
     decide_table(saved, later, tmp_path / "d.csv")
     found = read_table(tmp_path / "d.csv")
-    assert list(found)[:3] == ["action_0", "action_1", "action_2"]
-    np.testing.assert_array_equal(found.iloc[:, :3].to_numpy(dtype=float), ensemble.decide(LATER))
+    assert list(found)[:4] == ["row", "action_0", "action_1", "action_2"]
+    np.testing.assert_array_equal(found.iloc[:, 1:4].to_numpy(dtype=float), ensemble.decide(LATER))
     with pytest.raises(InputError, match=r"e\.oe does not name the label columns. Give --labels"):
         audit_table(saved, later)
     assert str(judged(path, later, labels="y_*").audit) == str(ensemble.audit(LATER, labels_of(LATER)))

@@ -101,14 +101,14 @@ def test_the_plan_is_made_of_the_noise_that_was_seen(
 
 def test_sentences_say_what_was_understood(tmp_path: Path) -> None:
     shuffled = ROWS.sample(frac=1, random_state=0)
-    data = {"id": "day", "time": "date", "groups": ["region"], "clusters": "customer"}
+    data = {"id": "day", "time": "date", "subgroups": ["region"], "groups": "customer"}
     found = "\n".join(summary_of(tmp_path, shuffled, data=data).sentences())
     Y, regions, customers = labels_of(ROWS), ROWS["region"].value_counts(), ROWS["customer"].value_counts()
     assert f"240 rows in {tmp_path / 'history.csv'}, sorted by date, 2025-01-01 00:00:00 to 2025-01-10" in found
     assert f"3 labels between −{-Y.min():.4g} and {Y.max():.4g}; the payoff is maximised" in found
     assert "decisions: Simplex, 3 coordinates, each between 0 and 1" in found
-    assert f"groups by region: 2, of {regions.min()} to {regions.max()} rows" in found
-    assert f"clusters by customer: {len(customers)}, of {customers.min()} to {customers.max()} rows" in found
+    assert f"subgroups by region: 2, of {regions.min()} to {regions.max()} rows" in found
+    assert f"groups by customer: {len(customers)}, of {customers.min()} to {customers.max()} rows" in found
     assert "id: day, distinct in all rows" in found
     assert "240 rows are enough for a fit" in found
 

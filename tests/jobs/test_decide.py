@@ -54,10 +54,10 @@ def write_ensemble(folder: Path, rows: pd.DataFrame, **changes: Any) -> None:
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp(request.param)
     worlds: dict[str, dict[str, Any]] = {
-        "decision": {"ensemble": {"sense": "min"}, "data": {"time": "date", "clusters": "customer"}},
+        "decision": {"ensemble": {"sense": "min"}, "data": {"time": "date", "groups": "customer"}},
         "white_box": {"policies": None, "ensemble": {"kind": "white_box"}},
         "black_box": {"models": {"b": None}, "ensemble": {"kind": "black_box"}},
-        "grouped": {"data": {"groups": ["region"]}},
+        "grouped": {"data": {"subgroups": ["region"]}},
     }
     write_ensemble(folder, make_rows(), **worlds[request.param])
     return World(folder, write_table(NEW, folder / "new.parquet"))
@@ -135,19 +135,19 @@ def test_how_rows_are_spread_over_files_does_not_matter(
 def test_what_a_group_is_called_does_not_depend_on_the_rows_beside_it(
     values: list[Any], batch: int, tmp_path: Path
 ) -> None:
-    """Two groups of opposite bias, told apart by a whole number and a fraction, or by midnight and morning."""
+    """Two subgroups of opposite bias, told apart by a whole number and a fraction, or by midnight and morning."""
     rng = np.random.default_rng(0)
     rows, kinds = make_rows(900), np.array(values, dtype="datetime64[s]" if isinstance(values[0], str) else float)
     number = rng.integers(len(kinds), size=len(rows))
     shift = np.where(number == len(kinds) - 1, 3.0, -3.0)
     rows = rows.assign(region=kinds[number], y_0=rows["y_0"] + shift)
-    write_ensemble(tmp_path, rows, data={"groups": "region"})
+    write_ensemble(tmp_path, rows, data={"subgroups": "region"})
     world = World(tmp_path, write_table(rows[:120], tmp_path / "new.parquet"))
     world.decide(tmp_path / "whole.csv")
     world.decide(tmp_path / "parts.csv", batch)
     whole, parts = (read_table(tmp_path / f"{name}.csv") for name in ("whole", "parts"))
     taken = whole["action_0"].to_numpy()
-    assert taken[shift[:120] > 0].mean() > 0.8 > 0.2 > taken[shift[:120] < 0].mean()  # so groups do matter
+    assert taken[shift[:120] > 0].mean() > 0.8 > 0.2 > taken[shift[:120] < 0].mean()  # so subgroups do matter
     assert parts["action_0"].tolist() == whole["action_0"].tolist()
 
 
@@ -157,7 +157,7 @@ def test_progress_counts_rows(plain: World, tmp_path: Path) -> None:
     assert told == [40, 80, 90]
 
 
-def test_labels_times_and_clusters_are_never_needed(world: World, tmp_path: Path) -> None:
+def test_labels_times_and_groups_are_never_needed(world: World, tmp_path: Path) -> None:
     unwanted = {*LABELS, "date", "customer"}
     assert not unwanted & set(NEW)
     world.decide(tmp_path / "d.csv")  # and labels that are there change nothing

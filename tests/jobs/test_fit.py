@@ -21,6 +21,7 @@ from tests.jobs.worlds import (
     MODELS,
     POLICIES,
     SENSES,
+    dated,
     labels_of,
     make_rows,
     python_ensemble,
@@ -77,21 +78,20 @@ def test_threads_change_nothing(tmp_path: Path) -> None:
 
 
 def test_groups_are_subgroups(tmp_path: Path) -> None:
-    job = fitted(tmp_path, data={"groups": "region"})
+    job = fitted(tmp_path, data={"subgroups": "region"})
     require_same(job, python_ensemble(subgroups=["region"]).fit(ROWS, labels_of(ROWS)))
     assert job.subgroups == ["region"]
 
 
-def test_clusters_are_groups_of_rows_that_belong_together(tmp_path: Path) -> None:
-    job = fitted(tmp_path, data={"clusters": "customer"})
+def test_groups_are_rows_that_belong_together(tmp_path: Path) -> None:
+    job = fitted(tmp_path, data={"groups": "customer"})
     python = python_ensemble().fit(ROWS, labels_of(ROWS), groups=ROWS["customer"].tolist())
     require_same(job, python)
     np.testing.assert_array_equal(job.record_.clusters, python.record_.clusters)
 
 
 def test_time_puts_rows_in_order(tmp_path: Path) -> None:
-    shuffled = ROWS.sample(frac=1, random_state=3)
-    job = fitted(tmp_path, shuffled, data={"time": "date"})
+    job = fitted(tmp_path, dated(ROWS).sample(frac=1, random_state=3), data={"time": "date"})
     require_same(job, fitted(tmp_path, ROWS, data={"time": "date"}))
     require_same(job, python_ensemble().fit(ROWS, labels_of(ROWS), time_ordered=True))
     assert job.time_ordered_
@@ -119,14 +119,16 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 
 def test_the_ensemble_remembers_its_columns_also_in_a_file(tmp_path: Path) -> None:
-    job = fitted(tmp_path, data={"id": "day", "time": "date", "groups": "region", "clusters": "customer"})
+    job = fitted(tmp_path, data={"id": "day", "time": "date", "subgroups": "region", "groups": "customer"})
     expected = {
         "labels": LABELS,
         "coordinates": ["0", "1", "2"],
         "id": "day",
         "time": "date",
-        "clusters": "customer",
-        "groups": ["region"],
+        "groups": "customer",
+        "subgroups": ["region"],
+        "weight": None,
+        "missing_labels": "drop",
     }
     assert job.table_ == expected
     job.save(tmp_path / "e.oe")
@@ -166,8 +168,8 @@ def test_a_box_takes_groups_and_time(kind: str, tmp_path: Path) -> None:
     members: dict[str, Any] = {"models": None} if kind == "black_box" else {"policies": None}
     job = fitted(
         tmp_path,
-        ROWS.sample(frac=1, random_state=3),
-        data={"groups": "region", "time": "date"},
+        dated(ROWS).sample(frac=1, random_state=3),
+        data={"subgroups": "region", "time": "date"},
         ensemble={"kind": kind},
         **members,
     )
@@ -193,8 +195,8 @@ def test_a_paper_ensemble_saved_from_a_job_answers_as_before(kind: str, tmp_path
         ({"ensemble": {"kind": "black_box"}}, "a black_box takes [policies], and at most one model to start from"),
         ({"ensemble": {"kind": "black_box"}, "policies": None}, "a black_box takes [policies]"),
         (
-            {"ensemble": {"kind": "white_box"}, "policies": None, "data": {"clusters": "customer"}},
-            "clusters are for kind = \"decision\"; got kind = 'white_box'",
+            {"ensemble": {"kind": "white_box"}, "policies": None, "data": {"groups": "customer"}},
+            "groups, rows that belong together, are for kind = \"decision\"; got kind = 'white_box'",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -226,7 +228,7 @@ def test_an_invalid_option_is_named_with_the_job_file(option: str, value: Any, t
 
 
 def test_rows_are_read_once_and_hold_what_is_needed(tmp_path: Path) -> None:
-    task = task_of(tmp_path, data={"id": "day", "time": "date", "groups": ["region"]})
+    task = task_of(tmp_path, data={"id": "day", "time": "date", "subgroups": ["region"]})
     members = [name for member in (*MODELS.values(), *POLICIES.values()) for name in member.names]
     assert set(task.table) == {"day", "date", "region", *LABELS, *members}
     np.testing.assert_array_equal(task.labels.to_numpy(), labels_of(ROWS))
@@ -243,7 +245,9 @@ def test_an_id_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [[1, 2, 3], [1.0, 2.0], [1.0, 2.0, 2.5], [True, False], ["north", "south"]], ids=str)
 def test_groups_of_a_csv_and_of_a_parquet_file_are_the_same(values: list[Any], tmp_path: Path) -> None:
     rows = ROWS.assign(region=np.random.default_rng(0).choice(np.array(values), size=len(ROWS)))
-    csv, parquet = (task_of(tmp_path, rows, f"h.{end}", data={"groups": "region"}).table for end in ("csv", "parquet"))
+    csv, parquet = (
+        task_of(tmp_path, rows, f"h.{end}", data={"subgroups": "region"}).table for end in ("csv", "parquet")
+    )
     assert csv["region"].tolist() == parquet["region"].tolist()
 
 

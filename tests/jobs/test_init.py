@@ -61,6 +61,13 @@ def test_parts_are_guessed_by_name() -> None:
     assert found.policies == {"plan": "plan_*"}
 
 
+@pytest.mark.parametrize(
+    ("times", "guessed"), [((), "Date"), (("day",), "day"), (("week", "day"), "week")], ids=["none", "one", "two"]
+)
+def test_a_column_that_rows_are_sorted_by_is_the_time(times: tuple[str, ...], guessed: str) -> None:
+    assert guess(["day", "week", "Date", "y_0", "a_0"], times).time == guessed
+
+
 @pytest.mark.parametrize("name", ["y", "actual", "Target", "realised", "outcome"])
 def test_labels_are_known_by_their_usual_names(name: str) -> None:
     assert guess([f"{name}_0", f"{name}_1", "x_0", "x_1"]).labels == f"{name}_*"
@@ -89,24 +96,24 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
     fit=NAMES,
     labels=NAMES,
     members=st.dictionaries(NAMES, NAMES, min_size=2, max_size=4),
-    columns=st.tuples(*[st.none() | NAMES] * 3),
+    columns=st.tuples(*[st.none() | NAMES] * 4),
     kind=st.sampled_from(list(SET_KINDS)),
     dimension=st.integers(1, 40),
     sense=st.sampled_from(["max", "min"]),
 )
-@example("a\x7fb", 'y"*', {"\\": "\n", "ä b": "'"}, ("\t", None, "#"), "simplex", 2, "min")
+@example("a\x7fb", 'y"*', {"\\": "\n", "ä b": "'"}, ("\t", None, "#", "="), "simplex", 2, "min")
 def test_what_was_answered_is_what_the_file_says(
     fit: str,
     labels: str,
     members: dict[str, str],
-    columns: tuple[str | None, str | None, str | None],
+    columns: tuple[str | None, ...],
     kind: str,
     dimension: int,
     sense: str,
 ) -> None:
     models = dict(list(members.items())[:1])
     policies = dict(list(members.items())[1:])
-    named = dict(zip(("id", "time", "groups"), columns, strict=True))
+    named = dict(zip(("id", "time", "groups", "subgroups"), columns, strict=True))
     text = job_text(JobDraft(fit, labels, models, policies, kind, dimension, sense, **named))
     found = tomllib.loads(text)
     assert found["data"] == {"fit": fit, "labels": labels, **{name: value for name, value in named.items() if value}}
@@ -120,14 +127,14 @@ def test_the_file_says_what_may_be_changed(kind: str) -> None:
     text = job_text(draft(kind=kind))
     for other in SET_KINDS:
         assert other in text
-    for key in ("id", "time", "groups", "clusters", "seed"):
+    for key in ("id", "time", "groups", "subgroups", "seed"):
         assert f"# {key} = " in text
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SET_KINDS if kind not in MORE_IS_NEEDED])
 def test_a_new_file_passes_a_check_as_it_is(kind: str, tmp_path: Path) -> None:
     write_table(make_rows(), tmp_path / "history.csv")
-    columns: dict[str, Any] = {"id": "day", "time": "date", "groups": "region"}
+    columns: dict[str, Any] = {"id": "day", "time": "date", "groups": "customer", "subgroups": "region"}
     policies = {"plan": "plan_*"} if kind in ("simplex", "box", "polytope", "knapsack") else {}
     write_job(tmp_path / "job.toml", job_text(draft(kind=kind, policies=policies, **columns)))
     found = summarise_job(prepare(read_job(tmp_path / "job.toml")))

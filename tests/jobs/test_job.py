@@ -32,8 +32,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "labels": ["north", "south"],
         "id": "day",
         "time": "date",
-        "groups": ["region", "weekday"],
-        "clusters": "customer",
+        "subgroups": ["region", "weekday"],
+        "groups": "customer",
     }
     ensemble = {"kind": "black_box", "sense": "min", "seed": 3, "alpha": 0.5}
     path = write_job(
@@ -54,21 +54,21 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         ensemble=ensemble,
         id="day",
         time="date",
-        clusters="customer",
-        groups=("region", "weekday"),
+        groups="customer",
+        subgroups=("region", "weekday"),
     )
 
 
 def test_what_is_left_out_has_honest_defaults(tmp_path: Path) -> None:
     job = read_job(write_job(tmp_path, policies=None, ensemble=None))
     assert (job.kind, job.sense, job.ensemble, job.policies) == ("decision", "max", {}, {})
-    assert (job.id, job.time, job.clusters, job.groups) == (None, None, None, ())
+    assert (job.id, job.time, job.groups, job.subgroups) == (None, None, None, ())
     assert job.folder == tmp_path
 
 
 def test_one_name_is_a_list_of_one(tmp_path: Path) -> None:
-    job = read_job(write_job(tmp_path, data={"fit": "x.csv", "labels": "demand", "groups": "region"}))
-    assert (job.fit, job.labels, job.groups) == (("x.csv",), ("demand",), ("region",))
+    job = read_job(write_job(tmp_path, data={"fit": "x.csv", "labels": "demand", "subgroups": "region"}))
+    assert (job.fit, job.labels, job.subgroups) == (("x.csv",), ("demand",), ("region",))
 
 
 @pytest.mark.parametrize("section", ["models", "policies"])
@@ -82,7 +82,7 @@ def test_models_or_policies_alone_will_do(section: str, tmp_path: Path) -> None:
     ("kind", "option"), [(kind, option) for kind, options in OPTIONS.items() for option in options]
 )
 def test_every_option_of_a_kind_is_known(kind: str, option: str, tmp_path: Path) -> None:
-    value = {"kind": kind, "sense": "min"}.get(option, 1)
+    value = {"kind": kind, "sense": "min", "on_infeasible": "raise"}.get(option, 1)
     assert read_job(write_job(tmp_path, ensemble={"kind": kind, option: value})).ensemble[option] == value
 
 
@@ -144,7 +144,7 @@ def test_a_key_that_is_there_twice_is_not_toml(tmp_path: Path) -> None:
         ({"zebra": {}}, "section 'zebra' is not known. Known are data, models, policies, feasible, ensemble."),
         ({"data": {"lables": "y_*"}}, "[data] 'lables' is not known. Did you mean 'labels'?"),
         ({"data": {"group": "region"}}, "[data] 'group' is not known. Did you mean 'groups'?"),
-        ({"data": {"zebra": 1}}, "[data] 'zebra' is not known. Known are fit, labels, id, time, groups, clusters."),
+        ({"data": {"zebra": 1}}, "[data] 'zebra' is not known. Known are fit, labels, id, time, groups, subgroups, "),
         ({"ensemble": {"sede": 1}}, "[ensemble] of kind 'decision': 'sede' is not known. Did you mean 'seed'?"),
         ({"ensemble": {"alpha": 1}}, "[ensemble] of kind 'decision': 'alpha' is not known."),
         (
@@ -208,14 +208,14 @@ def test_a_column_is_named_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [3, True, "", [1], [""], [["x"]]], ids=repr)
-@pytest.mark.parametrize("key", ["fit", "groups"])
-def test_files_and_groups_are_text(key: str, value: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["fit", "subgroups"])
+def test_files_and_subgroups_are_text(key: str, value: Any, tmp_path: Path) -> None:
     message = refused(write_job(tmp_path, data={key: value}))
     assert f"[data] {key} must be text, or a list of texts; got {value!r}" in message
 
 
-@pytest.mark.parametrize("key", ["fit", "groups"])
-def test_files_and_groups_are_named_once(key: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["fit", "subgroups"])
+def test_files_and_subgroups_are_named_once(key: str, tmp_path: Path) -> None:
     assert f"[data] {key} names 'x' twice" in refused(write_job(tmp_path, data={key: ["x", "y", "x"]}))
 
 
@@ -224,11 +224,100 @@ def test_a_list_of_no_files_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [3, True, "", ["day"]], ids=repr)
-@pytest.mark.parametrize("key", ["id", "time", "clusters"])
+@pytest.mark.parametrize("key", ["id", "time", "groups", "weight"])
 def test_single_columns_are_one_name(key: str, value: Any, tmp_path: Path) -> None:
-    message = refused(write_job(tmp_path, data={key: value}))
-    assert f"[data] {key} must be the name of one column" in message
+    message = refused(write_job(tmp_path, data={key: value, "subgroups": "region"}))
+    assert f"[data] {key} must be " in message
+    assert "one column" in message
     assert f"got {value!r}" in message
+
+
+# Weights, labels that are missing, decisions off by rounding
+
+
+def test_weights_and_missing_labels_are_read(tmp_path: Path) -> None:
+    job = read_job(write_job(tmp_path, data={"weight": "days", "missing_labels": "raise"}))
+    assert (job.weight, job.missing_labels) == ("days", "raise")
+    job = read_job(write_job(tmp_path))
+    assert (job.weight, job.missing_labels) == (None, "drop")
+
+
+@pytest.mark.parametrize("value", ["dorp", 1, True, [], ""], ids=repr)
+def test_missing_labels_are_dropped_or_an_error(value: Any, tmp_path: Path) -> None:
+    message = refused(write_job(tmp_path, data={"missing_labels": value}))
+    assert f"[data] missing_labels must be 'drop' or 'raise'; got {value!r}." in message
+    assert ("Did you mean 'drop'?" in message) == (value == "dorp")
+
+
+@pytest.mark.parametrize("value", ["projct", 1, False], ids=repr)
+def test_infeasible_decisions_are_projected_or_an_error(value: Any, tmp_path: Path) -> None:
+    message = refused(write_job(tmp_path, ensemble={"on_infeasible": value}))
+    assert f"[ensemble] on_infeasible must be 'project' or 'raise'; got {value!r}." in message
+
+
+@pytest.mark.parametrize("value", ["small", -0.1, True, [0.1]], ids=repr)
+def test_a_tolerance_is_a_number(value: Any, tmp_path: Path) -> None:
+    message = refused(write_job(tmp_path, ensemble={"tolerance": value}))
+    assert (
+        f"[ensemble] tolerance must be a number, 0 or more, in the units of the feasible set; got {value!r}." in message
+    )
+
+
+def test_a_tolerance_is_finite_and_for_policies(tmp_path: Path) -> None:
+    path = write_job(tmp_path)
+    path.write_text(path.read_text().replace("[ensemble]", "[ensemble]\ntolerance = nan"))
+    assert "tolerance must be a number" in refused(path)
+    assert "'tolerance' is not known" in refused(write_job(tmp_path, ensemble={"kind": "white_box", "tolerance": 1}))
+
+
+# Words of earlier versions
+
+
+@pytest.mark.parametrize(
+    ("data", "groups", "subgroups", "advice"),
+    [
+        ({"clusters": "customer"}, "customer", (), ['groups = "customer"']),
+        ({"clusters": "customer", "subgroups": "region"}, "customer", ("region",), ['groups = "customer"']),
+        ({"groups": ["region", "day"]}, None, ("region", "day"), ['subgroups = ["region", "day"]']),
+        ({"groups": ["region"]}, None, ("region",), ['subgroups = ["region"]']),
+        (
+            {"groups": "region", "clusters": "customer"},
+            "customer",
+            ("region",),
+            ['subgroups = "region"', 'groups = "customer"'],
+        ),
+    ],
+    ids=str,
+)
+def test_files_of_earlier_versions_are_read_as_they_were_meant(
+    data: dict[str, Any], groups: str | None, subgroups: tuple[str, ...], advice: list[str], tmp_path: Path
+) -> None:
+    path = write_job(tmp_path, data=data)
+    with pytest.warns(FutureWarning) as caught:
+        job = read_job(path)
+    assert (job.groups, job.subgroups) == (groups, subgroups)
+    assert [str(each.message).split(". ")[-1] for each in caught] == [
+        f"Write {line} in place of it." for line in advice
+    ]
+    assert all(str(each.message).startswith(f"{path}: [data] ") for each in caught)
+
+
+def test_one_column_of_groups_has_the_present_meaning(tmp_path: Path) -> None:
+    job = read_job(write_job(tmp_path, data={"groups": "region"}))
+    assert (job.groups, job.subgroups) == ("region", ())
+
+
+def test_the_old_and_the_new_name_together_are_refused(tmp_path: Path) -> None:
+    data = {"groups": "customer", "clusters": "customer", "subgroups": "region"}
+    message = refused(write_job(tmp_path, data=data))
+    assert "clusters is the old name of groups, and both are given. Leave clusters out." in message
+
+
+def test_several_columns_of_groups_beside_subgroups_are_refused(tmp_path: Path) -> None:
+    message = refused(write_job(tmp_path, data={"groups": ["customer", "day"], "subgroups": "region"}))
+    assert (
+        "groups must be one column, of rows that belong together; got ['customer', 'day']. List columns in" in message
+    )
 
 
 @pytest.mark.parametrize("value", ["x", -1, 1.5, True, [0]], ids=repr)

@@ -34,8 +34,8 @@ def test_a_report_asks_and_solves_no_more_than_an_audit(kind: str, tmp_path: Pat
     once, asked = tally.solved, tally.asked
     assert asked == [1] * len(ensemble.members_)
     tables = Tables((write_table(X, tmp_path / "later.parquet"),))
-    groups = () if kind == "plain" else ("region",)
-    roles = Roles(tuple(LABELS), tuple(str(j) for j in range(D)), groups=groups)
+    subgroups = () if kind == "plain" else ("region",)
+    roles = Roles(tuple(LABELS), tuple(str(j) for j in range(D)), subgroups=subgroups)
     tally.clear()
     found = audit_table(SavedEnsemble(tmp_path / "e.oe", ensemble, roles), tables)
     assert (tally.solved, tally.asked) == (once, asked)

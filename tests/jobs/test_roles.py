@@ -31,16 +31,28 @@ def members_of(job: Job) -> dict[str, dict[str, Columns]]:
 
 
 @given(
-    roles=st.builds(Roles, labels=NAMES, coordinates=NAMES, id=ONE, time=ONE, clusters=ONE, groups=st.just(()) | NAMES)
+    roles=st.builds(
+        Roles, labels=NAMES, coordinates=NAMES, id=ONE, time=ONE, groups=ONE, subgroups=st.just(()) | NAMES, weight=ONE
+    )
 )
 def test_roles_survive_a_file(roles: Roles) -> None:
     assert Roles.of_plain(json.loads(json.dumps(roles.as_plain()))) == roles
 
 
+@given(groups=ONE, subgroups=st.just(()) | NAMES)
+def test_roles_in_a_file_of_an_earlier_version_keep_their_meaning(
+    groups: str | None, subgroups: tuple[str, ...]
+) -> None:
+    old = {"labels": ["y"], "coordinates": ["y"], "id": None, "time": "t", "clusters": groups, "groups": [*subgroups]}
+    assert Roles.of_plain(old) == Roles(("y",), ("y",), None, "t", groups, subgroups)
+
+
 def test_a_pattern_of_labels_names_the_coordinates_by_its_star(tmp_path: Path) -> None:
-    job = job_of(tmp_path, data={"id": "day", "time": "date", "groups": ["region"], "clusters": "customer"})
+    job = job_of(
+        tmp_path, data={"id": "day", "time": "date", "subgroups": ["region"], "groups": "customer", "weight": "b_0"}
+    )
     found = find_roles(job, COLUMNS[::-1], "t.csv")
-    assert found == Roles(tuple(LABELS), ("0", "1", "2"), "day", "date", "customer", ("region",))
+    assert found == Roles(tuple(LABELS), ("0", "1", "2"), "day", "date", "customer", ("region",), "b_0")
 
 
 def test_a_list_of_labels_keeps_its_order(tmp_path: Path) -> None:
@@ -77,7 +89,7 @@ def test_a_single_label_without_a_star_takes_the_only_column_of_a_pattern(tmp_pa
         find_members(job, roles, columns, "t.csv")
 
 
-@pytest.mark.parametrize("part", ["id", "time", "clusters", "groups"])
+@pytest.mark.parametrize("part", ["id", "time", "groups", "subgroups", "weight"])
 def test_a_single_column_that_is_not_there_is_told_with_its_part(part: str, tmp_path: Path) -> None:
     job = job_of(tmp_path, data={part: "regoin"})
     message = f"[data] {part} of {job.path}: t.csv has no column 'regoin'. Did you mean 'region'?"

@@ -15,9 +15,9 @@ from optensemble.exceptions import FallbackWarning, InputError, OptEnsembleError
 from optensemble.jobs.check import summarise_job
 from optensemble.jobs.fit import Task, fit_job, prepare
 from optensemble.jobs.job import read_job
-from optensemble.jobs.rows import JobRows
 from optensemble.jobs.set_columns import ReadColumns, SetTable
 from optensemble.jobs.sets import files_of, make_set
+from optensemble.jobs.streamed_rows import JobRows
 from tests.jobs.worlds import make_rows, write_job, write_table
 
 WHERE = "job.toml: [feasible]"

@@ -13,11 +13,11 @@ from optensemble.exceptions import InputError
 from optensemble.jobs.fit import Task, fit_job, prepare
 from optensemble.jobs.job import read_job
 from optensemble.jobs.memory import memory_limit
-from optensemble.jobs.rows import JobRows
+from optensemble.jobs.streamed_rows import JobRows
 from tests.jobs.worlds import labels_of, make_rows, write_job, write_table
 
 ROWS = make_rows(1500)
-FULL = {"id": "day", "time": "date", "groups": "region", "clusters": "customer"}
+FULL = {"id": "day", "time": "date", "subgroups": "region", "groups": "customer"}
 
 
 def task(folder: Path, memory: float | None, fit: str = "history.csv", **data: Any) -> Task:
@@ -35,7 +35,7 @@ def same_file(folder: Path, fit: str, **data: Any) -> None:
     assert (folder / "streamed.oe").read_bytes() == (folder / "whole.oe").read_bytes()
 
 
-@pytest.mark.parametrize("data", [{}, {"id": "day"}, {"clusters": "customer"}, {"groups": "region"}, FULL], ids=str)
+@pytest.mark.parametrize("data", [{}, {"id": "day"}, {"groups": "customer"}, {"subgroups": "region"}, FULL], ids=str)
 def test_a_streamed_fit_writes_the_same_bytes(data: dict[str, Any], tmp_path: Path) -> None:
     write_table(ROWS, tmp_path / "history.parquet", row_group_size=400)
     same_file(tmp_path, "history.parquet", **data)
@@ -104,8 +104,8 @@ def test_infeasible_decisions_are_refused_with_their_row(tmp_path: Path) -> None
 
 def test_a_value_that_is_missing_is_refused_with_its_line(tmp_path: Path) -> None:
     rows = ROWS.copy()
-    rows.loc[1200, "a_1"] = None
-    refused(tmp_path, rows, r"part-1.csv: column 'a_1' has no value in line 502")
+    rows.loc[1200, "y_1"] = None
+    refused(tmp_path, rows, r"part-1.csv: column 'y_1' has no value in line 502", missing_labels="raise")
 
 
 def test_too_few_rows_are_refused(tmp_path: Path) -> None:

@@ -34,7 +34,10 @@ JOB: dict[str, dict[str, Any]] = {
 
 
 def make_rows(n: int = 240, seed: int = 0) -> pd.DataFrame:
-    """Make rows with ids, times, regions and customers; a knows the first coordinates, b the last."""
+    """Make rows with ids, times, regions and customers; a knows the first coordinates, b the last.
+
+    Three rows share a time: times of which most are distinct would be taken for a column that a job should name.
+    """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 3))
     truth = x + rng.normal(scale=0.5, size=(n, 3))
@@ -43,7 +46,7 @@ def make_rows(n: int = 240, seed: int = 0) -> pd.DataFrame:
     rows = pd.DataFrame(
         {
             "day": [f"{seed}-{i:05d}" for i in range(n)],
-            "date": pd.date_range("2025-01-01", periods=n, freq="h").strftime("%Y-%m-%dT%H:%M"),
+            "date": pd.date_range("2025-01-01", periods=n, freq="h").floor("3h").strftime("%Y-%m-%dT%H:%M"),
             "region": rng.choice(["north", "south"], size=n),
             "customer": rng.integers(n // 3, size=n),
         }
@@ -52,6 +55,11 @@ def make_rows(n: int = 240, seed: int = 0) -> pd.DataFrame:
         for j, star in enumerate(STARS):
             rows[f"{name}_{star}"] = values[:, j]
     return rows
+
+
+def dated(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with a date of their own each, in order: a column that a job should name as time."""
+    return rows.assign(date=pd.date_range("2025-01-01", periods=len(rows)).strftime("%Y-%m-%d"))
 
 
 def labels_of(rows: pd.DataFrame) -> Floats:

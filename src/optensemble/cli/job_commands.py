@@ -38,6 +38,9 @@ def init_command(
     id_column: Annotated[str | None, typer.Option("--id", help="The column of ids.")] = None,
     time: Annotated[str | None, typer.Option(help="The column of times.")] = None,
     groups: Annotated[
+        str | None, typer.Option(help="The column of rows that belong together, such as a customer.")
+    ] = None,
+    subgroups: Annotated[
         str | None, typer.Option(help="The column of subgroups in which the forecast must be unbiased.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", metavar="", help="Overwrite an existing file.")] = False,
@@ -55,7 +58,7 @@ def init_command(
     from optensemble.cli.prompts import InitOptions, ask_for_draft
     from optensemble.jobs.init import job_text, write_job
 
-    options = InitOptions(labels, model, policy, feasible, sense, id_column, time, groups, force)
+    options = InitOptions(labels, model, policy, feasible, sense, id_column, time, groups, subgroups, force)
     draft = ask_for_draft(data, out, options)
     write_job(out, job_text(draft))
     output = CommandOutput(as_json, quiet)
@@ -130,7 +133,7 @@ def fit_command(
     with output.progress("fitting") as progress, open_client(scheduler, workers) as client:
         task = prepare(description, memory_limit(memory))
         require_output_path(out, list(task.tables.paths))
-        progress.rows = len(task.rows)
+        progress.rows = task.row_count
         engine = resumable(task, client, jobs, out, resume)
         try:
             ensemble = fit_job(task, progress, jobs, client if engine is None else engine)

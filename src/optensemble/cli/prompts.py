@@ -18,6 +18,7 @@ from optensemble.jobs.roles import find_labels
 from optensemble.jobs.sets import SET_KINDS
 from optensemble.tables.patterns import left_to
 from optensemble.tables.reading import find_tables, require_columns
+from optensemble.tables.sorted_times import find_sorted_times
 from optensemble.tables.writing import require_output_path
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class InitOptions:
     id: str | None
     time: str | None
     groups: str | None
+    subgroups: str | None
     force: bool
 
 
@@ -47,7 +49,7 @@ def ask_for_draft(data: str, out: Path, options: InitOptions) -> JobDraft:
     tables = find_tables([data])
     require_output_path(out, list(tables.paths))
     columns, name = tables.columns, str(tables)
-    found = guess(columns)
+    found = guess(columns, find_sorted_times(tables))
     labels = options.labels or _ask_labels(found, columns, name)
     find_labels(labels, columns, "--labels", name)
     given = options.model is not None or options.policy is not None
@@ -62,7 +64,7 @@ def ask_for_draft(data: str, out: Path, options: InitOptions) -> JobDraft:
         raise InputError(f"{both[0]!r} is a model and a policy. Give one of them another name.")
     if not models and not policies:
         raise InputError(f"no models were recognised in {name}. Give --model NAME=PATTERN; it has {listed(columns)}.")
-    for column in (options.id, options.time, options.groups):
+    for column in (options.id, options.time, options.groups, options.subgroups):
         require_columns([column] if column else [], columns, name)
     return JobDraft(
         fit=relative_to(data, out),
@@ -76,7 +78,8 @@ def ask_for_draft(data: str, out: Path, options: InitOptions) -> JobDraft:
         ),
         id=_pick_column(options.id, found.id, "Column of ids", columns),
         time=_pick_column(options.time, found.time, "Column of times", columns),
-        groups=_pick_column(options.groups, None, "Column of subgroups", columns),
+        groups=_pick_column(options.groups, None, "Column of groups, rows that belong together", columns),
+        subgroups=_pick_column(options.subgroups, None, "Column of subgroups, to be unbiased in each", columns),
     )
 
 

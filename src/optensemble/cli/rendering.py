@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 from optensemble._core.number_format import NO_NUMBER, column_decimals, with_minus
 from optensemble.cli.console import CommandOutput
 from optensemble.ensembles.base import DECISION
+from optensemble.jobs.row_checks import RowCounts
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import number_cell
 from optensemble.report.tables.audit import cell_sheet, choice_sheet, lift_sheet
 from optensemble.report.tables.fit import leaderboard_sheet, validation_sheet
 
 if TYPE_CHECKING:
-    from optensemble.evaluation.audit import Audit
     from optensemble.explanation.explanation import Explanation
+    from optensemble.jobs.audit import TableAudit
     from optensemble.jobs.check import JobSummary
     from optensemble.jobs.decide import DecisionSummary
     from optensemble.jobs.fit import Task
@@ -41,7 +44,8 @@ def print_job_summary(output: CommandOutput, summary: JobSummary) -> None:
     output.print_json(
         {
             "job": str(summary.task.job.path),
-            "rows": len(summary.task.rows),
+            "rows": summary.task.row_count,
+            **_counts(summary.task),
             "columns": summary.pairs,
             "parameters": [vars(parameter) for parameter in summary.parameters],
             "fallback": summary.task.fallbacks.count,
@@ -49,10 +53,19 @@ def print_job_summary(output: CommandOutput, summary: JobSummary) -> None:
             "members": summary.members,
             "cells": {"filled": cells.filled, "thin": cells.below_min_cell, "median": cells.median},
             "plan": summary.plan.parts,
+            "accuracy": None if summary.accuracy is None else vars(summary.accuracy),
             "doubts": summary.warnings,
             "enough": summary.enough,
         }
     )
+
+
+def _counts(task: Task) -> dict[str, Any]:
+    """Return what was counted in the rows of a job."""
+    counts = task.counts
+    weighted = {} if task.roles.weight is None else {"effective_rows": counts.effective}
+    named = ("unlabelled", "nobody", "mended")
+    return {**{name: getattr(counts, name) for name in named}, "absent": dict(counts.absent), **weighted}
 
 
 def _label_sheet(summary: JobSummary) -> Sheet:
@@ -95,12 +108,13 @@ def _r_squared_cell(share: float) -> Cell:
 
 def print_fit(output: CommandOutput, ensemble: Any, task: Task, out: Path) -> None:
     """Print the leaderboard out of fold and its result."""
-    document: dict[str, Any] = {"ensemble": str(out), "kind": type(ensemble).__name__, "rows": len(task.rows)}
+    document: dict[str, Any] = {"ensemble": str(out), "kind": type(ensemble).__name__, "rows": task.row_count}
+    document |= _counts(task)
     if ensemble.kind == DECISION:
         board = ensemble.leaderboard_
         output.print_table(leaderboard_sheet(board[board["kind"] != "left out"]), _LEADERBOARD)
         why = board.loc[board["chosen"].astype(bool), "why"].iloc[0]
-        output.print_lines(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *ensemble.notes_)
+        output.print_lines(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *_fit_notes(ensemble, task))
         document |= {
             "winner": ensemble.winner_,
             "finding": ensemble.finding_,
@@ -116,6 +130,13 @@ def print_fit(output: CommandOutput, ensemble: Any, task: Task, out: Path) -> No
     output.print_lines(f"Wrote {out}.")
 
 
+def _fit_notes(ensemble: Any, task: Task) -> list[str]:
+    """Return what was counted in the rows, and the notes of the ensemble, which may count the same."""
+    streamed = not hasattr(task.rows, "columns")  # their unlabelled rows the ensemble has left out, and counted
+    counted = replace(task.counts, unlabelled=0) if streamed else task.counts
+    return list(dict.fromkeys([*counted.sentences(task.row_count), *ensemble.notes_]))
+
+
 def print_decisions(output: CommandOutput, decisions: DecisionSummary, out: Path) -> None:
     """Print the summary of a table of decisions."""
     followed = ", ".join(f"{name} on {count:,}" for name, count in decisions.followed.items())
@@ -124,25 +145,34 @@ def print_decisions(output: CommandOutput, decisions: DecisionSummary, out: Path
         f"{decisions.rows:,} {rows} decided, following {followed}.",
         f"Promised: {decisions.promise}.",
         *([f"{decisions.beyond:,} of {decisions.rows:,} rows {_BEYOND}."] if decisions.beyond else []),
+        *(
+            f"{each}."
+            for each in RowCounts(absent=Counter(decisions.absent), mended=decisions.mended).sentences(decisions.rows)
+        ),
         f"Wrote {out}.",
     )
     promise = {name: value for name, value in vars(decisions.promise).items() if name != "advantage"}
     output.print_json(
         {
             "decisions": str(out),
+            "key": decisions.key,
             "rows": decisions.rows,
             "followed": decisions.followed,
             "unseen": decisions.unseen,
             "beyond": decisions.beyond,
             "fallback": decisions.fallback,
+            "absent": decisions.absent,
+            "nobody": decisions.nobody,
+            "mended": decisions.mended,
             "promise": promise,
         }
     )
 
 
-def print_audit(output: CommandOutput, audit: Audit, coordinates: list[str]) -> None:
+def print_audit(output: CommandOutput, audited: TableAudit) -> None:
     """Print promised and realised payoffs."""
-    output.print_lines(audit.verdict, "")
+    audit, coordinates = audited.audit, list(audited.saved.roles.coordinates)
+    output.print_lines(audit.verdict, *RowCounts(unlabelled=audited.unlabelled).sentences(len(audited.rows)), "")
     output.print_table(choice_sheet(audit))
     output.print_table(lift_sheet(audit))
     if audit.biased:
@@ -157,6 +187,7 @@ def print_audit(output: CommandOutput, audit: Audit, coordinates: list[str]) -> 
         {
             "verdict": audit.verdict,
             "kept": audit.kept,
+            "unlabelled": audited.unlabelled,
             "coordinates": coordinates,
             "summary": summary,
             "by_choice": audit.by_choice,

@@ -31,6 +31,9 @@ def decide_command(
     tables: Files,
     out: Annotated[Path, typer.Option("--out", "-o", help="The table to write: .parquet, .csv or .arrow.")],
     id_column: IdColumn = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Columns to copy to the decisions, separated by commas.", metavar="COLUMNS")
+    ] = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
     as_json: Json = False,
@@ -38,13 +41,14 @@ def decide_command(
 ) -> None:
     """Decide for every row of a table: action, followed member, promised payoff and its 95 % limits.
 
-    Labels are not needed. Tables can be larger than memory. The output is written atomically.
+    Labels are not needed. Tables can be larger than memory. The output is written atomically. It begins with a key: the
+    ids, else the times, else the numbers of the rows.
 
     For example:
 
     - `optensemble decide ensemble.oe new.parquet -o decisions.parquet`
 
-    - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day --workers 4`
+    - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day --keep region,planner --workers 4`
     """
     from optensemble.cli.rendering import print_decisions
     from optensemble.distributed.cluster import open_client
@@ -57,12 +61,15 @@ def decide_command(
         total = progress.rows = found.rows
         share = None if not total else (lambda rows: progress("rows", rows / total))
         over = None if client is None else (lambda function, parts: map_in_order(client, function, parts))
-        decisions = decide_table(saved, found, out, share, over=over)
+        decisions = decide_table(saved, found, out, share, over=over, keep=keep or ())
     if decisions.promise.unlike and not output.prints_text:  # otherwise the printed promise says so
         warnings.warn(decisions.promise.note, UserWarning, stacklevel=2)
     if decisions.unseen:
-        unseen = f"{decisions.unseen:,} of {decisions.rows:,} rows are of groups that were not in the rows of the fit"
-        warnings.warn(f"{unseen}: for them the promise rests on other groups", UserWarning, stacklevel=2)
+        unseen = f"{decisions.unseen:,} of {decisions.rows:,} rows are of subgroups that no row of the fit was in"
+        warnings.warn(f"{unseen}: for them the promise rests on other subgroups", UserWarning, stacklevel=2)
+    if decisions.nobody:
+        nobody = f"in {decisions.nobody:,} of {decisions.rows:,} rows no member has an answer"
+        warnings.warn(f"{nobody}: they are decided by what is known of all rows", UserWarning, stacklevel=2)
     if decisions.fallback:
         unsolved = f"{decisions.fallback:,} of {decisions.rows:,} rows could not be solved"
         warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)
@@ -92,7 +99,7 @@ def audit_command(
 
     output = CommandOutput(as_json, quiet)
     audited = _audit(output, ensemble, tables, labels, time)
-    print_audit(output, audited.audit, list(audited.saved.roles.coordinates))
+    print_audit(output, audited)
     if audited.audit.kept is False:
         raise typer.Exit(PROMISE_REFUTED)
     if audited.audit.totals.seen > SEEN * len(audited.rows):

@@ -13,11 +13,12 @@ from optensemble._core.arrays import Floats
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
 from optensemble.exceptions import FallbackWarning, InputError
+from optensemble.jobs.row_checks import absent_rows
 from optensemble.jobs.rows import RowPlace, in_time_order
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.jobs.set_columns import summarise_parameters
 from optensemble.tables.labels import column_text, value_text
-from optensemble.tables.reading import Tables
+from optensemble.tables.reading import Tables, require_columns
 
 if TYPE_CHECKING:
     from optensemble.explanation.explanation import Explanation
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableAudit:
-    """Rows with labels, the ensemble's audit on them, and its answer."""
+    """Rows with labels, the ensemble's audit on them, and its answer; ``unlabelled`` rows were left out."""
 
     saved: SavedEnsemble
     tables: Tables
@@ -33,6 +34,7 @@ class TableAudit:
     labels: Floats
     audit: Audit
     answer: Answer
+    unlabelled: int = 0
 
 
 def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
@@ -46,22 +48,28 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
             f"{tables} has no column {missing[0]!r}: an audit needs the labels. Add them, or name their "
             "columns with --labels."
         )
-    rows, _ = saved.grouped(saved.reader(tables, roles).read(tables))
-    sorted_rows = in_time_order(rows, roles, str(tables))
+    if roles.weight is not None:
+        require_columns([roles.weight], tables.columns, f"[data] weight of the job: {tables}")
+    read, _ = saved.grouped(saved.reader(tables, roles).read(tables))
+    labelled = read[~absent_rows(read[list(roles.labels)].to_numpy())]
+    if not len(labelled):
+        raise InputError(f"{tables} has no row with labels: an audit needs them. Wait until they are known.")
+    sorted_rows = in_time_order(labelled, roles, str(tables))
     rows = sorted_rows.reset_index(drop=True)
-    clusters = roles.clusters
-    if clusters is not None and rows[clusters].nunique() == 1:
-        warnings.warn(f"all rows are of one {clusters}: they are treated as independent", UserWarning, stacklevel=2)
-        clusters = None
+    groups = roles.groups
+    if groups is not None and rows[groups].nunique() == 1:
+        warnings.warn(f"all rows are of one {groups}: they are treated as independent", UserWarning, stacklevel=2)
+        groups = None
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())
     time_ordered = True if roles.time is not None else None
+    terms = {} if roles.weight is None else {"sample_weight": roles.weight}
     with RowPlace(str(tables), roles.id).naming(sorted_rows), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
-        audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=clusters)
+        audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=groups, **terms)
     if answer.fallback:
         unsolved = f"{answer.fallback:,} of {len(rows):,} rows could not be solved"
         warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)
-    return TableAudit(saved, tables, rows, labels, audit, answer)
+    return TableAudit(saved, tables, rows, labels, audit, answer, len(read) - len(rows))
 
 
 def make_report(audited: TableAudit) -> str:

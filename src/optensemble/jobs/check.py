@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
 from optensemble.evaluation.planning import (
@@ -21,10 +19,13 @@ from optensemble.evaluation.planning import (
     RowPlan,
     plan,
 )
-from optensemble.exceptions import FallbackWarning
 from optensemble.feasible import FeasibleSet
+from optensemble.jobs.accuracy import Accuracy, PayoffPairs, mean_of_present
 from optensemble.jobs.data_warnings import find_data_warnings
 from optensemble.jobs.fit import Task, shortage
+from optensemble.jobs.job_outputs import JobOutputs
+from optensemble.jobs.role_warnings import find_role_warnings
+from optensemble.jobs.row_checks import absent_rows
 from optensemble.jobs.set_columns import ParameterSummary, summarise_parameters
 from optensemble.stats.sample_size import MIN_CELL
 
@@ -33,7 +34,6 @@ _TINY = 1e-12
 _TIME_OF_MIDNIGHT = " 00:00:00"
 
 _DETECTABLE = {
-    PROMISE: "if rows are independent, the mean {goal} can be promised within about ± {size}",
     COMPARISON: "two candidates can be told apart if their mean {goal}s differ by {size}",
     WHITE_BOX_CELLS: "a bias of {size} is detectable in level sets of the model with the best self-assessment",
     BLACK_BOX_CELLS: "a bias of {size} is detectable in level sets of any member",
@@ -60,8 +60,10 @@ class JobSummary:
     """Summary of a job and its data.
 
     ``pairs`` has, for every label, the matching column of each member and the bounds of its coordinate.
-    ``members`` has a row for every member: its kind, the share of the labels' variance it explains (R²), and its
-    realised payoff on these rows. ``omega`` is the set bound to the rows; ``parameters`` are those that come from them.
+    ``members`` has a row for every member: its kind, the share of the labels' variance it explains (R²), its realised
+    payoff, both on the rows in which it has an answer, and the number of the others. ``omega`` is the set bound to the
+    rows; ``parameters`` are those that come from them. ``accuracy`` is that of a promise, if there are enough rows for
+    one.
     """
 
     task: Task
@@ -71,6 +73,7 @@ class JobSummary:
     members: pd.DataFrame
     cells: LevelSetCounts
     plan: RowPlan
+    accuracy: Accuracy | None
     warnings: tuple[str, ...]
 
     @property
@@ -80,16 +83,19 @@ class JobSummary:
 
     def sentences(self) -> Iterator[str]:
         """Yield the summary, one sentence per line."""
-        task, rows = self.task, len(self.task.rows)
+        task, rows = self.task, self.task.row_count
         order = "" if task.roles.time is None else f", sorted by {task.roles.time}{self._span()}"
         yield f"{rows:,} rows in {task.tables}{order}"
+        yield from task.counts.sentences(rows)
+        if task.roles.weight is not None:
+            yield f"weights by {task.roles.weight}: the rows count as {task.counts.effective:,.1f} of equal weight"
         low, high = task.labels.to_numpy().min(), task.labels.to_numpy().max()
         yield f"{len(task.roles.labels)} labels between {_four_digits(low)} and {_four_digits(high)}; {self._goal()}"
         yield f"decisions: {self._bounds()}"
         yield from (f"{parameter}" for parameter in self.parameters)
         if task.fallbacks.count:
             yield task.fallbacks.told(rows)
-        for what, each in (("groups", task.roles.groups), ("clusters", [task.roles.clusters or ""])):
+        for what, each in (("subgroups", task.roles.subgroups), ("groups", [task.roles.groups or ""])):
             for name in filter(None, each):
                 sizes = task.table[name].value_counts()
                 yield f"{what} by {name}: {len(sizes):,}, of {sizes.min():,} to {sizes.max():,} rows"
@@ -103,7 +109,11 @@ class JobSummary:
     def _detectable(self) -> Iterator[str]:
         """Yield what this number of rows can detect."""
         goal = "payoff" if self.task.job.sense == "max" else "cost"
+        if self.accuracy is not None:
+            yield f"the mean {goal} of as many new rows can be promised within about {self.accuracy}"
         for part in self.plan.details:
+            if part.name == PROMISE:  # of independent rows
+                continue
             yield _DETECTABLE[part.name].format(goal=goal, size=f"{part.detects(self.plan.rows):.3g}")
             if part.cells > 1 and self.plan.rows < part.needed:
                 yield f"{part.needed:,} rows would fill these level sets with {MIN_CELL} rows each"
@@ -137,7 +147,7 @@ class JobSummary:
     def verdict(self) -> str:
         """A sentence on whether there are enough rows."""
         plenty = "are enough for a fit; effects that they cannot detect are left out"
-        return shortage(self.task) or f"{len(self.task.rows):,} rows {plenty}"
+        return shortage(self.task) or f"{self.task.row_count:,} rows {plenty}"
 
 
 def _four_digits(value: float) -> str:
@@ -146,34 +156,34 @@ def _four_digits(value: float) -> str:
 
 def summarise_job(task: Task) -> JobSummary:
     """Compute the summary of a job and its data."""
-    sign = 1.0 if task.job.sense == "max" else -1.0
-    labels = task.labels.to_numpy()
-    predictions = {name: member.predict(task.table) for name, member in task.models.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FallbackWarning)  # the summary counts these rows
-        omega = task.omega.for_rows(task.table)
-        actions = {name: omega.argmax(sign * predicted) for name, predicted in predictions.items()}
-    actions |= {name: member.decide(task.table) for name, member in task.policies.items()}
-    noise, payoff_noise = _noise_levels(predictions, actions, labels)
+    outputs, pairs = JobOutputs.of(task), PayoffPairs.of(task)
+    omega, actions, complete = outputs.omega, outputs.actions, outputs.complete
+    noise, payoff_noise = _noise_levels(outputs)
     access = "mixed" if task.models and task.policies else "white" if task.models else "black"
-    earned = {name: float((sign * omega.value(action, sign * labels)).mean()) for name, action in actions.items()}
     return JobSummary(
         task=task,
         omega=omega,
         parameters=summarise_parameters(omega, task.table),
         pairs=_label_pairs(task, omega),
-        members=_member_frame(predictions, earned, labels),
-        cells=_count_level_sets(actions, Buckets(omega.lower, omega.upper, _BUCKETS)),
+        members=_member_frame(outputs),
+        cells=_count_level_sets(outputs, Buckets(omega.lower, omega.upper, _BUCKETS)),
         plan=plan(
             k=len(actions),
             d=omega.dimension,
             noise=noise,
-            rows=len(labels),
+            rows=len(outputs.labels),
             access=access,
             payoff_noise=payoff_noise,
         ),
-        warnings=tuple(find_data_warnings(predictions, actions, labels, omega)),
+        accuracy=pairs.accuracy(task.roles, task.table),
+        warnings=(*_data_warnings(complete), *find_role_warnings(task, pairs)),
     )
+
+
+def _data_warnings(complete: JobOutputs) -> Iterator[str]:
+    """Yield what is suspicious in the rows in which every member has an answer."""
+    if len(complete.labels):
+        yield from find_data_warnings(complete.predictions, complete.actions, complete.labels, complete.omega)
 
 
 def _label_pairs(task: Task, omega: FeasibleSet) -> list[dict[str, Any]]:
@@ -189,27 +199,35 @@ def _label_pairs(task: Task, omega: FeasibleSet) -> list[dict[str, Any]]:
     ]
 
 
-def _member_frame(predictions: dict[str, Floats], earned: dict[str, float], labels: Floats) -> pd.DataFrame:
-    spread = np.square(labels - labels.mean(axis=0)).sum()
+def _member_frame(outputs: JobOutputs) -> pd.DataFrame:
     rows = []
-    for name, realised in earned.items():
-        missed = np.square(labels - predictions[name]).sum() if name in predictions else np.nan
-        kind = "model" if name in predictions else "policy"
-        explained = 1 - missed / spread if spread > 0 else np.nan
-        rows.append((name, kind, explained, realised))
-    return pd.DataFrame(rows, columns=["member", "kind", "explained", "realised"])
+    for name, present in outputs.present.items():
+        model, there = name in outputs.predictions, bool(present.any())
+        explained = outputs.explained(name) if model and there else np.nan
+        realised = outputs.realised(name) if there else np.nan
+        rows.append((name, "model" if model else "policy", explained, realised, int((~present).sum())))
+    return pd.DataFrame(rows, columns=["member", "kind", "explained", "realised", "absent"])
 
 
-def _noise_levels(predictions: dict[str, Floats], actions: dict[str, Floats], labels: Floats) -> tuple[float, float]:
+def _noise_levels(outputs: JobOutputs) -> tuple[float, float]:
     """Return the standard deviations of the labels and of the payoffs around their predictions."""
-    expected = np.mean(list(predictions.values()), axis=0) if predictions else labels.mean(axis=0)
-    missed = np.ascontiguousarray(labels - expected)
-    payoff = np.mean([row_dots(action, missed).std() for action in actions.values()])
-    return float(missed.std()) or _TINY, float(payoff) or _TINY
+    predictions, labels = list(outputs.predictions.values()), outputs.labels
+    expected, rows = mean_of_present(predictions) if predictions else (labels.mean(axis=0), np.arange(len(labels)))
+    missed = np.full_like(labels, np.nan)
+    missed[rows] = labels[rows] - expected
+    known = ~absent_rows(missed)
+    noise = float(missed[known].std()) if known.any() else 0.0
+    spreads = [
+        row_dots(np.ascontiguousarray(action[there]), np.ascontiguousarray(missed[there])).std()
+        for name, action in outputs.actions.items()
+        if (there := known & outputs.present[name]).any()
+    ]
+    return noise or _TINY, float(np.mean(spreads) if spreads else 0.0) or _TINY
 
 
-def _count_level_sets(actions: dict[str, Floats], buckets: Buckets) -> LevelSetCounts:
-    levels = [level for action in actions.values() for level in buckets(np.ascontiguousarray(action)).T]
+def _count_level_sets(outputs: JobOutputs, buckets: Buckets) -> LevelSetCounts:
+    there = (action[outputs.present[name]] for name, action in outputs.actions.items())
+    levels = [level for action in there for level in buckets(np.ascontiguousarray(action)).T]
     counts = np.concatenate([np.bincount(level.astype(np.int64)) for level in levels])
     filled = counts[counts > 0]
-    return LevelSetCounts(len(filled), int((filled < MIN_CELL).sum()), float(np.median(filled)))
+    return LevelSetCounts(len(filled), int((filled < MIN_CELL).sum()), float(np.median(filled)) if filled.size else 0.0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from optensemble._core.arrays import Floats
-from optensemble.ensembles.base import Answer
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, OptEnsembleError
-from optensemble.jobs.roles import FOLLOWED, HIGH, LOW, PROMISED
-from optensemble.jobs.rows import RowPlace, require_feasible_actions
+from optensemble.jobs.decision_columns import decision_columns, find_copied
+from optensemble.jobs.row_checks import MendingTerms, count_absences, require_feasible_actions
+from optensemble.jobs.rows import RowPlace
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.tables.ids import IdRegister
+from optensemble.tables.kept import find_date_columns, split_kept
 from optensemble.tables.reading import BATCH, ColumnSelection, Tables
 from optensemble.tables.writing import require_output_path, table_writer
 
@@ -31,8 +31,10 @@ from optensemble.tables.writing import require_output_path, table_writer
 class DecisionSummary:
     """Summary of a table of decisions: rows, promise of their mean payoff, and rows per followed member.
 
-    ``unseen`` counts rows of groups that were not in the rows of the fit, ``beyond`` rows whose own bounds go beyond
-    those of the fitting rows, and ``fallback`` rows that could not be solved and took the fallback action.
+    ``unseen`` counts rows of subgroups that were not in the rows of the fit, ``beyond`` rows whose own bounds go beyond
+    those of the fitting rows, and ``fallback`` rows that could not be solved and took the fallback action. ``key`` is
+    the first column, which tells rows apart. ``absent`` counts rows in which each member has no value, ``nobody`` those
+    in which no member has one, and ``mended`` those in which a policy was off by rounding and was moved onto the set.
     """
 
     rows: int
@@ -41,6 +43,10 @@ class DecisionSummary:
     unseen: int
     beyond: int = 0
     fallback: int = 0
+    mended: int = 0
+    nobody: int = 0
+    key: str = ""
+    absent: dict[str, int] = field(default_factory=dict)
 
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
@@ -54,35 +60,42 @@ def decide_table(
     progress: Callable[[int], None] | None = None,
     batch: int = BATCH,
     over: Over | None = None,
+    keep: Sequence[str] = (),
 ) -> DecisionSummary:
     """Decide for every row and write the decisions in the order of the rows, atomically.
 
-    ``over`` maps the deciding over batches; by default it is done here, one after the other.
+    ``over`` maps the deciding over batches; by default it is done here, one after the other. ``keep`` names columns to
+    copy to the decisions.
     """
     require_output_path(out, [saved.path, *tables.paths])
     roles, assessed, followed, rows = saved.roles.for_decisions(), Assessments(), Counter[int](), 0
-    counts = Counter[str]()
-    reader = saved.reader(tables, roles)
+    counts, absent = Counter[str](), Counter[str]()
+    reader, copied = saved.reader(tables, roles), find_copied(saved.roles, tables, keep)
+    selection = replace(reader.selection, kept=copied.read, dates=find_date_columns(tables, copied.read))
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
         table = stack.enter_context(table_writer(out))
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, str(tables)))
-        grouped = (saved.grouped(reader.known(part)) for part in tables.batches(reader.selection, batch))
+        parts = (split_kept(part, copied.read) for part in tables.batches(selection, batch))
+        grouped = ((*saved.grouped(reader.known(part)), kept) for part, kept in parts)
         decided = (map if over is None else over)(partial(_decide_part, saved.policy), grouped)
         if hasattr(decided, "close"):
             stack.callback(decided.close)  # batches that others still decide for, after an error
-        for part, unseen, answer in decided:
+        for part, unseen, kept, answer in decided:
             if isinstance(answer, OptEnsembleError):
                 with _naming_rows(saved, tables, part, rows):
                     raise answer
-            table.write(_decision_columns(saved, part, answer))
+            table.write({**copied.of(part, kept, rows), **decision_columns(saved, answer)})
             if ids is not None:
                 ids.add(part[roles.id])
             assessed += Assessments.of(answer.assessed)
             followed.update(dict(enumerate(np.bincount(answer.chosen).tolist())))
             rows += len(part)
             counts.update(unseen=unseen, beyond=answer.beyond, fallback=answer.fallback)
+            missing, nobody = count_absences(part, dict(saved.ensemble.members_))
+            absent += missing
+            counts.update(nobody=nobody, mended=answer.mended)
             if progress is not None:
                 progress(rows)
         if not rows:
@@ -91,40 +104,18 @@ def decide_table(
             ids.require_distinct(lambda: _id_batches(tables, str(roles.id)))
     names = saved.ensemble.names_
     by_name = {names[number]: count for number, count in followed.most_common() if count}
-    return DecisionSummary(rows, saved.policy.promise_of(assessed), by_name, **counts)
+    return DecisionSummary(
+        rows, saved.policy.promise_of(assessed), by_name, **counts, key=copied.key, absent=dict(absent)
+    )
 
 
-def _decide_part(policy: Any, grouped: tuple[pd.DataFrame, int]) -> tuple[pd.DataFrame, int, Any]:
+def _decide_part(policy: Any, grouped: tuple[pd.DataFrame, int, Any]) -> tuple[pd.DataFrame, int, Any, Any]:
     """Decide for a batch; an error of ours is the answer, for only the caller knows which rows these are."""
-    part, unseen = grouped
+    part, unseen, kept = grouped
     try:
-        return part, unseen, policy.answer(part)
+        return part, unseen, kept, policy.answer(part)
     except OptEnsembleError as error:
-        return part, unseen, error
-
-
-def _decision_columns(saved: SavedEnsemble, part: pd.DataFrame, answer: Answer) -> dict[str, Any]:
-    """Return the columns to write: id, actions, followed member, promised payoff and its 95 % limits."""
-    roles, columns = saved.roles, dict[str, Any]()
-    if roles.id is not None:
-        columns[roles.id] = part[roles.id]
-    columns |= {f"action_{name}": answer.actions[:, j] for j, name in enumerate(roles.coordinates)}
-    names = np.array(saved.ensemble.names_, dtype=object)
-    policy = saved.policy
-    # without validation the self-assessment is biased upwards
-    promised = policy.record_.correct(answer.assessed) if policy.has_record else answer.promised
-    columns |= {
-        FOLLOWED: names[answer.chosen],
-        PROMISED: promised,
-        LOW: _finite_or_nan(answer.low),
-        HIGH: _finite_or_nan(answer.high),
-    }
-    return columns
-
-
-def _finite_or_nan(limits: Floats) -> Floats:
-    """Return limits with NaN in place of infinity."""
-    return np.where(np.isfinite(limits), limits, np.nan)
+        return part, unseen, kept, error
 
 
 def _id_batches(tables: Tables, name: str) -> Iterator[pd.Series[Any]]:
@@ -138,8 +129,12 @@ def _naming_rows(saved: SavedEnsemble, tables: Tables, part: pd.DataFrame, start
         yield
     except OptEnsembleError as error:
         if isinstance(error, InfeasibleActionError):
+            place, mending = (
+                RowPlace(str(tables), saved.roles.id, start),
+                MendingTerms.of(saved.ensemble.get_params(False)),
+            )
             for name, policy in saved.policies:
-                require_feasible_actions(part, name, policy, saved.policy.feasible_, str(tables), start)
+                require_feasible_actions(part, name, policy, saved.policy.feasible_, place, mending)
         if error.rows is not None:
             with RowPlace(str(tables), saved.roles.id, start).naming(part):
                 raise error

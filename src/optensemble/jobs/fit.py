@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -14,20 +14,13 @@ from optensemble.ensembles.base import BLACK_BOX, DECISION, WHITE_BOX, Policy
 from optensemble.exceptions import FallbackWarning, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.job import Job
+from optensemble.jobs.role_warnings import find_role_warnings
 from optensemble.jobs.roles import Roles, find_members, find_roles
-from optensemble.jobs.rows import (
-    NO_FALLBACKS,
-    Fallbacks,
-    JobRows,
-    RowPlace,
-    RowReader,
-    in_time_order,
-    require_feasible_actions,
-    require_sets,
-    stream_rows,
-)
-from optensemble.jobs.set_columns import ReadColumns, SetTable, summarise_parameters
+from optensemble.jobs.row_checks import Fallbacks, MendingTerms, RowChecks, RowCounts
+from optensemble.jobs.rows import RowPlace, RowReader, in_time_order, optional_columns
+from optensemble.jobs.set_columns import ReadColumns, SetTable
 from optensemble.jobs.sets import make_set
+from optensemble.jobs.streamed_rows import JobRows, stream_rows
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from optensemble.tables.reading import Tables, find_tables
 
@@ -37,8 +30,8 @@ class Task:
     """A job with its data, validated: everything that a fit needs.
 
     ``rows`` holds the columns of members and labels, ids, times and groups, in time order if there are times. Rows that
-    would take more than the memory allowed are read from their files when they are needed. ``fallbacks`` are rows that
-    take the fallback action of the set.
+    would take more than the memory allowed are read from their files when they are needed. ``counts`` are what was
+    counted in them.
     """
 
     job: Job
@@ -48,7 +41,17 @@ class Task:
     policies: dict[str, Columns]
     omega: FeasibleSet
     rows: pd.DataFrame | JobRows
-    fallbacks: Fallbacks = NO_FALLBACKS
+    counts: RowCounts
+
+    @property
+    def fallbacks(self) -> Fallbacks:
+        """The rows that take the fallback action of the set."""
+        return self.counts.fallbacks
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows with labels."""
+        return len(self.rows) - (self.counts.unlabelled if isinstance(self.rows, JobRows) else 0)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -77,23 +80,20 @@ def prepare(job: Job, memory: float | None = None) -> Task:
     omega = make_set(job.feasible, len(roles.labels), job.folder, f"{job.path}: [feasible]", table)
     _require_members(job)
     used = [str(name) for each in members.values() for member in each.values() for name in member.names]
-    reader = RowReader(roles, (*used, *roles.labels), ReadColumns.of(omega, columns, name))
+    of_set = ReadColumns.of(omega, columns, name)
+    reader = RowReader(roles, (*used, *roles.labels), of_set, optional_columns(roles, used, job.kind))
     models, policies, sign = members["models"], members["policies"], 1.0 if job.sense == "max" else -1.0
+    checks = RowChecks(roles, models, policies, omega, sign, MendingTerms.of(job.ensemble))
     rows: pd.DataFrame | JobRows
     if memory is not None and job.kind == DECISION and _COPIES * tables.bytes(len(reader.selection.numbers)) > memory:
-        rows, fallbacks = stream_rows(tables, reader, policies, omega, sign)
+        rows, counts = stream_rows(tables, reader, checks)
     else:
-        read = reader.read(tables)
-        labels = read[list(roles.labels)].to_numpy()
-        try:
-            fallbacks = require_sets(read, omega, sign * labels, RowPlace(name, roles.id))
-        except InputError as error:  # the ranges of all rows may show what is wrong with one
-            ranges = "; ".join(str(each) for each in summarise_parameters(omega, read))
-            raise InputError(f"{error} In all {len(read):,} rows: {ranges}.") from error
-        for policy, member in policies.items():
-            require_feasible_actions(read, policy, member, omega, name)
-        rows = in_time_order(read, roles, name).reset_index(drop=True)
-    task = Task(job, tables, roles, models, policies, omega, rows, fallbacks)
+        labelled, counts = checks(reader.read(tables), RowPlace(name, roles.id), ranges=True)
+        rows = in_time_order(labelled, roles, name).reset_index(drop=True)
+        counts = replace(counts, groups=0 if roles.groups is None else rows[roles.groups].nunique())
+    if not len(rows) - (counts.unlabelled if isinstance(rows, JobRows) else 0):
+        raise InputError(f"{name} has no row with labels. Give rows whose labels are known, or check [data] labels.")
+    task = Task(job, tables, roles, models, policies, omega, rows, counts)
     _require_options(task)
     return task
 
@@ -102,9 +102,11 @@ def fit_job(task: Task, progress: Progress | None = None, n_jobs: int | None = N
     """Fit the ensemble of a job; it keeps the roles of the columns."""
     if shortage(task):
         raise InputError(shortage(task))
+    for warning in find_role_warnings(task):
+        warnings.warn(warning, UserWarning, stacklevel=2)
     if not task.fallbacks.count:
         return _fit(task, progress, n_jobs, engine)
-    warnings.warn(f"{task.tables}: {task.fallbacks.told(len(task.rows))}", FallbackWarning, stacklevel=2)
+    warnings.warn(f"{task.tables}: {task.fallbacks.told(task.row_count)}", FallbackWarning, stacklevel=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)  # one for each pass over the same rows
         return _fit(task, progress, n_jobs, engine)
@@ -112,12 +114,13 @@ def fit_job(task: Task, progress: Progress | None = None, n_jobs: int | None = N
 
 def _fit(task: Task, progress: Progress | None, n_jobs: int | None, engine: Any) -> Policy:
     seed = task.job.ensemble.get("seed")
-    terms = {"time_ordered": task.roles.time is not None, "random_state": seed}
+    terms: dict[str, Any] = {"time_ordered": task.roles.time is not None, "random_state": seed}
     ensemble: Any
     if task.job.kind == DECISION:
         labels = None if isinstance(task.rows, JobRows) else task.labels.to_numpy()
+        terms |= _row_terms(task)
         ensemble = _decision_ensemble(task).fit(
-            task.rows, labels, groups=task.roles.clusters, n_jobs=n_jobs, progress=progress, engine=engine, **terms
+            task.rows, labels, groups=task.roles.groups, n_jobs=n_jobs, progress=progress, engine=engine, **terms
         )
     else:
         X, Y = task.table, task.labels.to_numpy()
@@ -128,6 +131,13 @@ def _fit(task: Task, progress: Progress | None, n_jobs: int | None, engine: Any)
     return ensemble  # type: ignore[no-any-return]
 
 
+def _row_terms(task: Task) -> dict[str, Any]:
+    """Return the arguments of ``fit`` on weights, and on rows without labels that a source still has."""
+    terms: dict[str, Any] = {} if task.roles.weight is None else {"sample_weight": task.roles.weight}
+    left_out = isinstance(task.rows, JobRows) and task.counts.unlabelled
+    return {**terms, "missing_labels": "drop"} if left_out else terms
+
+
 def _decision_ensemble(task: Task) -> Any:
     from optensemble.ensembles.decision import DecisionEnsemble
 
@@ -136,7 +146,8 @@ def _decision_ensemble(task: Task) -> Any:
         policies=list(task.policies.items()) or None,
         feasible=task.omega,
         sense=task.job.sense,
-        subgroups=list(task.roles.groups) or None,
+        subgroups=list(task.roles.subgroups) or None,
+        **MendingTerms.of(task.job.ensemble).given,
     )
 
 
@@ -144,7 +155,7 @@ def _paper_ensemble(task: Task) -> Any:
     options = {name: value for name, value in task.job.ensemble.items() if name not in ("kind", "seed")}
     if options.get("validation") == "none":
         options["validation"] = None
-    options["subgroups"] = list(task.roles.groups) or None
+    options["subgroups"] = list(task.roles.subgroups) or None
     if task.job.kind == WHITE_BOX:
         from optensemble.ensembles.white_box import WhiteBoxEnsemble
 
@@ -157,9 +168,10 @@ def _paper_ensemble(task: Task) -> Any:
 
 def shortage(task: Task) -> str:
     """Return a sentence on too few rows for a fit; empty if there are enough."""
-    rows = len(task.rows)
+    rows = task.row_count
     least = 2 if task.job.kind != DECISION and _paper_ensemble(task).validation is None else MINIMUM_ROWS
-    return f"{task.tables} has {rows:,} rows; a fit needs at least {least}. Give more rows." if rows < least else ""
+    what = "rows with labels" if task.counts.unlabelled else "rows"
+    return f"{task.tables} has {rows:,} {what}; a fit needs at least {least}. Give more rows." if rows < least else ""
 
 
 def _require_options(task: Task) -> None:
@@ -179,5 +191,12 @@ def _require_members(job: Job) -> None:
         raise InputError(
             f'{job.path}: a black_box takes [policies], and at most one model to start from. Set kind = "decision".'
         )
-    if job.kind != DECISION and job.clusters is not None:
-        raise InputError(f'{job.path}: clusters are for kind = "decision"; got kind = {job.kind!r}. Remove them.')
+    if job.kind != DECISION and job.weight is not None:
+        raise InputError(
+            f'{job.path}: weights are for kind = "decision"; got kind = {job.kind!r}. Remove weight from [data].'
+        )
+    if job.kind != DECISION and job.groups is not None:
+        raise InputError(
+            f'{job.path}: groups, rows that belong together, are for kind = "decision"; got kind = {job.kind!r}. '
+            "Remove them, or list the column under subgroups if forecasts are to be unbiased in its values."
+        )

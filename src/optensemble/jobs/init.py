@@ -12,6 +12,7 @@ from pathlib import Path
 from optensemble._core.atomic_files import replace
 from optensemble.jobs.sets import SET_KINDS
 from optensemble.tables.patterns import natural
+from optensemble.tables.sorted_times import TIMES
 
 _COSTS = ("cost", "costs", "minutes", "hours", "delay", "loss", "distance", "runtime")
 _LABELS = (
@@ -32,7 +33,6 @@ _ACTIONS = (
     *("plan", "planner", "planned", "action", "actions", "decision", "decisions", "decided"),
     *("policy", "chosen", "taken"),
 )
-_TIMES = ("date", "time", "timestamp", "datetime")
 _IDS = ("id", "key", "uuid", "row_id")
 
 
@@ -76,6 +76,7 @@ class JobDraft:
     id: str | None = None
     time: str | None = None
     groups: str | None = None
+    subgroups: str | None = None
 
 
 def find_families(columns: Sequence[str]) -> tuple[ColumnFamily, ...]:
@@ -97,8 +98,8 @@ def find_families(columns: Sequence[str]) -> tuple[ColumnFamily, ...]:
     return tuple(together)
 
 
-def guess(columns: Sequence[str]) -> Guess:
-    """Guess the roles of columns from their names."""
+def guess(columns: Sequence[str], times: Sequence[str] = ()) -> Guess:
+    """Guess the roles of columns from their names; ``times`` are columns that rows are sorted by, the best first."""
     families = find_families(columns)
     labels = next((family for family in families if family.name.lower() in _LABELS), None)
     others = [family for family in families if family is not labels]
@@ -109,7 +110,7 @@ def guess(columns: Sequence[str]) -> Guess:
         models={family.name: family.pattern for family in others if family.name not in policies},
         policies=policies,
         id=next((column for column in columns if column.lower() in _IDS), None),
-        time=next((column for column in columns if column.lower() in _TIMES), None),
+        time=next(iter((*times, *(column for column in columns if column.lower() in TIMES))), None),
         sense="min" if labels is not None and _begins_with(labels.name, _COSTS) else "max",
     )
 
@@ -128,8 +129,8 @@ def job_text(draft: JobDraft) -> str:
         f"labels = {_toml_text(draft.labels)}  # realised outcomes, a column for each coordinate of the decision",
         _optional_line("id", draft.id, "copied to the decisions"),
         _optional_line("time", draft.time, "rows are sorted by it, and evaluated on later rows"),
-        _optional_line("groups", draft.groups, "subgroups in which the forecast must also be unbiased"),
-        _optional_line("clusters", None, "dependent rows, such as those of one customer"),
+        _optional_line("groups", draft.groups, "rows that belong together, such as those of one customer"),
+        _optional_line("subgroups", draft.subgroups, "forecasts must be unbiased in each of its values"),
         "",
         "[models]  # predictions: a column for each label",
         *(f"{_toml_key(name)} = {_toml_text(pattern)}" for name, pattern in draft.models.items()),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +19,19 @@ from optensemble.tables.patterns import is_pattern
 ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 
 _SECTIONS = ("data", "models", "policies", "feasible", "ensemble")
-_DATA = ("fit", "labels", "id", "time", "groups", "clusters")
+_DATA = ("fit", "labels", "id", "time", "groups", "subgroups", "weight", "missing_labels")
+_OLD = ("clusters",)  # the name of groups in earlier versions
 _PAPER_OPTIONS = ("alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
+_MENDING = ("on_infeasible", "tolerance")
 OPTIONS = {
-    DECISION: ("kind", "sense", "seed"),
+    DECISION: ("kind", "sense", "seed", *_MENDING),
     WHITE_BOX: ("kind", "sense", "seed", *_PAPER_OPTIONS),
-    BLACK_BOX: ("kind", "sense", "seed", *_PAPER_OPTIONS, "conditional"),
+    BLACK_BOX: ("kind", "sense", "seed", *_PAPER_OPTIONS, "conditional", *_MENDING),
 }
 """Keys of ``[ensemble]``, by kind."""
+
+MISSING_LABELS = ("drop", "raise")
+"""What may be done with rows that lack labels; the first unless said otherwise."""
 
 Names = str | tuple[str, ...]
 """A pattern, or a list of columns."""
@@ -41,8 +49,14 @@ class Job:
         Files with the rows to fit on.
     labels, models, policies
         Columns: a pattern, or a list.
-    id, time, clusters, groups
-        Single columns: of ids, of times, of clusters of dependent rows, of subgroups.
+    id, time, groups
+        Single columns: of ids, of times, of rows that belong together.
+    subgroups
+        Columns of subgroups, on which forecasts are to be unbiased too.
+    weight
+        The column of weights: the number of rows that a row counts for.
+    missing_labels
+        What to do with rows that lack labels: ``"drop"`` or ``"raise"``.
     feasible, ensemble
         The sections ``[feasible]`` and ``[ensemble]``, unchanged.
     """
@@ -56,8 +70,10 @@ class Job:
     ensemble: dict[str, Any]
     id: str | None = None
     time: str | None = None
-    clusters: str | None = None
-    groups: tuple[str, ...] = ()
+    groups: str | None = None
+    subgroups: tuple[str, ...] = ()
+    weight: str | None = None
+    missing_labels: str = MISSING_LABELS[0]
 
     @property
     def folder(self) -> Path:
@@ -91,11 +107,12 @@ def read_job(path: Path) -> Job:
         if name not in document:
             raise InputError(f"{path} has no section [{name}]. `optensemble init` writes a complete job file.")
     data = document["data"]
-    _require_known(data, _DATA, f"{path}: [data]")
+    _require_known(data, _DATA, f"{path}: [data]", _OLD)
     for name in ("fit", "labels"):
         if name not in data:
             raise InputError(f"{path}: [data] lacks {name!r}. Add, for example, {_EXAMPLES[name]}.")
     ensemble = _read_ensemble(document.get("ensemble", {}), path)
+    data = _in_present_words(data, path)
     return Job(
         path=path,
         fit=_read_texts(data["fit"], "fit", path),
@@ -106,8 +123,10 @@ def read_job(path: Path) -> Job:
         ensemble=ensemble,
         id=_read_column(data, "id", path),
         time=_read_column(data, "time", path),
-        clusters=_read_column(data, "clusters", path),
-        groups=_read_texts(data.get("groups", ()), "groups", path),
+        groups=_read_column(data, "groups", path),
+        subgroups=_read_texts(data.get("subgroups", ()), "subgroups", path),
+        weight=_read_column(data, "weight", path),
+        missing_labels=_read_choice(data.get("missing_labels", MISSING_LABELS[0]), "[data] missing_labels", path),
     )
 
 
@@ -129,9 +148,44 @@ def _parse(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not valid TOML: {error}. Text needs quotes, lists brackets.") from error
 
 
-def _require_known(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+def _in_present_words(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return ``[data]`` with ``subgroups`` and ``groups``, which were once called ``groups`` and ``clusters``.
+
+    A list of groups, or groups beside clusters, can only be of that time.
+    """
+    told = {name: value for name, value in data.items() if name not in ("groups", "clusters")}
+    groups, clusters, where = data.get("groups"), data.get("clusters"), f"{path}: [data]"
+    if groups is None and clusters is None:
+        return data
+    if "subgroups" in data:
+        if groups is not None and clusters is not None:
+            raise InputError(f"{where} clusters is the old name of groups, and both are given. Leave clusters out.")
+        if isinstance(groups, list):
+            raise InputError(
+                f"{where} groups must be one column, of rows that belong together; got {_as_written(groups)}. List "
+                "columns in whose values forecasts are to be unbiased under subgroups."
+            )
+    elif isinstance(groups, list) or (groups is not None and clusters is not None):
+        told["subgroups"], groups = groups, None
+        _warn_of_old(f"{where} groups are now called subgroups. Write {_line('subgroups', data['groups'])}")
+    if clusters is not None:
+        groups = clusters
+        _warn_of_old(f"{where} clusters are now called groups. Write {_line('groups', clusters)}")
+    return told if groups is None else {**told, "groups": groups}
+
+
+def _warn_of_old(message: str) -> None:
+    warnings.warn(f"{message} in place of it.", FutureWarning, stacklevel=4)
+
+
+def _line(name: str, value: Any) -> str:
+    """Return a line of a job file."""
+    return f"{name} = {json.dumps(value, ensure_ascii=False, default=str)}"
+
+
+def _require_known(table: Mapping[str, Any], known: tuple[str, ...], where: str, old: tuple[str, ...] = ()) -> None:
     for name in table:
-        if name not in known:
+        if name not in (*known, *old):
             hint = did_you_mean(name, known) or f" Known are {', '.join(known)}."
             raise InputError(f"{where} {name!r} is not known.{hint}")
 
@@ -173,7 +227,21 @@ def _read_ensemble(given: dict[str, Any], path: Path) -> dict[str, Any]:
     seed = given.get("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"{path}: [ensemble] seed must be a whole number, 0 or more; got {seed!r}.")
+    _read_choice(given.get("on_infeasible", "project"), "[ensemble] on_infeasible", path, ("project", "raise"))
+    tolerance = given.get("tolerance", 0)
+    if not isinstance(tolerance, (int, float)) or isinstance(tolerance, bool) or not 0 <= tolerance < inf:
+        raise InputError(
+            f"{path}: [ensemble] tolerance must be a number, 0 or more, in the units of the feasible set; got "
+            f"{tolerance!r}."
+        )
     return given
+
+
+def _read_choice(value: Any, where: str, path: Path, known: tuple[str, ...] = MISSING_LABELS) -> str:
+    if value not in known:
+        hint = did_you_mean(str(value), known)
+        raise InputError(f"{path}: {where} must be {' or '.join(map(repr, known))}; got {value!r}.{hint}")
+    return str(value)
 
 
 def _read_names(value: Any, where: str, path: Path) -> Names:

@@ -8,12 +8,14 @@ from typing import Any, Self
 
 from optensemble._core.columns import Columns
 from optensemble.exceptions import InputError
-from optensemble.jobs.job import Job, Names
+from optensemble.jobs.job import MISSING_LABELS, Job, Names
 from optensemble.tables.patterns import align, coordinates, is_pattern, left_to, split, stars
 from optensemble.tables.reading import require_columns
 
 FOLLOWED, PROMISED, LOW, HIGH = WRITTEN = ("followed", "promised", "low", "high")
-"""Columns of a table of decisions beside the id and the actions."""
+"""Columns of a table of decisions beside the key, columns that are copied, and the actions."""
+
+_NOW = {"clusters": "groups", "groups": "subgroups"}
 
 
 @dataclass(frozen=True)
@@ -21,18 +23,21 @@ class Roles:
     """Roles of columns, saved with the ensemble.
 
     ``coordinates`` are the names of the labels without their common beginning; they name the actions.
+    ``missing_labels`` says what to do with rows that lack labels.
     """
 
     labels: tuple[str, ...]
     coordinates: tuple[str, ...]
     id: str | None = None
     time: str | None = None
-    clusters: str | None = None
-    groups: tuple[str, ...] = ()
+    groups: str | None = None
+    subgroups: tuple[str, ...] = ()
+    weight: str | None = None
+    missing_labels: str = MISSING_LABELS[0]
 
     def for_decisions(self) -> Self:
-        """Return the roles that new rows need: without labels, time and clusters."""
-        return replace(self, labels=(), time=None, clusters=None)
+        """Return the roles that new rows need: without labels, time, groups and weights."""
+        return replace(self, labels=(), time=None, groups=None, weight=None)
 
     def as_plain(self) -> dict[str, Any]:
         """Return the roles in JSON types."""
@@ -40,7 +45,9 @@ class Roles:
 
     @classmethod
     def of_plain(cls, plain: dict[str, Any]) -> Self:
-        """Return the roles from JSON types."""
+        """Return the roles from JSON types; in older files groups were called clusters, and subgroups groups."""
+        if "subgroups" not in plain:
+            plain = {_NOW.get(name, name): value for name, value in plain.items()}
         known: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
         }
@@ -51,21 +58,26 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     """Resolve labels and single columns in a table."""
     own = left_to(job.labels, job.patterns, columns) if isinstance(job.labels, str) else columns
     labels, names = find_labels(job.labels, own, f"{job.path}: [data] labels", table)
-    roles = Roles(labels, names, job.id, job.time, job.clusters, job.groups)
-    for what in ("id", "time", "clusters"):
+    roles = Roles(labels, names, job.id, job.time, job.groups, job.subgroups, job.weight, job.missing_labels)
+    for what in ("id", "time", "groups", "weight"):
         if getattr(roles, what) is not None:
             require_columns([getattr(roles, what)], columns, f"[data] {what} of {job.path}: {table}")
-    require_columns(roles.groups, columns, f"[data] groups of {job.path}: {table}")
-    single = {"id": job.id, "time": job.time, "clusters": job.clusters}
-    for what, name in [*single.items(), *(("groups", name) for name in job.groups)]:
+    require_columns(roles.subgroups, columns, f"[data] subgroups of {job.path}: {table}")
+    single = {"id": job.id, "time": job.time, "groups": job.groups, "weight": job.weight}
+    for what, name in [*single.items(), *(("subgroups", name) for name in job.subgroups)]:
         require_no_label([name], labels, f"{job.path}: [data] {what}")
     require_own_name(roles, f"{job.path}: ")
     return roles
 
 
+def decided_columns(roles: Roles) -> list[str]:
+    """Return the names of the columns of the decisions beside the key and those that are copied."""
+    return [*(f"action_{name}" for name in roles.coordinates), *WRITTEN]
+
+
 def require_own_name(roles: Roles, where: str = "") -> None:
     """Raise ``InputError`` if the id column has the name of another column of the decisions."""
-    if roles.id in (*WRITTEN, *(f"action_{name}" for name in roles.coordinates)):
+    if roles.id in decided_columns(roles):
         raise InputError(f"{where}the id column {roles.id!r} has the name of a column of the decisions. Rename it.")
 
 

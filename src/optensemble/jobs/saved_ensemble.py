@@ -13,7 +13,7 @@ from optensemble._core.columns import Columns
 from optensemble.ensembles.base import BLACK_BOX, Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.roles import Roles, require_own_name
-from optensemble.jobs.rows import RowReader
+from optensemble.jobs.rows import RowReader, optional_columns
 from optensemble.jobs.set_columns import ReadColumns, expanded, require_parameters
 from optensemble.persistence.files import load
 from optensemble.tables.labels import value_text
@@ -33,8 +33,9 @@ class SavedEnsemble:
         """Return how rows of tables are read: the columns of members and labels, and those the set depends on."""
         columns, omega = tables.columns, self.policy.feasible_
         require_parameters(omega, columns, str(tables))
-        members = (*expanded(self.numbers, columns, str(tables)), *roles.labels)
-        return RowReader(roles, members, ReadColumns.of(omega, columns, str(tables)))
+        members = tuple(expanded(self.numbers, columns, str(tables)))
+        of_set = ReadColumns.of(omega, columns, str(tables))
+        return RowReader(roles, (*members, *roles.labels), of_set, optional_columns(roles, members, self.policy.kind))
 
     @property
     def policy(self) -> Policy:
@@ -43,18 +44,18 @@ class SavedEnsemble:
         return policy
 
     @property
-    def known_groups(self) -> dict[str, dict[str, Any]]:
-        """Values of each column of groups at the fit, by their text."""
+    def known_subgroups(self) -> dict[str, dict[str, Any]]:
+        """Values of each column of subgroups at the fit, by their text."""
         grouping = self.policy.known_subgroups
         if grouping is None:
             return {}
-        pairs = zip(self.roles.groups, grouping.values, strict=True)
+        pairs = zip(self.roles.subgroups, grouping.values, strict=True)
         return {name: {value_text(value): value for value in values} for name, values in pairs}
 
     def grouped(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-        """Return rows with groups as at the fit, and the number of rows of unseen groups."""
+        """Return rows with subgroups as at the fit, and the number of rows of unseen ones."""
         unseen = np.zeros(len(rows), dtype=bool)
-        for name, known in self.known_groups.items():
+        for name, known in self.known_subgroups.items():
             unseen |= ~rows[name].isin(known)
             rows = rows.assign(**{name: [known.get(text, text) for text in rows[name]]})
         return rows, int(unseen.sum())
@@ -120,6 +121,6 @@ def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, 
 
 def _default_roles(ensemble: Any, tables: Tables) -> Roles:
     """Return the roles of columns for an ensemble that was fitted in Python."""
-    groups = ensemble.subgroups or ()
+    subgroups = ensemble.subgroups or ()
     names = coordinates(expanded(column_members(ensemble)[0].names, tables.columns, str(tables)))
-    return Roles((), tuple(names), groups=(groups,) if isinstance(groups, str) else tuple(groups))
+    return Roles((), tuple(names), subgroups=(subgroups,) if isinstance(subgroups, str) else tuple(subgroups))

@@ -10,7 +10,7 @@ from optensemble import __version__
 from optensemble.ensembles._decision_rows import as_engine
 from optensemble.exceptions import InputError
 from optensemble.jobs.fit import Task
-from optensemble.jobs.rows import JobRows
+from optensemble.jobs.streamed_rows import JobRows
 from optensemble.persistence.checkpoint import CheckpointedEngine
 
 

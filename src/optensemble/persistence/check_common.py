@@ -178,14 +178,19 @@ def check_roles(file: SavedFile, groups: int) -> None:
     table = file.root.get("table")
     if table is None:
         return
-    known = {"labels", "coordinates", "id", "time", "clusters", "groups"}
-    table.require(isinstance(table.value, dict) and set(table.value) <= known, f"be among {', '.join(sorted(known))}")
+    table.require(isinstance(table.value, dict), "be a table of roles")
+    older = "subgroups" not in table.value  # groups were called clusters, and subgroups groups
+    one, several = ("clusters", "groups") if older else ("groups", "subgroups")
+    known = {"labels", "coordinates", "id", "time", one, several, *(() if older else ("weight", "missing_labels"))}
+    table.require(set(table.value) <= known, f"be among {', '.join(sorted(known))}")
     table["coordinates"].texts(length=file.d)
     table["labels"].require(len(table["labels"].texts()) in (0, file.d), f"have {file.d} entries")
-    table["groups"].texts(length=groups)
-    for name in ("id", "time", "clusters"):
+    table[several].texts(length=groups)
+    for name in ("id", "time", one, "weight"):
         if (part := table.get(name)) is not None:
             part.text()
+    if (part := table.get("missing_labels")) is not None:
+        part.choice(["drop", "raise"])
 
 
 def check_subgroups(values: Part | None, rule: Part | None) -> tuple[int, ...]:

@@ -46,16 +46,23 @@ def format_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ColumnSelection:
-    """Columns to read: numbers, and others, which keep their text; ``gaps`` are those of them that may lack values."""
+    """Columns to read: numbers, and others, which keep their text; ``gaps`` are those of them that may lack values.
+
+    Numbers that are ``optional`` may be missing, and are NaN then, but not infinite. Columns that are ``kept`` are read
+    to be copied, as they are: CSV files have text, and ``dates``.
+    """
 
     numbers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     gaps: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    kept: tuple[str, ...] = ()
+    dates: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
         """All selected columns, each once."""
-        return list(dict.fromkeys([*self.numbers, *self.texts]))
+        return list(dict.fromkeys([*self.numbers, *self.texts, *self.kept]))
 
 
 @contextmanager
@@ -148,7 +155,8 @@ def _arrow_batches(reader: Any) -> Iterator[pa.RecordBatch]:
 
 def _open_csv(path: Path, selection: ColumnSelection) -> Any:
     _, delimiter = _header(path)
-    types = {**dict.fromkeys(selection.texts, pa.string()), **dict.fromkeys(selection.numbers, pa.float64())}
+    types = {name: pa.date32() if name in selection.dates else pa.string() for name in selection.kept}
+    types |= {**dict.fromkeys(selection.texts, pa.string()), **dict.fromkeys(selection.numbers, pa.float64())}
     zipped = path.name.lower().endswith(".gz")
     return pc.open_csv(
         pa.input_stream(str(path), compression="gzip" if zipped else None),

@@ -36,6 +36,9 @@ _KEPT = (pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.
 BATCH = 1 << 16
 """Rows per batch."""
 
+KEPT = "kept: "
+"""Begins the names of columns that are read to be copied: the same columns may be read as numbers or text too."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -124,19 +127,21 @@ def _location(path: Path, row: int) -> str:
 
 def _validated(batch: pa.RecordBatch, selection: ColumnSelection, path: Path, start: int) -> pd.DataFrame:
     found, numbers = dict[str, Any](), set(selection.numbers)
-    for name in selection.names:
-        decoded, whole = _decoded(batch.column(name)), name not in selection.gaps
+    for name in dict.fromkeys([*selection.numbers, *selection.texts]):
+        decoded, optional = _decoded(batch.column(name)), name in selection.optional
         column = (_require_numbers if name in numbers else _as_text)(decoded, name, path)
-        if whole:
+        if name not in selection.gaps and not optional:
             _require_values(column, name, path, start)
         found[name] = _as_floats(column) if name in numbers else column.to_pandas()
-        if whole and name in numbers:
+        if name not in selection.gaps and name in numbers:
             _require_finite(found[name], name, path, start)
+    for name in selection.kept:  # in their types: pandas has no dates, and no whole numbers with gaps
+        found[KEPT + name] = pd.arrays.ArrowExtensionArray(pa.chunked_array([_decoded(batch.column(name))]))
     return pd.DataFrame(found)
 
 
 def _require_numbers(column: pa.Array, name: str, path: Path) -> pa.Array:
-    if not any(is_kind(column.type) for is_kind in _NUMERIC):
+    if not any(is_kind(column.type) for is_kind in (*_NUMERIC, pa.types.is_null)):
         shown = "" if not len(column) else f", such as {str(column[0].as_py())[:40]!r}"
         raise InputError(
             f"{path}: column {name!r} must hold numbers; it holds {column.type}{shown}. Convert it, or remove it "
@@ -152,8 +157,8 @@ def _as_floats(column: pa.Array) -> Floats:
 
 
 def _require_finite(numbers: Floats, name: str, path: Path, start: int) -> None:
-    if not np.isfinite(numbers).all():
-        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+    if np.isinf(numbers).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
         found = f"column {name!r} has an infinite value ({numbers[row]}) in {_location(path, start + row)}"
         raise InputError(f"{path}: {found}. Put a number there, or remove the row.")
 

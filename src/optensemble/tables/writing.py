@@ -60,7 +60,21 @@ class TableWriter:
     def _open_writer(self, sink: Any, schema: pa.Schema) -> Any:
         if self._kind == PARQUET:
             return pq.ParquetWriter(sink, schema)
-        return ipc.new_file(sink, schema) if self._kind == ARROW else pc.CSVWriter(sink, schema)
+        if self._kind == ARROW:
+            return ipc.new_file(sink, schema)
+        for field in schema:
+            _require_in_csv(field)
+        return pc.CSVWriter(sink, schema)
+
+
+def _require_in_csv(field: pa.Field) -> None:
+    """Raise ``InputError`` on a type that has no text, such as that of lists."""
+    try:
+        pc.CSVWriter(pa.BufferOutputStream(), pa.schema([field])).close()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(
+            f"column {field.name!r} holds {field.type}, which a CSV file cannot. Leave it out, or write .parquet."
+        ) from error
 
 
 def _arrow_array(values: Any) -> pa.Array:

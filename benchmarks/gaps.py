@@ -124,7 +124,7 @@ def main() -> int:
             single = float(np.mean([earned for earned, _, _, _ in tried])) - max(by_rule.values())
             kept = [held for _, _, held, _ in tried]
             kept_in_all += kept
-            missed |= single < 0 or ahead.mean() < -2 * error
+            missed |= single < -2 * error or ahead.mean() < -2 * error
             rows.append(
                 [
                     regime,

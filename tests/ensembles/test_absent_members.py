@@ -126,6 +126,10 @@ def test_a_member_that_stops_after_the_fit_leaves_what_the_others_would_have_mad
     earned, expected = (payoff(each.decide(later), Y[NEW]).mean() for each in (ensemble, others))
     assert earned > expected - 0.05
     assert ensemble.answer(later).absent == {"m1": N}
+    promise = ensemble.promise(later)
+    assert promise.unlike
+    assert "'m1' had an answer in every fitting row, but not here" in promise.note
+    assert not ensemble.promise(table[NEW]).unlike
 
 
 def test_members_that_are_absent_together_are_filled_in_by_the_other() -> None:

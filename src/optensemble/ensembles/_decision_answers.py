@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
+from optensemble._core.suggestions import listed
 from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles._decision_fit import audit_inputs
 from optensemble.ensembles.base import DECISION, Answer, Policy
@@ -32,6 +33,8 @@ from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.members.validation import as_labels, as_weights, require_rows, row_count
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
 from optensemble.stats.row_design import KnownClusters
+
+_FEW_ABSENT = 0.05  # share of the rows: fewer hardly move their mean
 
 BUCKETS = 10
 """The number of level sets of each coordinate."""
@@ -96,11 +99,20 @@ class FittedDecision(Policy):
         counts = zip((name for name, _ in self.members_), outputs.absent.sum(axis=1).tolist(), strict=True)
         return {name: count for name, count in counts if count}
 
-    def promise_of(self, assessed: Assessments) -> Promise:
+    def promise_of(self, assessed: Assessments, absent: Mapping[str, int] | None = None) -> Promise:
         """Promise the average payoff over rows, given only a summary of their self-assessments."""
         self._require_fitted()
         require_rows(assessed.count, 1)
-        return self.record_.promise(assessed)
+        return self._with_doubts(self.record_.promise(assessed), absent or {})
+
+    def _with_doubts(self, promise: Promise, absent: Mapping[str, int]) -> Promise:
+        """Return a promise that says so if members are absent that never were in fitting: no record tells of that."""
+        known = {self.members_[number][0] for number in self._absences}
+        new = [name for name, count in absent.items() if name not in known and count > _FEW_ABSENT * promise.rows]
+        if not new:
+            return promise
+        told = f"{listed(new, 3)} had an answer in every fitting row, but not here: the promise may not hold"
+        return replace(promise, unlike=True, note="; ".join(filter(None, [promise.note, told])))
 
     def promise(self, X: Any) -> Promise:
         """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them."""
@@ -110,7 +122,8 @@ class FittedDecision(Policy):
         done = now._pass(X)
         decisions = done.decisions
         advantage = now.advantage_.promise(now._sign * (decisions.assessed - done.members_assessed))
-        return replace(now.record_.promise(now._sign * decisions.assessed), advantage=advantage)
+        promise = now.promise_of(Assessments.of(now._sign * decisions.assessed), now._absent_rows(done.outputs))
+        return replace(promise, advantage=advantage)
 
     def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
         """Explain the decision of one row of X: who is followed, the alternatives, the patches behind the prediction.

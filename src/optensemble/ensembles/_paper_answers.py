@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,7 +125,7 @@ class FittedPaper(Policy):
         situation = replay_all(now._start([X]).situation(), now.log_)
         return now.promise_of(Assessments.of(situation.taken(situation.assessed)))
 
-    def promise_of(self, assessed: Assessments) -> Promise:
+    def promise_of(self, assessed: Assessments, absent: Mapping[str, int] | None = None) -> Promise:
         """Promise the average payoff over rows, given only a summary of their self-assessments."""
         now = self._as_it_stands()
         now._require_fitted()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -109,8 +110,11 @@ class Policy(BaseEstimator, ABC):
         """Return what an audit looks at, and the answer that it judges, from one pass over the members."""
 
     @abstractmethod
-    def promise_of(self, assessed: Assessments) -> Promise:
-        """Promise the average payoff over rows, given only a summary of their self-assessments."""
+    def promise_of(self, assessed: Assessments, absent: Mapping[str, int] | None = None) -> Promise:
+        """Promise the average payoff over rows, given only a summary of their self-assessments.
+
+        ``absent`` counts the rows in which each member has no answer, as :attr:`Answer.absent` does.
+        """
 
     @abstractmethod
     def explain(self, X: Any, row: int = 0, coordinates: Any = None) -> Explanation:

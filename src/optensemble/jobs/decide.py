@@ -105,7 +105,7 @@ def decide_table(
     names = saved.ensemble.names_
     by_name = {names[number]: count for number, count in followed.most_common() if count}
     return DecisionSummary(
-        rows, saved.policy.promise_of(assessed), by_name, **counts, key=copied.key, absent=dict(absent)
+        rows, saved.policy.promise_of(assessed, absent), by_name, **counts, key=copied.key, absent=dict(absent)
     )
 
 

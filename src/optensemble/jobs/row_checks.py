@@ -210,9 +210,9 @@ def require_feasible_actions(
         constraints = "; ".join(bound.take(slice(row, row + 1)).violated(actions[row]))
         raise InputError(
             f"{place.table}: the decision of policy {name!r} in row {place.number(rows, row)}, counted from 0, is "
-            f"outside the feasible set by {beyond[row]:.3g} ({constraints}). Check [feasible] and the columns {columns}; "
-            "if they are predictions, list them in [models]; if they are rounded, set tolerance in [ensemble] to what "
-            "they may be off by."
+            f"outside the feasible set by {beyond[row]:.3g} ({constraints}). Check [feasible] and the columns "
+            f"{columns}; if they are predictions, list them in [models]; if they are rounded, set tolerance in "
+            "[ensemble] to what they may be off by."
         ) from error
 
 

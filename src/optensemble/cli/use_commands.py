@@ -92,7 +92,7 @@ def audit_command(
 
     output = CommandOutput(as_json, quiet)
     audited = _audit(output, ensemble, tables, labels, time)
-    print_audit(output, audited.audit, list(audited.saved.roles.coordinates))
+    print_audit(output, audited.audit, audited.saved.coordinates)
     if audited.audit.kept is False:
         raise typer.Exit(PROMISE_REFUTED)
     if audited.audit.totals.seen > SEEN * len(audited.rows):
@@ -122,7 +122,7 @@ def explain_command(
     output = CommandOutput(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
     explanation = explain_row(saved, found, row, id_value)
-    print_explanation(output, explanation, id_value, saved.roles.coordinates)
+    print_explanation(output, explanation, id_value, saved.coordinates)
 
 
 def report_command(

@@ -22,6 +22,7 @@ from optensemble.exceptions import InputError
 from optensemble.explanation.cases import Question, explain_decision
 from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import OutputNames, align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_inputs import LabelledBatch, is_rule
 from optensemble.members.query import MemberQuery
@@ -64,9 +65,9 @@ class FittedDecision(Policy):
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
         now = self._as_it_stands()
-        return now._answer(now._pass(X))
+        return now._answer(now._pass(X), X)
 
-    def _answer(self, done: PolicyPass) -> Answer:
+    def _answer(self, done: PolicyPass, X: Any) -> Answer:
         decisions = done.decisions
         assessed = self._sign * decisions.assessed
         low, high = self.record_.limits(assessed)
@@ -80,6 +81,7 @@ class FittedDecision(Policy):
             assessed=assessed,
             beyond=int(done.outputs.omega.beyond().sum()),
             fallback=int(done.outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
+            **self._answer_names(X),
         )
 
     def promise_of(self, assessed: Assessments) -> Promise:
@@ -108,13 +110,13 @@ class FittedDecision(Policy):
         row
             Its number, counted from 0.
         coordinates
-            Names of the coordinates of an action, for tables and words; by default they are numbered.
+            Names of the coordinates of an action, for tables and words; by default those of the labels, or numbers.
         """
         now = self._as_it_stands()
         now._require_fitted()
         question = Question(
             row=as_row(row, row_count(X)),
-            coordinates=as_coordinates(coordinates, now._set.dimension),
+            coordinates=as_coordinates(now.labels_ if coordinates is None else coordinates, now._set.dimension),
             names=now.names_,
             calibrate=now.record_.correct,
         )
@@ -128,7 +130,7 @@ class FittedDecision(Policy):
 
     def _audit_inputs(self, X: Any, Y: Any) -> tuple[AuditInputs, Answer]:
         done, labels = self._decide_labelled(X, Y, every=True)
-        answer = self._answer(done)
+        answer = self._answer(done, X)
         inputs = audit_inputs(
             done,
             self.decider_,
@@ -176,12 +178,13 @@ class FittedDecision(Policy):
         """Return how members are asked."""
         buckets = Buckets(self._set.lower, self._set.upper, BUCKETS)
         models = self.members_[: self.n_models_]
-        return MemberQuery(models, self.policy_members, self._set, buckets, self._sign, self._subgroups)
+        names = OutputNames(self.labels_)
+        return MemberQuery(models, self.policy_members, self._set, buckets, self._sign, self._subgroups, names)
 
     def _pass(self, X: Any, *, every: bool = False) -> PolicyPass:
         """Ask every member once and decide; with ``every``, solve the policies of all forecasts."""
         self._require_fitted()
-        outputs = self._query()(X)
+        outputs = self._query()(in_fitted_order(X, self._known.features))
         with one_blas_thread():
             return self.decider_(outputs, every=every)
 
@@ -189,7 +192,7 @@ class FittedDecision(Policy):
         self._require_fitted()
         n = row_count(X)
         require_rows(n, 1)
-        labels = self._sign * as_labels(Y, n, self._set.dimension, None)
+        labels = self._sign * as_labels(align_labels(Y, X, self.labels_), n, self._set.dimension, None)
         return self._pass(X, every=every), labels
 
     def _same_groups(self, given: Any) -> Any:

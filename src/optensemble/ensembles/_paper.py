@@ -39,7 +39,9 @@ from optensemble.ensembles._paper_streams import (
 )
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.exceptions import InputError
+from optensemble.members.alignment import RowNames
 from optensemble.members.fingerprints import marks
+from optensemble.members.fit_inputs import LabelledBatch, named_batch
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks, around_rows
 from optensemble.members.subgroups import Subgroups
@@ -91,9 +93,11 @@ class PaperEnsemble(FittedPaper):
     def _prepare(self, X: Any, Y: Any, time_ordered: bool, random_state: int | None) -> Self:
         """Validate what can be validated beforehand, and return a copy to fit, so that a failure loses nothing."""
         fitted = self._ready(time_ordered, random_state)
-        n = row_count(X)
+        n, d = row_count(X), self.feasible.dimension
         require_rows(n)
-        labels = as_labels(Y, n, self.feasible.dimension, self.M)
+        batch = named_batch(LabelledBatch(X, Y, None), RowNames(), d, time_ordered=fitted.time_ordered_)
+        X, labels = batch.X, as_labels(batch.labels, n, d, self.M)
+        fitted._learn_names(batch.names)
         fitted.terms_.require_enough(n)
         fitted.terms_ = replace(fitted.terms_, feasible=around_rows(fitted.terms_.feasible, [X]))
         fitted.grouping_ = fitted._learn_grouping(X)
@@ -154,6 +158,7 @@ class PaperEnsemble(FittedPaper):
         require_passes(fitted.terms_)
         fitted._take_members()
         require_rows(source.row_count)
+        fitted._learn_names(source.names)
         omega = fitted.terms_.feasible
         columns = needed_columns([*fitted.members_, *fitted._asked_first()], None, fitted.terms_.subgroups, omega)
         source = source if columns is None else source.only(columns)

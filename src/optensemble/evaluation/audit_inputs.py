@@ -47,6 +47,8 @@ class AuditInputs:
         Whether rows are in time order; the number of the cluster each row belongs to, if rows belong together.
     seen
         The number of these rows that were fitted on.
+    coordinates
+        The names of the coordinates of an action, if they have any.
     """
 
     promised: Floats
@@ -62,6 +64,7 @@ class AuditInputs:
     time_ordered: bool = False
     clusters: Indices | None = None
     seen: int = 0
+    coordinates: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.realised)

@@ -18,6 +18,7 @@ from optensemble.exceptions import FallbackWarning, InfeasibleActionError, Input
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.roles import Roles
 from optensemble.jobs.set_columns import NO_COLUMNS, ReadColumns
+from optensemble.members.alignment import RowNames
 from optensemble.members.sources import Piece, RowSource
 from optensemble.members.validation import as_actions
 from optensemble.tables.formats import stored_row_count
@@ -197,6 +198,11 @@ class JobRows(RowSource):
 
     def __len__(self) -> int:
         return self._rows
+
+    @property
+    def names(self) -> RowNames:
+        """The names of the labels; members are columns of the table, whatever its order."""
+        return RowNames(self._reader.roles.labels)
 
     def read(self, start: int, stop: int) -> Iterator[Piece]:
         """Read rows; files that end before them are not opened."""

@@ -43,6 +43,11 @@ class SavedEnsemble:
         return policy
 
     @property
+    def coordinates(self) -> list[str]:
+        """The names of the coordinates of an action: those of the labels, where they are known."""
+        return list(self.policy.labels_ or self.roles.labels or self.roles.coordinates)
+
+    @property
     def known_groups(self) -> dict[str, dict[str, Any]]:
         """Values of each column of groups at the fit, by their text."""
         grouping = self.policy.known_subgroups

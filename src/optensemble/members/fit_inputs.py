@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optensemble._core.hashing import Hashes, hash_labels
+from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import Labels, RowNames, align_all, column_order, label_names
+from optensemble.members.frames import text_names
 from optensemble.members.validation import as_labels, as_members, row_count, row_labels
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
@@ -51,11 +54,41 @@ def require_size(largest: float) -> None:
 
 
 class LabelledBatch(NamedTuple):
-    """Rows with their labels, in the user's units, and the groups of rows that belong together, if any."""
+    """Rows with their labels, in the user's units, and the groups of rows that belong together, if any.
+
+    ``names`` are those of the labels and of the columns of X, once they are known.
+    """
 
     X: Any
     labels: Any
     groups: Any
+    names: RowNames = RowNames()
+
+
+def named_batch(
+    batch: LabelledBatch, names: RowNames, dimension: int, *, time_ordered: bool, source: RowNames | None = None
+) -> LabelledBatch:
+    """Return rows in memory in one order, that of the ``names`` known so far, or else of their own names.
+
+    Rows of a source are as they are, and its names, ``source``, must be in the order of those known.
+    """
+    known = RowNames(names.labels or batch.names.labels, names.features or batch.names.features)
+    if source is not None:
+        _require_order(source.labels, known.labels)
+        return batch._replace(names=RowNames(known.labels or source.labels, source.features))
+    labels = known.labels or label_names(batch.labels, dimension)
+    found = RowNames(labels, known.features or text_names(batch.X))
+    rows = align_all(batch.X, batch.labels, {"groups": batch.groups}, found, time_ordered=time_ordered)
+    return batch._replace(X=rows.X, labels=rows.labels, groups=rows.others["groups"], names=found)
+
+
+def _require_order(given: Labels, known: Labels) -> None:
+    """Refuse a source whose labels are those known in another order, or others."""
+    if given is not None and known is not None and column_order(given, known, "the source") is not None:
+        raise InputError(
+            f"the labels of the source are {listed(given)}, and those fitted on {listed(known)}. Name them in the same "
+            "order."
+        )
 
 
 def checked_batches(rows: list[LabelledBatch], dimension: int) -> list[LabelledBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.progress import Step, silent
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import OutputNames
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_actions, as_predictions, ask_member, row_count
@@ -21,7 +22,10 @@ Members = list[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class MemberQuery:
-    """The members of an ensemble, and what their outputs are about: Ω, its buckets, the sense, the subgroups."""
+    """The members of an ensemble, and what their outputs are about: Ω, its buckets, the sense, the subgroups.
+
+    ``output_names`` puts what they say in the order of X and of the labels.
+    """
 
     models: Members
     policies: Members
@@ -29,6 +33,7 @@ class MemberQuery:
     buckets: Buckets
     sign: float
     subgroups: Subgroups | None = None
+    output_names: OutputNames = field(default_factory=OutputNames)
 
     def __call__(self, X: Any, step: Step = silent, room: MemberOutputs | None = None) -> MemberOutputs:
         """Ask every member once for the rows of X, and solve every model's policy once; each member is a step.
@@ -40,12 +45,14 @@ class MemberQuery:
         room.omega.fill(omega)
         predictions, actions = room.predictions, room.actions
         for number, (name, model) in enumerate(self.models):
-            said = as_predictions(ask_member(model, name, "predict", X), name, n, d)
+            answer = self.output_names(ask_member(model, name, "predict", X), model, X, f"model {name!r}")
+            said = as_predictions(answer, name, n, d)
             np.multiply(said, self.sign, out=predictions[number])
             actions[number] = omega.argmax(predictions[number])
             step()
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
-            actions[number] = as_actions(ask_member(policy, name, "decide", X), name, n, omega)
+            answer = self.output_names(ask_member(policy, name, "decide", X), policy, X, f"policy {name!r}")
+            actions[number] = as_actions(answer, name, n, omega)
             step()
         return self.outputs(X, predictions, actions, omega)
 

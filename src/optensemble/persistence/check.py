@@ -26,6 +26,7 @@ from optensemble.persistence.check_common import (
     check_feasible,
     check_frames,
     check_members,
+    check_names,
     check_record,
     check_roles,
     check_subgroups,
@@ -52,6 +53,7 @@ def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: in
     kind = file.root["kind"].choice([_WHITE, _BLACK, _DECISION])
     check_feasible(file)
     check_members(file)
+    check_names(file)
     file.shelf.take("fingerprints_", "u", None)
     (_check_decision if kind == _DECISION else _check_paper)(file)
 

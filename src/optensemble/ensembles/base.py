@@ -346,4 +346,5 @@ class Policy(BaseEstimator, ABC):
 
     def __sklearn_clone__(self) -> Self:
         # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
-        return type(self)(**self.get_params(deep=False)).set_output(transform=self._output)
+        clone = type(self)(**self.get_params(deep=False))
+        return clone if self._output == DEFAULT else clone.set_output(transform=self._output)

@@ -125,6 +125,6 @@ def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, 
 
 def _default_roles(ensemble: Any, tables: Tables) -> Roles:
     """Return the roles of columns for an ensemble that was fitted in Python."""
-    groups = ensemble.subgroups or ()
-    names = coordinates(expanded(column_members(ensemble)[0].names, tables.columns, str(tables)))
-    return Roles((), tuple(names), groups=(groups,) if isinstance(groups, str) else tuple(groups))
+    groups, labels = ensemble.subgroups or (), tuple(ensemble.labels_ or ())
+    named = labels or expanded(column_members(ensemble)[0].names, tables.columns, str(tables))
+    return Roles(labels, tuple(coordinates(named)), groups=(groups,) if isinstance(groups, str) else tuple(groups))

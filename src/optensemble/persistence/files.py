@@ -30,7 +30,8 @@ def save(ensemble: Any, path: str | PathLike[str]) -> None:
     pack = pack_decision if isinstance(ensemble, DecisionEnsemble) else pack_paper
     document, arrays = pack(ensemble)
     document["table"] = ensemble.table_
-    document["labels"], document["features"] = ensemble.labels_, getattr(ensemble, "feature_names_in_", None)
+    all_named = set(document["columns"]) == set(document["names"])  # members that find their columns in any order
+    document["labels"], document["features"] = ensemble.labels_, None if all_named else ensemble._known.features
     write_archive(Path(path), document, arrays)
 
 

@@ -38,8 +38,8 @@ def world(n: int = ROWS, seed: int = 0) -> pd.DataFrame:
     return frame.assign(budget=rng.uniform(0, 4, n), **{f"most_{j}": rng.uniform(0, 2, n) for j in range(D)})
 
 
-def labels(frame: pd.DataFrame) -> Floats:
-    return frame[LABELS].to_numpy()
+def labels(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[LABELS]
 
 
 def make(access: str = "models", **parameters: Any) -> Ensemble:

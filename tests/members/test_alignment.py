@@ -347,5 +347,13 @@ def test_members_must_agree_where_labels_have_no_names() -> None:
     names(labelled(TOWNS), None, X, "model 'a'")
     names(labelled(TOWNS).add_prefix("b_"), None, X, "model 'b'")
     names(pd.DataFrame(VALUES, columns=["x", "y", "z"]), None, X, "model 'c'")
+    turned = oe.Columns(["vendor_south", "vendor_north"])
+    two = OutputNames()
+    for member, what in ((oe.Columns(["vendor_north", "vendor_south"]), "a"), (turned, "b")):  # a list is as it is
+        np.testing.assert_array_equal(two(member.predict(TABLE), member, TABLE, what), member.predict(TABLE))
+    two(pd.DataFrame([[1.0, 2.0]], columns=["p_north", "p_south"]), None, None, "model 'p'")
+    pattern = oe.Columns("vendor_*")
+    with pytest.raises(InputError, match=r"columns of model 'v' are 'vendor_south', 'vendor_north', in another order"):
+        two(pattern.predict(TABLE), pattern, TABLE, "model 'v'")
     with pytest.raises(InputError, match=r"model 'd' are 'west', .* than those of model 'a', 'north', .*Give Y as a fr"):
         names(labelled(TOWNS[::-1]), None, X, "model 'd'")

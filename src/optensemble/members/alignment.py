@@ -264,7 +264,8 @@ class OutputNames:
             return said
         names = [str(name) for name in found]
         if self.labels is None:
-            self._require_agreement(names, what)
+            if member.width is None:  # a list is in the order that its user knows
+                self._require_agreement(names, what)
             return said
         order = matching(names, self.labels)
         if order is None and len(member.names) == 1:

@@ -60,7 +60,7 @@ def columns_of(X: Any) -> list[Any]:
 def make(kind: str, members: Any = (("east", east), ("west", west)), **parameters: Any) -> Any:
     policies = [(name, lambda X, model=model: OMEGA.argmax(model(X))) for name, model in members]
     if kind == "decision":
-        return oe.DecisionEnsemble(list(members), policies[:1] and [("plan", policies[0][1])], OMEGA, **parameters)
+        return oe.DecisionEnsemble(list(members), [("plan", policies[0][1])], OMEGA, **parameters)
     if kind == "white box":
         return oe.WhiteBoxEnsemble(list(members), OMEGA, **parameters)
     return oe.BlackBoxEnsemble(policies, OMEGA, **parameters)
@@ -116,7 +116,7 @@ def test_shuffled_labels_are_the_same_fit(kind: str) -> None:
 def test_rows_of_other_names_are_refused(kind: str) -> None:
     X, Y = split(world())
     with pytest.raises(InputError, match=r"rows of Y and of X have different indexes: .* in Y, and .* in X"):
-        make(kind).fit(X, Y.set_index(Y.index + pd.Timedelta("1h")))
+        make(kind).fit(X, Y.set_index(pd.date_range("2023", periods=N, freq="h")))
 
 
 @of_each_kind
@@ -172,14 +172,13 @@ def test_members_that_return_frames_with_swapped_columns(kind: str, names: list[
     def told(model: Any) -> Any:
         return lambda X: pd.DataFrame(model(X), columns=names, index=X.index)[names[::-1]][::-1]
 
-    members = [("east", told(east)), ("west", told(west))]
-    ensemble = make(kind, members) if kind != "black box" else oe.BlackBoxEnsemble(
-        [(name, lambda X, model=model: told(lambda X: OMEGA.argmax(model(X)))(X)) for name, model in
-         (("east", east), ("west", west))],
-        OMEGA,
-    )  # fmt: skip
-    if kind == "decision":
-        ensemble.policies = [("plan", told(lambda X: OMEGA.argmax(east(X))))]
+    def policy(model: Any) -> Any:
+        return told(lambda X: OMEGA.argmax(model(X)))
+
+    ensemble = make(kind, [("east", told(east)), ("west", told(west))])
+    if kind != "white box":
+        policies = {"decision": [("plan", policy(east))], "black box": [("east", policy(east)), ("west", policy(west))]}
+        ensemble.policies = policies[kind]
     require_same(ensemble.fit(*split(world())), fitted(kind))
 
 
@@ -219,7 +218,7 @@ def test_columns_of_a_table() -> None:
 def test_extend_takes_rows_and_columns_in_any_order() -> None:
     X, Y = split(world())
     later, labels = split(world(120, 1))
-    later = later.set_index(later.index + pd.Timedelta("400D"))
+    later = later.set_index(pd.date_range("2026", periods=120))
     labels = labels.set_index(later.index)
     turned, swapped = later[later.columns[::-1]], labels[LABELS[::-1]].sample(frac=1, random_state=1)
     for kind in ("decision", "black box"):
@@ -256,10 +255,10 @@ def test_set_output(kind: str) -> None:
     assert list(ensemble.decide(X.to_numpy())) == LABELS
     assert isinstance(ensemble.decide(pl.from_pandas(X)), pd.DataFrame)
     assert isinstance(ensemble.set_output(transform="polars").decide(X), pl.DataFrame)
-    assert isinstance(clone(ensemble)._output, str) and clone(ensemble)._output == "polars"  # noqa: PT018
+    assert isinstance(clone(ensemble).fit(X, Y).decide(X), pl.DataFrame)
     assert isinstance(ensemble.set_output(transform="numpy").decide(X), np.ndarray)
     assert isinstance(ensemble.set_output(transform="default").decide(X), pd.DataFrame)
-    with pytest.raises(InputError, match=r"transform must be None or one of 'default', .*got 'panda'. Did you mean 'pan"):
+    with pytest.raises(InputError, match=r"transform must be None or one of 'default', .*got 'panda'. Did you mean"):
         ensemble.set_output(transform="panda")
 
 
@@ -322,9 +321,7 @@ def test_explanations_and_audits_speak_of_names(kind: str) -> None:
     assert list(told.steps) == ["stage", "y_price_north", "y_price_south"]
     assert " for price_" in str(told)
     assert "action[" not in str(told)
-    assert "action[0]" in str(fitted(kind, named=False).explain(X.to_numpy(), 2)) or "action[1]" in str(
-        fitted(kind, named=False).explain(X.to_numpy(), 2)
-    )
+    assert " for action[" in str(fitted(kind, named=False).explain(X.to_numpy(), 2))
     audit, numbered = ensemble.audit(X, Y + 1), fitted(kind, named=False).audit(X.to_numpy(), Y.to_numpy() + 1)
     assert set(audit.cells["coordinate"]) <= set(LABELS)
     assert audit.cells["coordinate"].tolist() == [LABELS[j] for j in numbered.cells["coordinate"]]

@@ -116,8 +116,8 @@ class Policy(BaseEstimator, ABC):
     Threads may share an ensemble. Whatever changes it holds its lock, works on a copy and puts that in its place by one
     assignment; a question is answered by the ensemble as it stood when it was asked.
 
-    ``table_`` says which columns of a table play which part, if it was fitted by a job file. ``labels_`` are the names of
-    the labels, if they were given with names; ``feature_names_in_`` are those of the columns of X, if it was a frame.
+    ``table_`` says which columns of a table play which part, if it was fitted by a job file. ``labels_`` are the names
+    of the labels, if they have any; ``feature_names_in_`` are those of the columns of X, if it was a frame.
     """
 
     kind: ClassVar[str]

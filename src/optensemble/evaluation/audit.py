@@ -67,8 +67,7 @@ class Audit:
     cell_names, conditional_names
         The cells in the rows of ``cells`` and ``conditional``, as objects.
     coordinates
-        The names of the labels, which ``cells`` and ``conditional`` speak of; empty if they have none, and coordinates are
-        numbered.
+        The names of the labels, which ``cells`` and ``conditional`` speak of; empty if they have none.
     """
 
     verdict: str

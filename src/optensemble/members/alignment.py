@@ -146,7 +146,7 @@ def time_order(X: Any) -> Indices | None:
     index = index_of(X)
     if not isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex)) or index.is_monotonic_increasing:
         return None
-    missing = int(index.isna().sum())
+    missing = int(np.asarray(index.isna()).sum())
     if missing:
         raise InputError(
             f"the index of X has no time in {missing:,} of {len(index):,} rows, which cannot be put in time order. "
@@ -212,9 +212,7 @@ class AlignedRows(NamedTuple):
     order: Indices | None = None
 
 
-def align_all(
-    X: Any, Y: Any, others: Mapping[str, Any], names: RowNames, *, time_ordered: bool = False
-) -> AlignedRows:
+def align_all(X: Any, Y: Any, others: Mapping[str, Any], names: RowNames, *, time_ordered: bool = False) -> AlignedRows:
     """Return everything in the order of X; where rows are in time order and X has a time index, in that of time."""
     X = in_fitted_order(X, names.features)
     labels = align_labels(Y, X, names.labels)

@@ -188,7 +188,7 @@ def number_answer(ensemble: Any, X: Floats) -> Quantities:
     promise = number_promise(ensemble.promise(X), "promise.")
     answer = ensemble.answer(X)
     return {
-        "actions": number_attributes(answer, ["actions"]) | {"decide": number(ensemble.decide(X))},
+        "actions": number_attributes(answer, ["actions"]) | {"decide": number(np.asarray(ensemble.decide(X)))},
         "predictions": number_attributes(answer, ["predictions"]),
         "choices": number_attributes(answer, ["chosen"]),
         "promises": number_attributes(answer, ("promised", "low", "high", "assessed")) | promise,

@@ -17,6 +17,6 @@ ensemble.fit(history, history[prices], time_ordered=True)
 print(ensemble.promise(new))
 print(ensemble.audit(later, later[prices]).verdict)
 written = pd.read_csv("decisions.csv")[[f"action_{town}" for town in towns]]
-print("the same decisions:", (ensemble.decide(new) == written.to_numpy()).all())
+print("the same decisions:", (ensemble.decide(new).to_numpy() == written.to_numpy()).all())
 
 # ruff: noqa: T201

@@ -16,7 +16,7 @@ battery = feasible.Polytope(A_ub=A, b_ub=[oe.Columns("free_*"), oe.Columns("room
 ensemble = oe.DecisionEnsemble(models=models, feasible=battery, sense="max", subgroups="reserve")
 ensemble.fit(history, history[prices], time_ordered=True)
 actions = ensemble.decide(new)
-print("first day: sells at", *[hour for hour, sold in zip(hours, actions[0], strict=True) if sold > 0])
+print("first day: sells at", *[hour for hour, sold in zip(hours, actions.iloc[0], strict=True) if sold > 0])
 print("promised:", ensemble.promise(new))
 print("audit:", ensemble.audit(later, later[prices]).verdict)
 np.savetxt("actions.csv", actions, delimiter=",")

@@ -17,7 +17,7 @@ town = feasible.ShortestPath(streets, **ends, closed=oe.Columns("closed_*"), dir
 ensemble = oe.DecisionEnsemble(models=models, policies=policies, feasible=town, sense="min", subgroups="works")
 ensemble.fit(history, history[minutes])
 actions = ensemble.decide(new)
-print("first trip:", *town.for_rows(new).of_row(0).path(actions[0]))
+print("first trip:", *town.for_rows(new).of_row(0).path(actions.to_numpy()[0]))
 print("promised:", ensemble.promise(new))
 print("audit:", ensemble.audit(later, later[minutes]).verdict)
 np.savetxt("actions.csv", actions, delimiter=",")

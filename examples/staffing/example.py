@@ -17,7 +17,7 @@ kiosks = feasible.MixedInteger(A_ub=[np.ones(10), *regions, large], b_ub=limits,
 ensemble = oe.DecisionEnsemble(models=models, feasible=kiosks, sense="max", subgroups="kind")
 ensemble.fit(history, history[takings], time_ordered=True)
 actions = ensemble.decide(new)
-print("first day:", [site for site, opens in zip(sites, actions[0], strict=True) if opens])
+print("first day:", [site for site, opens in zip(sites, actions.iloc[0], strict=True) if opens])
 print("promised:", ensemble.promise(new))
 print("audit:", ensemble.audit(later, later[takings]).verdict)
 np.savetxt("actions.csv", actions, delimiter=",")

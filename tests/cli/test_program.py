@@ -51,7 +51,7 @@ def test_a_program_decides_as_an_ensemble_in_python(home: Path) -> None:
     assert run(home, "decide", "e.oe", "history.csv", "-o", "d.csv").returncode == 0
     ensemble = oe.load(home / "e.oe")
     actions = pd.read_csv(home / "d.csv").filter(like="action_").to_numpy()
-    assert (actions == ensemble.decide(pd.read_csv(home / "history.csv"))).all()
+    assert (actions == ensemble.decide(pd.read_csv(home / "history.csv")).to_numpy()).all()
 
 
 def test_exit_codes_and_errors_are_those_of_the_command(home: Path) -> None:

@@ -240,7 +240,7 @@ def test_explain_names_the_constraint_that_binds(kind: str, line: Line, folder: 
     slack = np.abs(actions @ [1, 2, 3] - NEW["budget"]) > 1e-6
     free = int(np.flatnonzero(slack & (np.abs(actions[:, 1] - NEW["free_1"]) < 1e-9))[0])
     said = line("explain", "by_row.oe", "new.csv", "--row", str(free))
-    assert f"upper[1] = {NEW['free_1'][free]:g} (column 'free_1')" in said.out  # the coordinates are called 0, 1, 2
+    assert f"upper[y_1] = {NEW['free_1'][free]:g} (column 'free_1')" in said.out
     assert "capacity" not in said.out
 
 

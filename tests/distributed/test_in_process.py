@@ -60,7 +60,7 @@ def test_partitions_hold_the_rows_that_are_asked_for(start: int, stop: int) -> N
 
 
 def test_labels_of_a_dask_frame_are_names_of_columns() -> None:
-    with pytest.raises(InputError, match=r"labels of a Dask frame are columns of it: .*; got ndarray"):
+    with pytest.raises(InputError, match=r"labels of a Dask frame are columns of it: .*; got DataFrame"):
         make().fit(halves(), labels(world(1000)))
     with pytest.raises(InputError, match=r"labels of a Dask frame are columns of it: .*; got NoneType"):
         make().fit(halves())

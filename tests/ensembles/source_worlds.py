@@ -59,8 +59,8 @@ GAPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Parameters and options of fits on rows with gaps and weights."""
 
 
-def labels(frame: pd.DataFrame) -> Floats:
-    return frame[LABELS].to_numpy()
+def labels(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[LABELS]
 
 
 def make(access: str = "models", **parameters: Any) -> Ensemble:

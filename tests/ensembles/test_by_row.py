@@ -66,7 +66,7 @@ SETS = pytest.mark.parametrize("which", ["knapsack", "box"])
 @SETS
 def test_every_action_lies_in_the_set_of_its_row(kind: str, which: str) -> None:
     (X, Y), ensemble = table(), fitted(kind, which)
-    new, actions = X[NEW], ensemble.decide(X[NEW])
+    new, actions = X[NEW], ensemble.decide(X[NEW]).to_numpy()
     assert (actions >= 0).all()
     if which == "knapsack":
         assert (actions @ WEIGHTS <= new["budget"] * (1 + 1e-9) + 1e-9).all()
@@ -213,7 +213,7 @@ def test_bad_rows_may_take_the_fallback_and_are_counted(kind: str) -> None:
     with pytest.warns(FallbackWarning, match=words):
         ensemble = make(omega, kind).fit(X[:500], Y[:500])
     with pytest.warns(FallbackWarning, match="6 of 200 rows"):
-        actions = ensemble.decide(X[:200])
+        actions = ensemble.decide(X[:200]).to_numpy()
     assert not actions[[0, 1, 2, 3, 4, 17]].any()
     assert (actions[5:17].sum(axis=1) > 0).any()
 

@@ -89,7 +89,7 @@ def test_every_public_method_asks_to_be_fitted_first() -> None:
         for name, value in inspect.getmembers(Ensemble, inspect.isfunction)
         if not name.startswith("_") and value.__module__.startswith("optensemble")
     }
-    assert ours == {*arguments, "fit"}
+    assert ours == {*arguments, "fit", "set_output"}
     for method, given in arguments.items():
         with pytest.raises(NotFittedError, match=r"this DecisionEnsemble is not fitted yet. Call fit\(X, Y\) first"):
             getattr(make(), method)(*given)
@@ -113,7 +113,8 @@ def test_arrays_and_frames_of_either_kind_give_the_same() -> None:
     by_name = [("all", oe.Columns(names)), ("turned", oe.Columns(["c", "a", "b"]))]
     expected = answers(Ensemble(by_number, feasible=feasible.Simplex(3)).fit(X, Y), X)
     for frame, labels in (
-        (pd.DataFrame(X, columns=names, index=np.arange(200)[::-1]), pd.DataFrame(Y)),
+        (pd.DataFrame(X, columns=names, index=np.arange(200)[::-1]), pd.DataFrame(Y, index=np.arange(200)[::-1])),
+        (pd.DataFrame(X, columns=names, index=np.arange(1, 201)), pd.DataFrame(Y)),
         (pl.DataFrame(X, schema=names), pl.DataFrame(Y)),
         (pl.DataFrame(X, schema=names), Y.tolist()),
     ):

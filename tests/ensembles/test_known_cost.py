@@ -80,7 +80,7 @@ def net(which: str, sign: float, X: pd.DataFrame, actions: Floats, labels: Float
 def test_what_is_earned_is_net(which: str, kind: str, sense: str, sign: float) -> None:
     (X, Y), ensemble = table(), fitted(which, kind, sense)
     new, labels = X[NEW], Y[NEW]
-    actions = ensemble.decide(new)
+    actions = ensemble.decide(new).to_numpy()
     earned = net(which, sign, new, actions, labels)
     np.testing.assert_allclose(ensemble.earned(new, actions, labels), earned, atol=1e-12)
     np.testing.assert_allclose(ensemble.score(new, labels), sign * earned.mean(), rtol=1e-12)
@@ -115,7 +115,7 @@ def test_history_and_guarantees_are_net(which: str, kind: str, sense: str, sign:
     (X, Y), ensemble = table(), fitted(which, kind, sense)
     fit, labels = X[:FIT], Y[:FIT]
     last = ensemble.history_.iloc[-1]
-    actions = ensemble.decide(fit)
+    actions = ensemble.decide(fit).to_numpy()
     earned = net(which, sign, fit, actions, labels).mean()
     np.testing.assert_allclose(last["realised"], earned, rtol=1e-9)
     promised = ensemble.self_assess(fit).mean()
@@ -184,7 +184,7 @@ def test_updates_are_net(sense: str, sign: float) -> None:
     ensemble.update(X[400:500], Y[400:500])
     assert ensemble.n_updated_ == 100
     new = X[400:500]
-    earned = net("simplex", sign, new, ensemble.decide(new), Y[400:500])
+    earned = net("simplex", sign, new, ensemble.decide(new).to_numpy(), Y[400:500])
     np.testing.assert_allclose(ensemble.record_.realised[before:], earned, atol=1e-12)
 
 

@@ -100,7 +100,7 @@ def test_an_explanation_is_one_pass_too(subgroups: str | None) -> None:
     assert expected <= tally.solved
     # the row's own patches are found by replaying them on it alone
     assert tally.rows <= sum(size * times for size, times in expected.items()) + (NEW + 1) * rounds + 1
-    np.testing.assert_array_equal(explanation.action, ensemble.decide(X)[7])
+    np.testing.assert_array_equal(explanation.action, ensemble.decide(X).iloc[7])
 
 
 @PATCHED

@@ -48,7 +48,7 @@ def table(n: int) -> pd.DataFrame:
 
 
 def in_memory(n: int) -> tuple[pd.DataFrame, Any]:
-    return table(n).drop(columns=LABELS), table(n)[LABELS].to_numpy()
+    return table(n).drop(columns=LABELS), table(n)[LABELS]
 
 
 def on_disk(folder: Path, n: int, files: int = 2, group: int | None = None) -> oe.Rows:

@@ -66,7 +66,7 @@ def test_coordinates_can_be_named() -> None:
         renamed = ((0, "north"), (1, "south"), (2, "far-east"))
         for ours, theirs in words:
             for number, name in renamed:
-                theirs = theirs.replace(f"[{number}]", f"[{name}]")
+                theirs = theirs.replace(f"action[{number}]", name)
             assert ours == theirs
         assert "far-east" in str(named)
 

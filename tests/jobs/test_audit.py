@@ -193,7 +193,8 @@ def test_coordinates_of_an_explanation_are_named_by_the_labels(tmp_path: Path) -
     write_table(ROWS.rename(columns=named), tmp_path / "history.csv")
     fit_job(prepare(read_job(write_job(tmp_path, data={"labels": "price_*"})))).save(tmp_path / "e.oe")
     found = explained(tmp_path / "e.oe", Tables((tmp_path / "history.csv",)), 3)
-    assert {"action_north", "action_south", "action_west"} <= set(found.alternatives)
+    assert {"action_price_north", "action_price_south", "action_price_west"} <= set(found.alternatives)
+    assert " for price_" in str(found)
 
 
 # Ensembles that Python fitted
@@ -226,7 +227,7 @@ def test_groups_of_python_are_groups_of_a_table(values: list[Any], tmp_path: Pat
     ensemble.save(tmp_path / "e.oe")
     tables = Tables((write_table(rows[:100], tmp_path / "new.parquet"),))
     decide_table(open_ensemble(tmp_path / "e.oe", tables), tables, tmp_path / "d.parquet")
-    expected = ensemble.decide(rows[:100])[:, 0]
+    expected = ensemble.decide(rows[:100])["y_0"]
     assert 0.2 < expected.mean() < 0.8
     np.testing.assert_array_equal(read_table(tmp_path / "d.parquet")["action_0"], expected)
 

@@ -59,7 +59,7 @@ def require_same(job: Any, python: Any, X: pd.DataFrame = NEW) -> None:
 @pytest.mark.parametrize("sense", SENSES)
 def test_a_job_is_the_ensemble_of_python(sense: str, table: str, tmp_path: Path) -> None:
     job = fitted(tmp_path, table=table, ensemble={"sense": sense})
-    python = python_ensemble(sense).fit(ROWS, labels_of(ROWS))
+    python = python_ensemble(sense).fit(ROWS, ROWS[LABELS])
     require_same(job, python)
     pd.testing.assert_frame_equal(job.leaderboard_, python.leaderboard_)
     assert job.finding_ == python.finding_
@@ -67,7 +67,7 @@ def test_a_job_is_the_ensemble_of_python(sense: str, table: str, tmp_path: Path)
 
 def test_the_seed_is_the_random_state(tmp_path: Path) -> None:
     job = fitted(tmp_path, ensemble={"seed": 7})
-    require_same(job, python_ensemble().fit(ROWS, labels_of(ROWS), random_state=7))
+    require_same(job, python_ensemble().fit(ROWS, ROWS[LABELS], random_state=7))
     other = fitted(tmp_path, ensemble={"seed": 8})
     assert not np.array_equal(job.record_.realised, other.record_.realised)
 
@@ -79,13 +79,13 @@ def test_threads_change_nothing(tmp_path: Path) -> None:
 
 def test_groups_are_subgroups(tmp_path: Path) -> None:
     job = fitted(tmp_path, data={"subgroups": "region"})
-    require_same(job, python_ensemble(subgroups=["region"]).fit(ROWS, labels_of(ROWS)))
+    require_same(job, python_ensemble(subgroups=["region"]).fit(ROWS, ROWS[LABELS]))
     assert job.subgroups == ["region"]
 
 
 def test_groups_are_rows_that_belong_together(tmp_path: Path) -> None:
     job = fitted(tmp_path, data={"groups": "customer"})
-    python = python_ensemble().fit(ROWS, labels_of(ROWS), groups=ROWS["customer"].tolist())
+    python = python_ensemble().fit(ROWS, ROWS[LABELS], groups=ROWS["customer"].tolist())
     require_same(job, python)
     np.testing.assert_array_equal(job.record_.clusters, python.record_.clusters)
 
@@ -93,7 +93,7 @@ def test_groups_are_rows_that_belong_together(tmp_path: Path) -> None:
 def test_time_puts_rows_in_order(tmp_path: Path) -> None:
     job = fitted(tmp_path, dated(ROWS).sample(frac=1, random_state=3), data={"time": "date"})
     require_same(job, fitted(tmp_path, ROWS, data={"time": "date"}))
-    require_same(job, python_ensemble().fit(ROWS, labels_of(ROWS), time_ordered=True))
+    require_same(job, python_ensemble().fit(ROWS, ROWS[LABELS], time_ordered=True))
     assert job.time_ordered_
     assert not fitted(tmp_path, ROWS).time_ordered_
 
@@ -102,13 +102,13 @@ def test_several_files_are_one_table(tmp_path: Path) -> None:
     for number, part in enumerate((ROWS[:100], ROWS[100:])):
         write_table(part, tmp_path / f"part-{number}.csv")
     job = fit_job(prepare(read_job(write_job(tmp_path, data={"fit": "part-*.csv"}))))
-    require_same(job, python_ensemble().fit(ROWS, labels_of(ROWS)))
+    require_same(job, python_ensemble().fit(ROWS, ROWS[LABELS]))
 
 
 def test_policies_alone_will_do(tmp_path: Path) -> None:
     job = fitted(tmp_path, models=None)
     python = oe.DecisionEnsemble(policies=list(POLICIES.items()), feasible=feasible.Simplex(3))
-    require_same(job, python.fit(ROWS, labels_of(ROWS)))
+    require_same(job, python.fit(ROWS, ROWS[LABELS]))
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_white_box_is_that_of_python(options: dict[str, Any], sense: str, tmp_
     job = fitted(tmp_path, policies=None, ensemble={"kind": "white_box", "sense": sense, **options})
     wanted = {**options, "validation": None} if options else {}
     python = oe.WhiteBoxEnsemble(list(MODELS.items()), feasible.Simplex(3), sense=sense, **wanted)
-    python.fit(ROWS, labels_of(ROWS))
+    python.fit(ROWS, ROWS[LABELS])
     if options:
         python.cross_fit()  # as a job does: the record goes into the file
     require_same(job, python)
@@ -160,7 +160,7 @@ def test_a_black_box_begins_with_the_mean_or_with_the_model(models: dict[str, An
     python = oe.BlackBoxEnsemble(
         list(POLICIES.items()), feasible.Simplex(3), init=init, conditional=True, max_rounds=50
     )
-    require_same(job, python.fit(ROWS, labels_of(ROWS), random_state=1))
+    require_same(job, python.fit(ROWS, ROWS[LABELS], random_state=1))
 
 
 @pytest.mark.parametrize("kind", ["white_box", "black_box"])
@@ -176,7 +176,7 @@ def test_a_box_takes_groups_and_time(kind: str, tmp_path: Path) -> None:
     box = oe.BlackBoxEnsemble if kind == "black_box" else oe.WhiteBoxEnsemble
     given: dict[str, Any] = POLICIES if kind == "black_box" else MODELS
     python = box(list(given.items()), feasible.Simplex(3), subgroups=["region"])
-    require_same(job, python.fit(ROWS, labels_of(ROWS), time_ordered=True))
+    require_same(job, python.fit(ROWS, ROWS[LABELS], time_ordered=True))
 
 
 @pytest.mark.parametrize("kind", ["white_box", "black_box"])

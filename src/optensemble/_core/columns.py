@@ -63,7 +63,7 @@ class Columns:
 
     def found_in(self, X: Any) -> tuple[str, ...] | tuple[int, ...]:
         """Return the columns of X that the names and patterns stand for."""
-        frame = _as_frame(X)
+        frame = as_frame(X)
         return self.names if frame is None else _expanded(frame.columns, self.names)
 
     def decide(self, X: Any) -> Floats:
@@ -98,13 +98,13 @@ def as_column_names(names: Any) -> tuple[str, ...] | tuple[int, ...]:
 
 def read_columns(X: Any, names: tuple[str, ...] | tuple[int, ...]) -> Floats:
     """Return the named columns of a frame, or the numbered ones of an array, of shape (n, d); NaN where missing."""
-    frame = _as_frame(X)
+    frame = as_frame(X)
     return _numbered(X, names) if frame is None else _named(frame, names)
 
 
 def read_values(X: Any, name: str | int) -> npt.NDArray[Any]:
     """Return one column of X as it is, numbers or not."""
-    frame = _as_frame(X)
+    frame = as_frame(X)
     if frame is None:
         array = _as_table(X, (name,))
         return np.asarray(array[:, int(name)])
@@ -112,7 +112,7 @@ def read_values(X: Any, name: str | int) -> npt.NDArray[Any]:
     return np.asarray(frame[str(name)].to_numpy())
 
 
-def _as_frame(X: Any) -> Any:
+def as_frame(X: Any) -> Any:
     """Return a frame as narwhals sees it; None for anything else."""
     if isinstance(X, np.ndarray):
         return None
@@ -180,6 +180,10 @@ def _as_table(X: Any, names: tuple[Any, ...]) -> npt.NDArray[Any]:
 
 
 def _numeric(values: npt.NDArray[Any], name: str, kind: str) -> Floats:
+    return as_numbers(values, name, kind, "Convert it to numbers, or leave it out of the names.")
+
+
+def as_numbers(values: npt.NDArray[Any], name: str, kind: str, advice: str = "Convert it to numbers.") -> Floats:
     """Return numbers as float64, with NaN for what is missing. Text is no number, even where it looks like one."""
     if values.dtype.kind == "O":
         import pandas as pd
@@ -188,5 +192,5 @@ def _numeric(values: npt.NDArray[Any], name: str, kind: str) -> Floats:
         if all(isinstance(value, (Real, Decimal)) for value in given):
             return np.array(given, dtype=np.float64)
     if values.dtype.kind not in _NUMBERS or kind in ("Categorical", "Enum"):
-        raise InputError(f"{name} must be numeric; got {kind}. Convert it to numbers, or leave it out of the names.")
+        raise InputError(f"{name} must be numeric; got {kind}. {advice}")
     return values.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Patterns for names of columns: one star, which stands for any text."""
+"""Names of columns: patterns with a star, which stands for any text, and what names have in common."""
 
 from __future__ import annotations
 
@@ -41,3 +41,36 @@ def stars(pattern: str, columns: Sequence[str], where: str) -> list[str]:
 
 def _stem(column: str) -> str:
     return re.sub(r"[^\W_]*$", "", column) or column
+
+
+def coordinates(labels: Sequence[str]) -> list[str]:
+    """Return the names of the coordinates: the names of the labels without their common beginning.
+
+    >>> coordinates(["y_9", "y_10"]), coordinates(["price_north", "price_nouth"]), coordinates(["here", "there"])
+    (['9', '10'], ['north', 'nouth'], ['here', 'there'])
+    """
+    if len(labels) == 1:
+        return list(labels)
+    first, last = min(labels), max(labels)  # a beginning common to these is common to all
+    shared = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
+    while shared and any(_same_word(label, shared) for label in labels):
+        shared -= 1
+    return [label[shared:] for label in labels]
+
+
+def _same_word(label: str, at: int) -> bool:
+    """Return whether a cut there would split a word or a number, or leave nothing."""
+    if at >= len(label):
+        return True
+    left, right = label[at - 1], label[at]
+    return (left.isalpha() and right.isalpha()) or (left.isdecimal() and right.isdecimal())
+
+
+def trimmed(names: Sequence[str]) -> list[str]:
+    """Return names without their common beginning and without their common end.
+
+    >>> trimmed(["north_price", "south_price"]), trimmed(["p_north_eur", "p_south_eur"]), trimmed(["here", "there"])
+    (['north', 'south'], ['north', 'south'], ['here', 'there'])
+    """
+    ends = coordinates([name[::-1] for name in coordinates(names)])
+    return [name[::-1] for name in ends]

@@ -171,7 +171,7 @@ def print_decisions(output: CommandOutput, decisions: DecisionSummary, out: Path
 
 def print_audit(output: CommandOutput, audited: TableAudit) -> None:
     """Print promised and realised payoffs."""
-    audit, coordinates = audited.audit, list(audited.saved.roles.coordinates)
+    audit, coordinates = audited.audit, audited.saved.coordinates
     output.print_lines(audit.verdict, *RowCounts(unlabelled=audited.unlabelled).sentences(len(audited.rows)), "")
     output.print_table(choice_sheet(audit))
     output.print_table(lift_sheet(audit))

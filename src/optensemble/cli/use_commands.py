@@ -129,7 +129,7 @@ def explain_command(
     output = CommandOutput(as_json, quiet)
     saved, found = _open(ensemble, tables, None, id_column, None)
     explanation = explain_row(saved, found, row, id_value)
-    print_explanation(output, explanation, id_value, saved.roles.coordinates)
+    print_explanation(output, explanation, id_value, saved.coordinates)
 
 
 def report_command(

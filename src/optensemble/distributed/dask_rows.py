@@ -9,6 +9,7 @@ from typing import Any
 
 from optensemble.distributed.dask_engine import no_advice
 from optensemble.exceptions import InputError
+from optensemble.members.alignment import RowNames
 from optensemble.members.sources import Piece, RowSource
 from optensemble.members.validation import take_rows
 from optensemble.tables.rows import expand_names
@@ -48,6 +49,11 @@ class DaskRows(RowSource):
     def row_count(self) -> int:
         """The number of rows."""
         return self._ends[-1]
+
+    @property
+    def names(self) -> RowNames:
+        """The names of the labels, and of the columns of X."""
+        return RowNames(self.labels, self._columns)
 
     def only(self, columns: Sequence[str]) -> RowSource:
         """Return the same rows with no more than these columns."""

@@ -23,6 +23,7 @@ from optensemble.exceptions import InputError
 from optensemble.explanation.cases import Question, explain_decision
 from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import OutputNames, align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_inputs import LabelledBatch, is_rule
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Tally
@@ -72,9 +73,9 @@ class FittedDecision(Policy):
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
         now, tally = self._as_it_stands(), Tally()
-        return now._answer(now._pass(X, tally=tally), tally)
+        return now._answer(now._pass(X, tally=tally), X, tally)
 
-    def _answer(self, done: PolicyPass, tally: Tally) -> Answer:
+    def _answer(self, done: PolicyPass, X: Any, tally: Tally) -> Answer:
         decisions = done.decisions
         assessed = self._sign * decisions.assessed
         low, high = self.record_.limits(assessed)
@@ -90,6 +91,7 @@ class FittedDecision(Policy):
             absent=self._absent_rows(done.outputs),
             fallback=int(done.outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
             mended=tally.rows,
+            **self._answer_names(X),
         )
 
     def _absent_rows(self, outputs: MemberOutputs) -> dict[str, int]:
@@ -135,13 +137,13 @@ class FittedDecision(Policy):
         row
             Its number, counted from 0.
         coordinates
-            Names of the coordinates of an action, for tables and words; by default they are numbered.
+            Names of the coordinates of an action, for tables and words; by default those of the labels, or numbers.
         """
         now = self._as_it_stands()
         now._require_fitted()
         question = Question(
             row=as_row(row, row_count(X)),
-            coordinates=as_coordinates(coordinates, now._set.dimension),
+            coordinates=as_coordinates(now.labels_ if coordinates is None else coordinates, now._set.dimension),
             names=now.names_,
             calibrate=now.record_.correct,
         )
@@ -157,7 +159,7 @@ class FittedDecision(Policy):
     def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
         tally = Tally()
         done, labels = self._decide_labelled(X, Y, every=True, tally=tally)
-        answer = self._answer(done, tally)
+        answer = self._answer(done, X, tally)
         inputs = audit_inputs(
             done,
             self.decider_,
@@ -207,12 +209,13 @@ class FittedDecision(Policy):
         models = self.members_[: self.n_models_]
         terms = (self._set, buckets, self._sign, self._subgroups, self._mending, Tally() if tally is None else tally)
         gaps = {"gaps": True, "on_error": self.on_error, "absences": self._absences}
-        return MemberQuery(models, self.policy_members, *terms, **gaps)  # type: ignore[arg-type]
+        names = OutputNames(self.labels_)
+        return MemberQuery(models, self.policy_members, *terms, output_names=names, **gaps)  # type: ignore[arg-type]
 
     def _pass(self, X: Any, *, every: bool = False, tally: Tally | None = None) -> PolicyPass:
         """Ask every member once and decide; with ``every``, solve the policies of all forecasts."""
         self._require_fitted()
-        outputs = self._query(tally)(X)
+        outputs = self._query(tally)(in_fitted_order(X, self._known.features))
         with one_blas_thread():
             return self.decider_(outputs, every=every)
 
@@ -222,7 +225,7 @@ class FittedDecision(Policy):
         self._require_fitted()
         n = row_count(X)
         require_rows(n, 1)
-        labels = self._sign * as_labels(Y, n, self._set.dimension, None)
+        labels = self._sign * as_labels(align_labels(Y, X, self.labels_), n, self._set.dimension, None)
         return self._pass(X, every=every, tally=tally), labels
 
     def _same_groups(self, given: Any) -> Any:

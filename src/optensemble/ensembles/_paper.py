@@ -39,8 +39,9 @@ from optensemble.ensembles._paper_streams import (
 )
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.exceptions import InputError
+from optensemble.members.alignment import RowNames
 from optensemble.members.fingerprints import marks
-from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows
+from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows, named_batch
 from optensemble.members.labelled_rows import with_labels
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks, around_rows
@@ -102,9 +103,12 @@ class PaperEnsemble(FittedPaper):
         """Validate what can be validated beforehand, and return a copy to fit, so that a failure loses nothing."""
         fitted = self._ready(terms)
         require_rows(row_count(X))
-        X, Y, *_ = labelled_rows(LabelledBatch(X, Y), self.feasible.dimension, terms.missing_labels)
+        d = self.feasible.dimension
+        named = named_batch(LabelledBatch(X, Y), RowNames(), d, time_ordered=fitted.time_ordered_)
+        fitted._learn_names(named.names)
+        X, Y, *_ = labelled_rows(named, d, terms.missing_labels)
         require_rows(n := row_count(X))
-        labels = as_labels(Y, n, self.feasible.dimension, self.M)
+        labels = as_labels(Y, n, d, self.M)
         fitted.terms_.require_enough(n)
         fitted.terms_ = replace(fitted.terms_, feasible=around_rows(fitted.terms_.feasible, [X]))
         fitted.grouping_ = fitted._learn_grouping(X)
@@ -167,6 +171,7 @@ class PaperEnsemble(FittedPaper):
         require_passes(fitted.terms_)
         fitted._take_members()
         require_rows(source.row_count)
+        fitted._learn_names(source.names)
         omega = fitted.terms_.feasible
         columns = needed_columns([*fitted.members_, *fitted._asked_first()], [fitted.terms_.subgroups], omega)
         source = source if columns is None else source.only(columns)

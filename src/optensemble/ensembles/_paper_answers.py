@@ -31,6 +31,7 @@ from optensemble.exceptions import InputError
 from optensemble.explanation.cases import Question, explain_replay
 from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints
 from optensemble.members.mending import Tally
 from optensemble.members.outputs import MemberOutputs
@@ -85,9 +86,9 @@ class FittedPaper(Policy):
         """Return actions, promises, choices and predictions for the rows of X, from one replay of the corrections."""
         now, tally = self._as_it_stands(), Tally()
         now._require_fitted()
-        return now._answer(replay_all(now._start([X], tally).situation(), now.log_), tally)
+        return now._answer(replay_all(now._start([X], tally).situation(), now.log_), X, tally)
 
-    def _answer(self, situation: Situation, tally: Tally) -> Answer:
+    def _answer(self, situation: Situation, X: Any, tally: Tally) -> Answer:
         assessed: Floats = situation.taken(situation.assessed)
         actions, predictions, omega = situation.taken(situation.actions), situation.behind(), situation.omega
         unknown = np.full_like(assessed, np.inf)
@@ -103,6 +104,7 @@ class FittedPaper(Policy):
             beyond=int(omega.beyond().sum()),
             fallback=int(omega.took_fallback(actions, self.terms_.sign * predictions).sum()),
             mended=tally.rows,
+            **self._answer_names(X),
         )
 
     def self_assess(self, X: Any) -> Floats:
@@ -136,12 +138,12 @@ class FittedPaper(Policy):
         return unknown_promise(assessed, missing, now.terms_.sign, time_ordered=now.time_ordered_)
 
     def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
-        labels = as_labels(Y, row_count(X), self.terms_.feasible.dimension, None)
+        labels = as_labels(align_labels(Y, X, self.labels_), row_count(X), self.terms_.feasible.dimension, None)
         tally = Tally()
         start = self._start([X], tally)
         baselines = self._baselines(start.outputs, labels)
         situation = replay_all(start.situation(), self.log_)
-        answer = self._answer(situation, tally)
+        answer = self._answer(situation, X, tally)
         inputs = AuditInputs(
             promised=answer.promised,
             realised=start.outputs.earned(answer.actions, labels),
@@ -164,7 +166,9 @@ class FittedPaper(Policy):
         row = as_row(row, row_count(X))
         question = Question(
             row=row,
-            coordinates=as_coordinates(coordinates, now.terms_.feasible.dimension),
+            coordinates=as_coordinates(
+                now.labels_ if coordinates is None else coordinates, now.terms_.feasible.dimension
+            ),
             names=now.names_,
             calibrate=now._calibrated,
             basis="calibrated" if now.terms_.validated else "corrected",
@@ -176,9 +180,11 @@ class FittedPaper(Policy):
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
         now = self._as_it_stands()
-        actions = now.decide(X)
+        now._require_fitted()
+        X = in_fitted_order(X, now._known.features)
+        actions = now.answer(X).actions
         require_rows(len(actions), 1)
-        labels = as_labels(Y, len(actions), now.terms_.feasible.dimension, None)
+        labels = as_labels(align_labels(Y, X, now.labels_), len(actions), now.terms_.feasible.dimension, None)
         omega = now.terms_.feasible.for_rows(X)
         weights = None if sample_weight is None else as_weights(sample_weight, X, len(labels))
         return float(np.average(omega.value(actions, now.terms_.sign * labels), weights=weights))
@@ -254,6 +260,7 @@ class FittedPaper(Policy):
 
     def _start(self, batches: Sequence[Any], tally: Tally | None = None) -> StartingPoint:
         """Ask all members about the rows of all batches, one after the other."""
+        batches = [in_fitted_order(X, self._known.features) for X in batches]
         initial, query = self._initial(batches), self._query()
         query = query if tally is None else replace(query, tally=tally)
         return StartingPoint(query.joined(batches), initial)

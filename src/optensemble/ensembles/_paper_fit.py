@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,7 @@ class Algorithm:
     names: list[str]
     parts: PartNames
     from_mean: bool = False
+    coordinates: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ def outcome_of(fit: DebiasedFit, algorithm: Algorithm) -> PaperOutcome:
         worst=fit.ending.consistency.worst_of_all,
         names=algorithm.names,
         parts=(algorithm.layout.partitions, algorithm.parts),
+        coordinates=algorithm.coordinates,
     )
 
 

@@ -12,17 +12,21 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.estimator import BaseEstimator
-from optensemble._core.validation import as_flag, require_choice
+from optensemble._core.validation import as_flag, as_floats, require_choice
+from optensemble.ensembles._frames import DEFAULT, NUMPY, answer_frame, answer_text, kind_of, output_of, require_output
 from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import OutputNames, RowNames, align_all, align_labels, in_fitted_order
 from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows
+from optensemble.members.frames import index_of
 from optensemble.members.query import Members
 from optensemble.members.subgroups import Grouping
 from optensemble.members.validation import as_labels, number_labels, row_count, row_labels
@@ -38,7 +42,7 @@ DECISION, WHITE_BOX, BLACK_BOX = "decision", "white_box", "black_box"
 """The kinds of ensembles."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """Everything an ensemble has to say of a batch of rows.
 
@@ -65,6 +69,10 @@ class Answer:
         The number of rows in which each member has no answer, of those that lack some.
     mended
         The number of rows in which the action of a policy was off by rounding, and was moved onto the feasible set.
+    labels, candidates
+        The names of the labels, and so of the coordinates of an action, if they have any; and ``names_``.
+    index, frame
+        The index of X, if it has one, and the kind of table that :meth:`to_frame` makes.
     """
 
     actions: Floats
@@ -78,6 +86,36 @@ class Answer:
     fallback: int = 0
     absent: dict[str, int] = field(default_factory=dict)
     mended: int = 0
+    labels: tuple[str, ...] | None = None
+    candidates: tuple[str, ...] = ()
+    index: pd.Index | None = None
+    frame: str = NUMPY
+
+    @property
+    def followed(self) -> npt.NDArray[Any]:
+        """The name of the candidate followed in each row."""
+        names = self.candidates or tuple(map(str, range(int(self.chosen.max(initial=-1)) + 1)))
+        return np.array(names, dtype=object)[self.chosen]
+
+    def to_frame(self) -> Any:
+        """Return the answer as a table, with a row for each row of X, and its index.
+
+        Its columns are ``action_…`` for each label, ``followed`` (a name), ``promised``, ``low`` and ``high``. It is a
+        polars or pyarrow table if X is one, and otherwise pandas.
+        """
+        return answer_frame(self)
+
+    def take(self, rows: Indices) -> Answer:
+        """Return the answer for some of the rows, in this order; the numbers of rows stay those of all."""
+        named = ("actions", "promised", "low", "high", "chosen", "predictions", "assessed")
+        index = None if self.index is None else self.index.take(rows)
+        return replace(self, index=index, **{name: getattr(self, name)[rows] for name in named})
+
+    def __str__(self) -> str:
+        return "\n".join(answer_text(self))
+
+    def __repr__(self) -> str:
+        return f"Answer({'; '.join(answer_text(self))})"
 
 
 class Policy(BaseEstimator, ABC):
@@ -86,12 +124,16 @@ class Policy(BaseEstimator, ABC):
     Threads may share an ensemble. Whatever changes it holds its lock, works on a copy and puts that in its place by one
     assignment; a question is answered by the ensemble as it stood when it was asked.
 
-    ``table_`` says which columns of a table play which part, if it was fitted by a job file.
+    ``table_`` says which columns of a table play which part, if it was fitted by a job file. ``labels_`` are the names
+    of the labels, if they have any; ``feature_names_in_`` are those of the columns of X, if it was a frame.
     """
 
     kind: ClassVar[str]
     sense: str
     table_: dict[str, Any] | None = None
+    labels_: list[str] | None = None
+    feature_names_in_: list[str]
+    _output: str = DEFAULT
     names_: list[str]
     members_: Members
     n_rows_: int
@@ -158,29 +200,57 @@ class Policy(BaseEstimator, ABC):
 
     # Answers
 
-    def decide(self, X: Any) -> Floats:
-        """Return the action to take for every row of X, of shape (n, d)."""
-        return self.answer(X).actions
+    def decide(self, X: Any) -> Any:
+        """Return the action to take for every row of X, of shape (n, d).
+
+        Of a frame (pandas, polars, pyarrow) it is a frame, with the index of X and the names of the labels as columns,
+        ``action_0``, ``action_1``, … if labels had no names; of all else it is an array. :meth:`set_output` overrides
+        that.
+        """
+        now = self._as_it_stands()
+        return output_of(now.answer(X).actions, X, now.labels_, now._output)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Set what :meth:`decide` returns, whatever X is.
+
+        Parameters
+        ----------
+        transform
+            ``"default"``: a frame of a frame, and otherwise an array; ``"numpy"``, ``"pandas"`` or ``"polars"``: that.
+            None leaves it as it is.
+
+        Returns
+        -------
+        The ensemble itself.
+        """
+        if transform is not None:
+            require_output(transform)
+            with self._changing():
+                self._output = transform
+        return self
 
     def self_assess(self, X: Any) -> Floats:
         """Return the payoff promised for every row of X, in the user's units and sense."""
         return self.answer(X).promised
 
-    def choose(self, X: Any) -> Indices:
-        """Return for every row of X the candidate that the ensemble follows, as an index into ``names_``."""
-        return self.answer(X).chosen
+    def choose(self, X: Any, *, names: bool = False) -> npt.NDArray[Any]:
+        """Return for every row of X the candidate that the ensemble follows: an index into ``names_``, or its name."""
+        answer = self.answer(X)
+        return answer.followed if names else answer.chosen
 
     def predict(self, X: Any) -> Floats:
         """Return the coefficients behind the decision for every row of X, of shape (n, d)."""
         return self.answer(X).predictions
 
-    def earned(self, X: Any, actions: Floats, Y: Any) -> Floats:
+    def earned(self, X: Any, actions: Any, Y: Any) -> Floats:
         """Return what actions on the rows of X come to once labels are known, net of costs, in the user's sense."""
         now = self._as_it_stands()
         now._require_fitted()
+        X = in_fitted_order(X, now._known.features)
         omega = now.feasible_.for_rows(X)
-        labels = as_labels(Y, len(actions), omega.dimension, None)
-        return now._sign * omega.value(actions, now._sign * labels)
+        taken = as_floats(OutputNames(now.labels_)(actions, None, X, "actions"), "actions", ndim=2)
+        labels = as_labels(align_labels(Y, X, now.labels_), len(taken), omega.dimension, None)
+        return now._sign * omega.value(taken, now._sign * labels)
 
     def audit(
         self,
@@ -234,14 +304,37 @@ class Policy(BaseEstimator, ABC):
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         now = self._as_it_stands()
         now._require_fitted()
-        groups = now._grouping_rule if groups is None else groups
-        n = row_count(X)
-        batch = labelled_rows(LabelledBatch(X, Y, groups, sample_weight), now.feasible_.dimension, missing_labels)
-        inputs, answer = now._audit_inputs(batch.X, batch.labels, batch.weights)
         ordered = now.time_ordered_ if time_ordered is None else bool(time_ordered)
+        groups = now._grouping_rule if groups is None else groups
+        others, d, n = {"groups": groups, "sample_weight": sample_weight}, now.feasible_.dimension, row_count(X)
+        rows = align_all(X, Y, others, now._known, time_ordered=ordered)
+        given = LabelledBatch(rows.X, rows.labels, rows.others["groups"], rows.others["sample_weight"])
+        batch = labelled_rows(given, d, missing_labels)
+        kept = np.arange(n)
+        if len(batch.labels) < n:
+            kept = np.flatnonzero(~np.isnan(as_labels(rows.labels, n, d, None, gaps=True)).any(axis=1))
+        inputs, answer = now._audit_inputs(batch.X, batch.labels, batch.weights)
+        order = None if rows.order is None else np.argsort(rows.order[kept])
         clusters = None if groups is None else number_labels(row_labels(batch.groups, batch.X, len(answer.actions)))
         inputs = replace(inputs, time_ordered=ordered, clusters=clusters, weights=batch.weights)
-        return make_audit(replace(inputs, unlabelled=n - len(answer.actions))), answer
+        inputs = replace(inputs, unlabelled=n - len(kept), coordinates=tuple(now.labels_ or ()))
+        return make_audit(inputs), answer if order is None else answer.take(order)
+
+    @property
+    def _known(self) -> RowNames:
+        """The names of labels and of the columns of X that the fit has learned."""
+        return RowNames(self.labels_, getattr(self, "feature_names_in_", None))
+
+    def _learn_names(self, names: RowNames) -> None:
+        """Keep the names of the rows fitted on."""
+        self.labels_ = None if names.labels is None else list(names.labels)
+        if names.features is not None:
+            self.feature_names_in_ = list(names.features)
+
+    def _answer_names(self, X: Any) -> dict[str, Any]:
+        """Return what an answer for the rows of X says of names."""
+        labels = None if self.labels_ is None else tuple(self.labels_)
+        return {"labels": labels, "candidates": tuple(self.names_), "index": index_of(X), "frame": kind_of(X)}
 
     @property
     def _grouping_rule(self) -> Any:
@@ -294,4 +387,5 @@ class Policy(BaseEstimator, ABC):
 
     def __sklearn_clone__(self) -> Self:
         # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
-        return type(self)(**self.get_params(deep=False))
+        clone = type(self)(**self.get_params(deep=False))
+        return clone if self._output == DEFAULT else clone.set_output(transform=self._output)

@@ -29,6 +29,8 @@ from optensemble.evaluation.lemmas_in_sample import (
 )
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import OutputNames
+from optensemble.members.fit_inputs import LabelledBatch, named_batch
 from optensemble.members.mending import DEFAULT_MENDING, Mending
 from optensemble.members.query import MemberQuery, Members
 from optensemble.members.sources import RowSource
@@ -236,9 +238,11 @@ class BlackBoxEnsemble(PaperEnsemble):
                 raise InputError(f"{name} was {before!r} at the fit and is {now!r} now. Set it back, or fit again.")
 
     def _add_rows(self, X: Any, Y: Any) -> None:
-        n = row_count(X)
+        n, d = row_count(X), self.feasible.dimension
         require_rows(n + sum(len(labels) for _, labels in self._rows))
-        labels = as_labels(Y, n, self.feasible.dimension, self.M)
+        batch = named_batch(LabelledBatch(X, Y, None), self._known, d, time_ordered=self.time_ordered_)
+        X, labels = batch.X, as_labels(batch.labels, n, d, self.M)
+        self._learn_names(batch.names)
         self._rows = [*self._rows, (X, labels.copy())]
         self.grouping_ = self._learn_grouping(X, self.grouping_)
 
@@ -250,7 +254,7 @@ class BlackBoxEnsemble(PaperEnsemble):
     def _query(self) -> MemberQuery:
         terms = self.terms_
         about = (terms.feasible, terms.buckets, terms.sign, self._learned_subgroups(), self._mending)
-        return MemberQuery([], self.members_, *about)
+        return MemberQuery([], self.members_, *about, output_names=OutputNames(self.labels_))
 
     def _algorithm(self) -> Algorithm:
         buckets, subgroups = self.terms_.buckets, self._learned_subgroups()
@@ -258,7 +262,9 @@ class BlackBoxEnsemble(PaperEnsemble):
         policies = [name for name, _ in self.members_]
         layout = events.black_box(buckets, len(policies), tuple(map(len, titles)), conditional=self.conditional)
         parts = layout.partitions.names(buckets, groups=subgroup_parts(titles), policies=policies)
-        return Algorithm(layout, self.names_, parts, from_mean=isinstance(self.init_, np.ndarray))
+        return Algorithm(
+            layout, self.names_, parts, from_mean=isinstance(self.init_, np.ndarray), coordinates=self.labels_ or ()
+        )
 
     def _partitions(self, situation: Situation) -> Iterator[AuditedPartition]:
         algorithm = self._algorithm()
@@ -286,7 +292,8 @@ class BlackBoxEnsemble(PaperEnsemble):
         n, d = row_count(X), self.terms_.feasible.dimension
         if isinstance(self.init_, np.ndarray):
             return np.broadcast_to(self.init_, (n, d))
-        return as_predictions(ask_member(self.init_, "init", "predict", X), "init", n, d)
+        said = OutputNames(self.labels_)(ask_member(self.init_, "init", "predict", X), self.init_, X, "model 'init'")
+        return as_predictions(said, "init", n, d)
 
     def _take_members(self) -> None:
         self._take_policies(self.policies)

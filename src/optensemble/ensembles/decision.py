@@ -28,6 +28,7 @@ from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
 from optensemble.members.absence import warn_of_absence
+from optensemble.members.alignment import RowNames
 from optensemble.members.blocks import ArrayBlocks
 from optensemble.members.fingerprints import add_marks, count_seen, fingerprints
 from optensemble.members.fit_inputs import (
@@ -37,6 +38,7 @@ from optensemble.members.fit_inputs import (
     checked_batches,
     group_hashes,
     labelled_rows,
+    named_batch,
     require_enough,
     unlabelled_notes,
 )
@@ -99,6 +101,8 @@ class DecisionEnsemble(FittedDecision):
         In a sentence, whether anything beats deciding by the mean label.
     guarantees_
         A frame: α-consistency and the lemmas that rest on it, measured out of fold, with intervals.
+    labels_, feature_names_in_
+        The names of the labels, None if they had none; and those of the columns of X, if it was a frame.
     notes_
         What was left out, and why; and which policies were moved onto Ω, in how many rows (of rows that are read from
         files: in some).
@@ -165,12 +169,14 @@ class DecisionEnsemble(FittedDecision):
         Parameters
         ----------
         X
-            What the members speak of: an array, or a pandas or polars frame; :class:`Rows` of files, which are read
-            as they are needed; or a Dask frame. At least 100 rows.
+            What the members speak of: an array, or a frame (pandas, polars, pyarrow); :class:`Rows` of files, which are
+            read as they are needed; or a Dask frame. At least 100 rows.
         Y
-            The labels, of shape (n, d); of a Dask frame the names of their columns; of :class:`Rows` nothing.
+            The labels, of shape (n, d); of a Dask frame the names of their columns; of :class:`Rows` nothing. The index
+            of a pandas frame is aligned with that of X; the names of its columns are those of the labels from now on.
         time_ordered
-            Whether the rows are in time order. Then folds are contiguous, tests stricter and intervals wider.
+            Whether the rows are in time order. Then folds are contiguous, tests stricter and intervals wider. Rows
+            whose index has times are put in their order.
         groups
             A label for every row, a column of X, or a callable of X, if rows of the same label belong together (a
             customer, a day): they stay in one fold, and intervals allow for it. (Not to be mistaken for ``subgroups``.)
@@ -224,6 +230,7 @@ class DecisionEnsemble(FittedDecision):
             if (X is None and Y is not None) or (Y is None and X is not None and not isinstance(X, RowSource)):
                 raise InputError("extend needs X and Y together; got only one of them.")
             further = [] if X is None else [as_batch(X, Y, self._same_groups(groups), sample_weight)]
+            further = [self._in_order(batch, self._known) for batch in further]
             if X is None and not self._rows and not self._later:
                 raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
             if not self._rows:
@@ -259,7 +266,7 @@ class DecisionEnsemble(FittedDecision):
         with self._changing():
             updated = self._as_it_stands()
             updated._require_fitted()
-            batch = as_batch(X, Y, groups, sample_weight)
+            batch = updated._in_order(as_batch(X, Y, groups, sample_weight), updated._known)
             updated._take_in(labelled_rows(batch, updated._set.dimension, missing_labels))
             self._become(updated)
             if self.refit_due_:
@@ -291,7 +298,7 @@ class DecisionEnsemble(FittedDecision):
             self.fingerprints_ = add_marks(self.fingerprints_, found)
         before = self.n_updated_
         self.n_updated_ += len(labels)
-        self._later = [*self._later, LabelledBatch(X, self._sign * labels, groups, weights)]
+        self._later = [*self._later, LabelledBatch(X, self._sign * labels, groups, weights, self._known)]
         reasons = [self.refit_due_] if self.refit_due_ else []
         reasons += [broken] if (broken := why_broken(promised, float(np.average(realised, weights=weights)))) else []
         if self.time_ordered_ and before < STALE * self.n_rows_ <= self.n_updated_:
@@ -307,7 +314,7 @@ class DecisionEnsemble(FittedDecision):
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
         fitted = self._with_terms(time_ordered, seed)
-        tally = Tally()
+        tally, rows = Tally(), fitted._named(rows)
         names, streamed = [name for name, _ in fitted.members_], is_streamed(rows)
         if streamed:
             with member_room(fitted.members_) as scratch:
@@ -350,6 +357,20 @@ class DecisionEnsemble(FittedDecision):
         fitted._take_terms(omega)
         fitted.time_ordered_, fitted._seed = time_ordered, seed
         return fitted
+
+    def _named(self, rows: list[LabelledBatch]) -> list[LabelledBatch]:
+        """Return all rows in the order of the names of the first, which are learned."""
+        found, known = list[LabelledBatch](), RowNames()
+        for batch in rows:
+            found.append(self._in_order(batch, known))
+            known = RowNames(known.labels or found[-1].names.labels, known.features or found[-1].names.features)
+        self._learn_names(known)
+        return found
+
+    def _in_order(self, batch: LabelledBatch, known: RowNames) -> LabelledBatch:
+        """Return further rows in the order of names that are known, and of time where rows are."""
+        source = batch.X.names if isinstance(batch.X, RowSource) else None
+        return named_batch(batch, known, self._set.dimension, time_ordered=self.time_ordered_, source=source)
 
     def _in_memory(
         self, rows: list[LabelledBatch], missing_labels: str, progress: Progress, tally: Tally

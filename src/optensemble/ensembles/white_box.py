@@ -20,6 +20,7 @@ from optensemble.evaluation.lemmas_in_sample import (
     white_box_table,
 )
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import OutputNames
 from optensemble.members.query import MemberQuery
 from optensemble.members.sources import RowSource
 from optensemble.members.validation import as_members, explained_variance, mean_explained, warn_if_trained_on
@@ -82,6 +83,8 @@ class WhiteBoxEnsemble(PaperEnsemble):
     ----------
     names_
         The models' names.
+    labels_, feature_names_in_
+        The names of the labels, None if they had none; and those of the columns of X, if it was a frame.
     converged_, stopped_, worst_violation_
         Whether all cells ended within alpha, why the fit stopped, and the worst violation left.
     n_rounds_, n_patches_, n_solves_
@@ -243,14 +246,15 @@ class WhiteBoxEnsemble(PaperEnsemble):
 
     def _query(self) -> MemberQuery:
         terms = self.terms_
-        return MemberQuery(self.members_, [], terms.feasible, terms.buckets, terms.sign, self._learned_subgroups())
+        about = (terms.feasible, terms.buckets, terms.sign, self._learned_subgroups())
+        return MemberQuery(self.members_, [], *about, output_names=OutputNames(self.labels_))
 
     def _algorithm(self) -> Algorithm:
         buckets, subgroups = self.terms_.buckets, self._learned_subgroups()
         titles = () if subgroups is None else subgroups.titles
         layout = events.white_box(buckets, len(self.names_), tuple(map(len, titles)))
         parts = layout.partitions.names(buckets, [Leader(name) for name in self.names_], subgroup_parts(titles))
-        return Algorithm(layout, self.names_, parts)
+        return Algorithm(layout, self.names_, parts, coordinates=self.labels_ or ())
 
     def _partitions(self, situation: Situation) -> Iterator[AuditedPartition]:
         algorithm = self._algorithm()

@@ -66,6 +66,8 @@ class Audit:
         The number of rows of a block, if rows are in time order.
     cell_names, conditional_names
         The cells in the rows of ``cells`` and ``conditional``, as objects.
+    coordinates
+        The names of the labels, which ``cells`` and ``conditional`` speak of; empty if they have none.
     """
 
     verdict: str
@@ -81,6 +83,7 @@ class Audit:
     block_length: int | None
     cell_names: tuple[CellName, ...] = ()
     conditional_names: tuple[CellName, ...] = ()
+    coordinates: tuple[str, ...] = ()
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -181,4 +184,5 @@ def make_audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
         block_length=length,
         cell_names=cells.names,
         conditional_names=conditional_names,
+        coordinates=inputs.coordinates,
     )

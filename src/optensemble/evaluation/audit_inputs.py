@@ -51,6 +51,8 @@ class AuditInputs:
         The number of rows that each row counts for; None where each is one.
     unlabelled
         The number of further rows that lack labels, and were left out.
+    coordinates
+        The names of the coordinates of an action, if they have any.
     """
 
     promised: Floats
@@ -68,6 +70,7 @@ class AuditInputs:
     seen: int = 0
     weights: Floats | None = None
     unlabelled: int = 0
+    coordinates: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.realised)

@@ -159,8 +159,8 @@ def cell_table(inputs: AuditInputs, units: Indices, family: Family) -> CellFindi
         t = np.where(bias[at] == 0, 0.0, bias[at] / error[at])
     worst = pd.DataFrame(
         {
-            "cell": [str(names[each]) for each in cell],
-            "coordinate": coordinate,
+            "cell": [names[each].text(inputs.coordinates) for each in cell],
+            "coordinate": np.array(inputs.coordinates, dtype=object)[coordinate] if inputs.coordinates else coordinate,
             "rows": counts[cell],
             "bias": bias[at],
             "low": bias[at] - detectable[at],
@@ -185,7 +185,7 @@ def conditional_table(inputs: AuditInputs, units: Indices, family: Family) -> tu
     half = family.critical(of.freedom for of in found) * [of.error[i] for of, i in zip(found, best, strict=True)]
     table = pd.DataFrame(
         {
-            "cell": [str(name) for name in names],
+            "cell": [name.text(inputs.coordinates) for name in names],
             "rows": counts,
             "realised": payoffs,
             "rival": [list(inputs.rivals)[i] for i in best],

@@ -77,6 +77,8 @@ def _bias_sentence(audit: Audit) -> str:
     if not audit.biased:
         return f"no bias stands out in {audit.tested:,} pairs of cell and coordinate{thin}"
     worst: Any = audit.cells.iloc[0]
-    where = f"{worst['cell']}, coordinate {worst['coordinate']}, by {worst['bias']:.3g}".replace("-", "−")
+    which = worst["coordinate"] if audit.coordinates else f"coordinate {worst['coordinate']}"
+    cell = worst["cell"] if audit.coordinates else worst["cell"].replace("-", "−")  # names may have hyphens
+    where = f"{cell}, {which}, by {worst['bias']:.3g}".replace("by -", "by −")
     are = "is" if audit.biased == 1 else "are"
     return f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate {are} biased, the worst: {where}{thin}"

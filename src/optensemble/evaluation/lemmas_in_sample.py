@@ -12,7 +12,7 @@ from optensemble import guarantees
 from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.evaluation.fitting_sums import FittingSums, compared_partitions
 from optensemble.feasible import FeasibleSet
-from optensemble.multicalibration.cell_names import CellName
+from optensemble.multicalibration.cell_names import CellName, Coordinates
 from optensemble.multicalibration.events import Partitions, PartNames
 from optensemble.multicalibration.loop import Run
 from optensemble.multicalibration.state import Situation
@@ -71,6 +71,8 @@ class PaperOutcome:
         Of the contenders.
     parts
         The partitions and the names of their parts.
+    coordinates
+        The names of the coordinates of an action, if they have any.
     """
 
     sums: FittingSums
@@ -81,6 +83,7 @@ class PaperOutcome:
     worst: float
     names: list[str]
     parts: tuple[Partitions, PartNames]
+    coordinates: Coordinates = ()
 
     def setting(self, omega: FeasibleSet, alpha: float, width: float, M: float) -> Setting:
         """Return what the bounds are functions of."""
@@ -155,7 +158,8 @@ def conditional_utility(outcome: PaperOutcome, setting: Setting, *, conditional:
         for cell in np.flatnonzero(counts).tolist():
             best, probability = int(sums[cell].argmax()), counts[cell] / outcome.sums.rows
             bound, observed = setting.bound(guarantees.lemma_10, probability), sums[cell, best] / counts[cell]
-            found.append((str(CellName((part_names[number][cell],))), int(counts[cell]), names[best], bound, observed))
+            cell_text = part_names[number][cell].text(outcome.coordinates)
+            found.append((cell_text, int(counts[cell]), names[best], bound, observed))
     table = pd.DataFrame(found, columns=["cell", "rows", "policy", "bound", "observed"])
     return table.assign(
         holds=table["observed"] <= table["bound"] + _rounding(setting), guaranteed=conditional and setting.consistent

@@ -15,6 +15,7 @@ from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.explanation.patch_trace import Move
 from optensemble.explanation.text import Comparison, explanation_html, explanation_text, reason
+from optensemble.multicalibration.cell_names import named
 
 __all__ = ["Explanation"]
 
@@ -68,7 +69,7 @@ class Explanation:
     >>> ensemble = oe.WhiteBoxEnsemble(vendors, feasible.Simplex(2)).fit(X, X + 0.1 * noise)
     >>> print(ensemble.explain(X, 3, coordinates=["bread", "milk"]))
     row 3: east is followed: its calibrated value is 0... above west, the next
-    promised ... for action[bread] = 1; self-assessed ..., before calibration by the out-of-fold record
+    promised ... for bread = 1; self-assessed ..., before calibration by the out-of-fold record
     <BLANKLINE>
     Candidates
     name  value  behind same  action_bread  action_milk
@@ -201,11 +202,11 @@ def _patches(case: Case) -> pd.DataFrame:
     for move in case.moves:
         if move.delta.any():
             cells.setdefault(move.cell, []).append(move)
-    found = list(cells.values())
+    found, names = list(cells.values()), named(case.coordinates)
     table = pd.DataFrame(
         {
             "round": np.array([moves[0].round for moves in found], dtype=np.int64),
-            "cell": [moves[0].name.text(case.coordinates) for moves in found],
+            "cell": [moves[0].name.text(names) for moves in found],
             "rows": np.array([min(move.rows for move in moves) for moves in found], dtype=np.int64),
             "times": np.array([len(moves) for moves in found], dtype=np.int64),
         }

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble.multicalibration.cell_names import named
 
 if TYPE_CHECKING:
     from optensemble.explanation.explanation import Explanation
@@ -69,7 +70,8 @@ def _done(explanation: Explanation) -> str:
     """Return the promise, the action, and the raw self-assessment."""
     net = f", a known cost of {_number(explanation.cost)} included" if explanation.cost else ""
     raw = f"self-assessed {_number(explanation.assessed)}{net}, before calibration by the out-of-fold record"
-    does = _does(explanation.action, _coordinates(explanation), "action[{}]")
+    names = _coordinates(explanation)
+    does = _does(explanation.action, names, "{}" if named(names) else "action[{}]")
     return f"promised {_number(explanation.promised)} for {does}; {raw}"
 
 

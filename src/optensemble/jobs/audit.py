@@ -88,7 +88,7 @@ def make_report(audited: TableAudit) -> str:
             audit=audited.audit,
             answer=audited.answer,
             realised=realised,
-            coordinates=list(saved.roles.coordinates),
+            coordinates=saved.coordinates,
             when=None if saved.roles.time is None else rows[saved.roles.time],
             source=", ".join(path.name for path in audited.tables.paths[:3]),
             labels=audited.labels,
@@ -103,7 +103,7 @@ def explain_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value:
     number, found = _find_row(saved, tables, row, id_value)
     found, _ = saved.grouped(found)
     with RowPlace(str(tables), saved.roles.id, number).naming(found):
-        explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=list(saved.roles.coordinates))
+        explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=saved.coordinates)
     return replace(explanation, row=number)
 
 

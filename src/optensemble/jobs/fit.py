@@ -117,13 +117,13 @@ def _fit(task: Task, progress: Progress | None, n_jobs: int | None, engine: Any)
     terms: dict[str, Any] = {"time_ordered": task.roles.time is not None, "random_state": seed}
     ensemble: Any
     if task.job.kind == DECISION:
-        labels = None if isinstance(task.rows, JobRows) else task.labels.to_numpy()
+        labels = None if isinstance(task.rows, JobRows) else task.labels
         terms |= _row_terms(task)
         ensemble = _decision_ensemble(task).fit(
             task.rows, labels, groups=task.roles.groups, n_jobs=n_jobs, progress=progress, engine=engine, **terms
         )
     else:
-        X, Y = task.table, task.labels.to_numpy()
+        X, Y = task.table, task.labels
         ensemble = _paper_ensemble(task).fit(X, Y, progress=progress, **terms)
         if len(X) >= MINIMUM_ROWS:
             ensemble.cross_fit(progress=progress)  # the record that goes into the file; a validated fit has left it

@@ -44,6 +44,11 @@ class SavedEnsemble:
         return policy
 
     @property
+    def coordinates(self) -> list[str]:
+        """The names of the coordinates of an action: those of the labels, where they are known."""
+        return list(self.policy.labels_ or self.roles.labels or self.roles.coordinates)
+
+    @property
     def known_subgroups(self) -> dict[str, dict[str, Any]]:
         """Values of each column of subgroups at the fit, by their text."""
         grouping = self.policy.known_subgroups
@@ -121,6 +126,7 @@ def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, 
 
 def _default_roles(ensemble: Any, tables: Tables) -> Roles:
     """Return the roles of columns for an ensemble that was fitted in Python."""
-    subgroups = ensemble.subgroups or ()
-    names = coordinates(expanded(column_members(ensemble)[0].names, tables.columns, str(tables)))
-    return Roles((), tuple(names), subgroups=(subgroups,) if isinstance(subgroups, str) else tuple(subgroups))
+    subgroups, labels = ensemble.subgroups or (), tuple(ensemble.labels_ or ())
+    named = labels or expanded(column_members(ensemble)[0].names, tables.columns, str(tables))
+    columns = (subgroups,) if isinstance(subgroups, str) else tuple(subgroups)
+    return Roles(labels, tuple(coordinates(named)), subgroups=columns)

@@ -13,6 +13,7 @@ import pandas as pd
 from optensemble.exceptions import InputError
 from optensemble.jobs.row_checks import RowChecks, RowCounts
 from optensemble.jobs.rows import RowPlace, RowReader
+from optensemble.members.alignment import RowNames
 from optensemble.members.sources import Piece, RowSource
 from optensemble.tables.formats import stored_row_count
 from optensemble.tables.ids import IdRegister
@@ -36,6 +37,11 @@ class JobRows(RowSource):
 
     def __len__(self) -> int:
         return self._rows
+
+    @property
+    def names(self) -> RowNames:
+        """The names of the labels; members are columns of the table, whatever its order."""
+        return RowNames(self._reader.roles.labels)
 
     def read(self, start: int, stop: int) -> Iterator[Piece]:
         """Read rows; files that end before them are not opened."""

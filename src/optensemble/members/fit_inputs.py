@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optensemble._core.hashing import Hashes, hash_labels
+from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.absence import missing_rows
+from optensemble.members.alignment import Labels, RowNames, align_all, column_order, label_names
+from optensemble.members.frames import text_names
 from optensemble.members.validation import as_labels, as_members, as_weights, pick_rows, row_count, row_labels
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
@@ -52,12 +55,43 @@ def require_size(largest: float) -> None:
 
 
 class LabelledBatch(NamedTuple):
-    """Rows with their labels, in the user's units, the groups of rows that belong together, and weights, if any."""
+    """Rows with their labels, in the user's units, the groups of rows that belong together, and weights, if any.
+
+    ``names`` are those of the labels and of the columns of X, once they are known.
+    """
 
     X: Any
     labels: Any
     groups: Any = None
     weights: Any = None
+    names: RowNames = RowNames()
+
+
+def named_batch(
+    batch: LabelledBatch, names: RowNames, dimension: int, *, time_ordered: bool, source: RowNames | None = None
+) -> LabelledBatch:
+    """Return rows in memory in one order, that of the ``names`` known so far, or else of their own names.
+
+    Rows of a source are as they are, and its names, ``source``, must be in the order of those known.
+    """
+    known = RowNames(names.labels or batch.names.labels, names.features or batch.names.features)
+    if source is not None:
+        _require_order(source.labels, known.labels)
+        return batch._replace(names=RowNames(known.labels or source.labels, source.features))
+    labels = known.labels or label_names(batch.labels, dimension)
+    found = RowNames(labels, known.features or text_names(batch.X))
+    others = {"groups": batch.groups, "sample_weight": batch.weights}
+    rows = align_all(batch.X, batch.labels, others, found, time_ordered=time_ordered)
+    return LabelledBatch(rows.X, rows.labels, rows.others["groups"], rows.others["sample_weight"], found)
+
+
+def _require_order(given: Labels, known: Labels) -> None:
+    """Refuse a source whose labels are those known in another order, or others."""
+    if given is not None and known is not None and column_order(given, known, "the source") is not None:
+        raise InputError(
+            f"the labels of the source are {listed(given)}, and those fitted on {listed(known)}. Name them in the same "
+            "order."
+        )
 
 
 def checked_batches(rows: list[LabelledBatch], dimension: int, missing_labels: str) -> list[LabelledBatch]:
@@ -85,7 +119,8 @@ def labelled_rows(batch: LabelledBatch, dimension: int, missing_labels: str = "r
     groups = batch.groups
     if groups is not None and not is_rule(groups):
         groups = np.asarray(row_labels(groups, batch.X, n), dtype=object)[kept]
-    return LabelledBatch(pick_rows(batch.X, kept), labels[kept], groups, None if weights is None else weights[kept])
+    weights = None if weights is None else weights[kept]
+    return LabelledBatch(pick_rows(batch.X, kept), labels[kept], groups, weights, batch.names)
 
 
 MISSING_LABELS = ["raise", "drop"]

@@ -11,6 +11,7 @@ import numpy as np
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.engine import BLOCK_ROWS, Engine
 from optensemble._core.sums import Sums
+from optensemble.members.alignment import RowNames
 from optensemble.members.sources import Piece, RawBlock, RawBlocks, RowSource
 from optensemble.members.validation import as_labels, pick_rows, row_count
 
@@ -30,6 +31,11 @@ class LabelledRows(RowSource):
     def row_count(self) -> int:
         """The number of rows with labels."""
         return int(self.before[-1])
+
+    @property
+    def names(self) -> RowNames:
+        """The names of the source."""
+        return self.source.names
 
     def read(self, start: int, stop: int) -> Iterator[Piece]:
         """Read blocks of the source, and leave rows without labels out."""

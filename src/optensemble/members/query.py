@@ -16,6 +16,7 @@ from optensemble._core.progress import Step, silent
 from optensemble.exceptions import AbsentWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.members.absence import missing_rows, stand_in
+from optensemble.members.alignment import OutputNames
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved, Tally
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.subgroups import Subgroups
@@ -31,6 +32,7 @@ class MemberQuery:
     With ``gaps`` a member may have no answer in some rows (NaN); with ``on_error="absent"`` also one that fails is
     absent in all rows it was asked about. ``absences`` are the members whose absence is an event, by number.
     ``mending`` says what is done with actions of policies outside Ω, and ``tally`` counts them.
+    ``output_names`` puts what they say in the order of X and of the labels.
     """
 
     models: Members
@@ -44,6 +46,7 @@ class MemberQuery:
     gaps: bool = False
     on_error: str = "raise"
     absences: tuple[int, ...] = ()
+    output_names: OutputNames = field(default_factory=OutputNames)
 
     def __call__(self, X: Any, step: Step = silent, room: MemberOutputs | None = None) -> MemberOutputs:
         """Ask every member once for the rows of X, and solve every model's policy once; each member is a step.
@@ -82,7 +85,7 @@ class MemberQuery:
     ) -> tuple[Floats, npt.NDArray[np.bool_] | None]:
         """Return what a model says of the rows of X, and in which of them it is absent; None if in none."""
         n, d = row_count(X), omega.dimension
-        given = self._asked(model, name, "predict", X, omega)
+        given = self.output_names(self._asked(model, name, "predict", X, omega), model, X, f"model {name!r}")
         said = as_predictions(given, name, n, d, gaps=self.gaps)
         return said, missing_rows(said) if self.gaps else None
 
@@ -90,7 +93,7 @@ class MemberQuery:
         self, policy: Any, name: str, X: Any, omega: FeasibleSet
     ) -> tuple[Floats, Moved, npt.NDArray[np.bool_] | None]:
         """Return the actions of a policy on the rows of X, those that were mended, and in which it is absent."""
-        given = self._asked(policy, name, "decide", X, omega)
+        given = self.output_names(self._asked(policy, name, "decide", X, omega), policy, X, f"policy {name!r}")
         actions, moved = as_actions(given, name, row_count(X), omega, self.mending, gaps=self.gaps)
         missing = missing_rows(actions) if self.gaps else None
         if missing is not None:

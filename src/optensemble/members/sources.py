@@ -20,6 +20,7 @@ from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble.exceptions import FallbackWarning, InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import RowNames
 from optensemble.members.blocks import Block, enough_rows
 from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.outputs import MemberOutputs
@@ -68,6 +69,11 @@ class RowSource(ABC):
     def given(self, frames: list[Any]) -> RowSource:
         """Return the same source with what it needs elsewhere; most need nothing."""
         return self
+
+    @property
+    def names(self) -> RowNames:
+        """The names of the labels, and of the columns of X, where they are known."""
+        return RowNames()
 
     def place(self, row: int) -> str:
         """Return where a row is, in words."""
@@ -154,6 +160,11 @@ class JoinedRows(RowSource):
     def only(self, columns: Sequence[str]) -> RowSource:
         """Return the same rows with no more than these columns."""
         return JoinedRows(tuple(source.only(columns) for source in self.sources))
+
+    @property
+    def names(self) -> RowNames:
+        """The names of the first source's labels and columns."""
+        return self.sources[0].names
 
     def place(self, row: int) -> str:
         """Return where a row is in its source."""

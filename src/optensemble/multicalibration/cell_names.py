@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from optensemble._core.buckets import Buckets, Interval
 
 Coordinates = Sequence[str]
-"""The names of the coordinates of an action; their numbers where there are none."""
+"""The names of the coordinates of an action; empty where they have none."""
+
+
+def named(coordinates: Coordinates) -> Coordinates:
+    """Return names of coordinates; nothing if they are only their numbers.
+
+    >>> named(["bread", "milk"]), named(["0", "1"])
+    (['bread', 'milk'], ())
+    """
+    return () if list(coordinates) == [str(j) for j in range(len(coordinates))] else coordinates
 
 
 @dataclass(frozen=True)
@@ -25,9 +34,9 @@ class LevelSet:
 
     def text(self, coordinates: Coordinates = ()) -> str:
         """Return the name in words."""
-        name = coordinates[self.coordinate] if coordinates else self.coordinate
+        name = coordinates[self.coordinate] if coordinates else f"action[{self.coordinate}]"
         whose = "" if self.member is None else f" of {self.member}"
-        return f"{'own ' if self.own else ''}action[{name}]{whose} {self.interval}"
+        return f"{'own ' if self.own else ''}{name}{whose} {self.interval}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class CellName:
 
     >>> name = CellName((Leader("ours"), LevelSet(0, Interval("0.5", "1", closed=True))))
     >>> str(name), name.text(["bread"])
-    ('ours followed, action[0] in [0.5, 1]', 'ours followed, action[bread] in [0.5, 1]')
+    ('ours followed, action[0] in [0.5, 1]', 'ours followed, bread in [0.5, 1]')
     """
 
     parts: tuple[CellPart, ...]

@@ -27,6 +27,7 @@ from optensemble.persistence.check_common import (
     check_frames,
     check_members,
     check_mending,
+    check_names,
     check_record,
     check_roles,
     check_subgroups,
@@ -54,6 +55,7 @@ def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: in
     check_feasible(file)
     check_members(file)
     check_mending(file)
+    check_names(file)
     file.shelf.take("fingerprints_", "u", None)
     (_check_decision if kind == _DECISION else _check_paper)(file)
 

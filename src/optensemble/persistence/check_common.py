@@ -193,6 +193,14 @@ def check_roles(file: SavedFile, groups: int) -> None:
         part.choice(["drop", "raise"])
 
 
+def check_names(file: SavedFile) -> None:
+    """Check the names of the labels, one for each coordinate, and of the columns of X; older files have none."""
+    if (labels := file.root.get("labels")) is not None:
+        labels.texts(distinct=True, length=file.d)
+    if (features := file.root.get("features")) is not None:
+        features.texts(distinct=True)
+
+
 def check_subgroups(values: Part | None, rule: Part | None) -> tuple[int, ...]:
     """Return the number of subgroups in each column, with one for values not seen in the fit; check their rule."""
     sizes = tuple(len(column.labels()) + 1 for column in values or ())

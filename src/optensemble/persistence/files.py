@@ -15,6 +15,7 @@ from optensemble._core.validation import require_number
 from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.exceptions import FileError, InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import RowNames
 from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, read_archive, write_archive
 from optensemble.persistence.check import check_contents
 from optensemble.persistence.decision_file import pack_decision, restore_decision
@@ -29,6 +30,8 @@ def save(ensemble: Any, path: str | PathLike[str]) -> None:
     pack = pack_decision if isinstance(ensemble, DecisionEnsemble) else pack_paper
     document, arrays = pack(ensemble)
     document["table"] = ensemble.table_
+    all_named = set(document["columns"]) == set(document["names"])  # members that find their columns in any order
+    document["labels"], document["features"] = ensemble.labels_, None if all_named else ensemble._known.features
     write_archive(Path(path), document, arrays)
 
 
@@ -86,9 +89,17 @@ def load(
         ensemble: Any = restore(document, arrays, GivenAgain(members, feasible, subgroups))
         if document.get("table"):
             ensemble.table_ = document["table"]
+        ensemble._learn_names(_saved_names(document))
     except OptEnsembleError:
         raise  # the members or the set that were given again do not fit
     except Exception as error:
         what = str(error).rstrip(".") or type(error).__name__
         raise FileError(f"{path} is not what this version writes: {what}. Save the ensemble again.") from error
     return ensemble
+
+
+def _saved_names(document: dict[str, Any]) -> RowNames:
+    """Return the names that the fit has learned; older files have at most those of the job file's labels."""
+    labels = document.get("labels") or (document.get("table") or {}).get("labels")
+    distinct = labels is not None and 0 < len(set(labels)) == len(labels)
+    return RowNames(labels if distinct else None, document.get("features"))

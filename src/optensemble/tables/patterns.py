@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from optensemble._core.patterns import is_pattern, split, star_of, stars
+from optensemble._core.patterns import coordinates, is_pattern, split, star_of, stars
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
 
@@ -29,29 +29,6 @@ def left_to(pattern: str, others: Iterable[str], columns: Sequence[str]) -> list
     """
     longer = [other for other in others if is_pattern(other) and len(other) > len(pattern)]
     return [column for column in columns if not any(star_of(other, column) for other in longer)]
-
-
-def coordinates(labels: Sequence[str]) -> list[str]:
-    """Return the names of the coordinates: the names of the labels without their common beginning.
-
-    >>> coordinates(["y_9", "y_10"]), coordinates(["price_north", "price_nouth"]), coordinates(["here", "there"])
-    (['9', '10'], ['north', 'nouth'], ['here', 'there'])
-    """
-    if len(labels) == 1:
-        return list(labels)
-    first, last = min(labels), max(labels)  # a beginning common to these is common to all
-    shared = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
-    while shared and any(_same_word(label, shared) for label in labels):
-        shared -= 1
-    return [label[shared:] for label in labels]
-
-
-def _same_word(label: str, at: int) -> bool:
-    """Return whether a cut there would split a word or a number, or leave nothing."""
-    if at >= len(label):
-        return True
-    left, right = label[at - 1], label[at]
-    return (left.isalpha() and right.isalpha()) or (left.isdecimal() and right.isdecimal())
 
 
 def align(pattern: str, names: Sequence[str], columns: Sequence[str], where: str) -> list[str]:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
+from optensemble.members.alignment import RowNames
 from optensemble.members.sources import Piece, RowSource
 from optensemble.tables.formats import PARQUET, format_of, naming_file
 from optensemble.tables.patterns import is_pattern, split, stars
@@ -125,6 +126,11 @@ class Rows(RowSource):
     def row_count(self) -> int:
         """The number of rows."""
         return max((file.ends[-1] for file in self._files if file.ends), default=0)
+
+    @property
+    def names(self) -> RowNames:
+        """The names of the labels, and of the columns of X."""
+        return RowNames(self.labels, self.columns)
 
     def only(self, columns: Sequence[str]) -> Rows:
         """Return the same rows with no more than these columns."""

@@ -104,8 +104,8 @@ def cell_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int
     digits = column_decimals(frame["bias"], frame["detectable"])
     rows = [
         [
-            Cell(cell_text(name, coordinates)),
-            Cell(_coordinate_name(coordinates, row["coordinate"]), int(row["coordinate"])),
+            Cell(cell_text(name, coordinates or audit.coordinates)),
+            Cell(*_coordinate_cell(audit, coordinates, row["coordinate"])),
             count_cell(row["rows"]),
             number_cell(row["bias"], digits, "+"),
             interval_cell(row["low"], row["high"], digits, "+"),
@@ -133,7 +133,7 @@ def conditional_sheet(audit: Audit, coordinates: Sequence[str] | None = None, mo
     digits = column_decimals(frame["gain"], (frame["high"] - frame["low"]) / 2)
     rows = [
         [
-            Cell(cell_text(name, coordinates)),
+            Cell(cell_text(name, coordinates or audit.coordinates)),
             count_cell(row["rows"]),
             Cell(row["rival"]),
             number_cell(row["realised"], digits),
@@ -204,5 +204,8 @@ def frame_rows(frame: pd.DataFrame) -> list[FrameRow]:
     return frame.to_dict("records")
 
 
-def _coordinate_name(coordinates: Sequence[str] | None, number: int) -> str:
-    return str(number) if coordinates is None else coordinates[number]
+def _coordinate_cell(audit: Audit, coordinates: Sequence[str] | None, given: Any) -> tuple[str, int]:
+    """Return the name of a coordinate, by which an audit knows it or as it is called here, and its number."""
+    number = audit.coordinates.index(given) if audit.coordinates else int(given)
+    names = coordinates or audit.coordinates
+    return names[number] if names else str(number), number

@@ -1,0 +1,119 @@
+"""Tables as users give them (pandas, polars, pyarrow): names of columns, index of rows, and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+
+from optensemble._core.arrays import Indices
+from optensemble._core.columns import as_numbers
+
+_PLAIN = (np.ndarray, list, tuple, int, float, str)
+_NUMBERS = "biuf"  # kinds of dtypes
+_MADE_UP = ("column", "action")  # polars' names for the columns of an array, and an ensemble's for nameless labels
+
+
+def column_names(table: Any) -> tuple[Any, ...] | None:
+    """Return the names of a frame's columns, or of a column alone; None for what has none."""
+    if isinstance(table, _PLAIN):
+        return None
+    if isinstance(table, pd.DataFrame):
+        return tuple(table.columns)
+    if isinstance(table, pd.Series):
+        return None if table.name is None else (table.name,)
+    found = _as_narwhals(table)
+    if isinstance(found, nw.DataFrame):
+        return tuple(found.columns)
+    return (found.name,) if isinstance(found, nw.Series) and found.name else None
+
+
+def text_names(table: Any) -> tuple[str, ...] | None:
+    """Return the names of a frame's columns if they are distinct texts; None otherwise, and for a column alone."""
+    names = column_names(table)
+    if names is None or not is_frame(table) or not all(isinstance(name, str) for name in names):
+        return None
+    return names if len(set(names)) == len(names) else None
+
+
+def is_frame(table: Any) -> bool:
+    """Return whether something is a frame: pandas, polars, pyarrow, or one that is used like these."""
+    if isinstance(table, _PLAIN):
+        return False
+    return isinstance(table, pd.DataFrame) or isinstance(_as_narwhals(table), nw.DataFrame)
+
+
+def is_made_up(names: Sequence[Any]) -> bool:
+    """Return whether names only number the columns.
+
+    >>> is_made_up([0, 1]), is_made_up(["column_0", "column_1"]), is_made_up(["north", "south"]), is_made_up([1, 0])
+    (True, True, False, False)
+    """
+    numbers = range(len(names))
+    return list(names) == list(numbers) or any(
+        list(names) == [f"{word}_{number}" for number in numbers] for word in _MADE_UP
+    )
+
+
+def index_of(table: Any) -> pd.Index | None:
+    """Return the index of a pandas frame or series; None for what has none."""
+    return table.index if isinstance(table, (pd.DataFrame, pd.Series)) else None
+
+
+def is_default(index: pd.Index) -> bool:
+    """Return whether an index only numbers the rows."""
+    return isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
+
+
+def numbers_of(table: Any, what: str) -> Any:
+    """Return the numbers of a frame or a column as floats, NaN where there is none; all else as it is.
+
+    ``what`` it is, for errors: a column of text or dates is named.
+    """
+    if isinstance(table, _PLAIN):
+        return table
+    if isinstance(table, pd.DataFrame):
+        if all(isinstance(kind, np.dtype) and kind.kind in _NUMBERS for kind in table.dtypes):
+            return table.to_numpy()
+        columns: list[Any] = [table.iloc[:, number] for number in range(table.shape[1])]
+        return _stacked(columns, list(table.columns), len(table), what)
+    if isinstance(table, pd.Series):
+        return _column(table, f"{what} {table.name!r}" if table.name is not None else what)
+    found = _as_narwhals(table)
+    if isinstance(found, nw.DataFrame):
+        return _stacked([found[name] for name in found.columns], found.columns, len(found), what)
+    return _column(found, f"{what} {found.name!r}" if found.name else what) if isinstance(found, nw.Series) else table
+
+
+def _stacked(columns: list[Any], names: Sequence[Any], rows: int, what: str) -> Any:
+    found = [_column(column, f"column {name!r} of {what}") for column, name in zip(columns, names, strict=True)]
+    return np.stack(found, axis=1) if found else np.empty((rows, 0))
+
+
+def _column(column: Any, what: str) -> Any:
+    kind = "Categorical" if isinstance(column.dtype, pd.CategoricalDtype) else str(column.dtype)
+    return as_numbers(np.asarray(column.to_numpy()), what, kind)
+
+
+def take(values: Any, order: Indices) -> Any:
+    """Return rows in another order, as the same kind of thing where it is a table."""
+    if isinstance(values, (pd.DataFrame, pd.Series)):
+        return values.iloc[order]
+    found = None if isinstance(values, _PLAIN) else _as_narwhals(values)
+    if isinstance(found, (nw.DataFrame, nw.Series)):
+        return found[order.tolist()].to_native()
+    return np.asarray(values)[order]
+
+
+def select(frame: Any, names: Sequence[str]) -> Any:
+    """Return some columns of a frame, in this order."""
+    if isinstance(frame, pd.DataFrame):
+        return frame[list(names)]
+    return nw.from_native(frame, eager_only=True).select(list(names)).to_native()
+
+
+def _as_narwhals(table: Any) -> Any:
+    return nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)

@@ -13,6 +13,7 @@
     └── FileError (ValueError)             a file that cannot be read, or written
 
     NotConvergedWarning (sklearn's ConvergenceWarning)
+    DataWarning (UserWarning)
     FallbackWarning (UserWarning)
     RefitWarning (UserWarning)
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 __all__ = [
+    "DataWarning",
     "EmptySetError",
     "FallbackWarning",
     "FeasibleSetError",
@@ -76,6 +78,10 @@ class SolverError(OptEnsembleError, RuntimeError):
 
 class FileError(OptEnsembleError, ValueError):
     """A file that cannot be read, or written."""
+
+
+class DataWarning(UserWarning):
+    """Something in the data looks like a mistake, such as a label among the inputs; the message says what."""
 
 
 class FallbackWarning(UserWarning):

@@ -17,6 +17,7 @@ from optensemble._core.estimator import BaseEstimator
 from optensemble._core.validation import as_flag, require_choice
 from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
+from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
@@ -90,6 +91,7 @@ class Policy(BaseEstimator, ABC):
     time_ordered_: bool
     record_: Record
     refit_due_: str = ""
+    _doubts: tuple[Finding, ...] = ()
     _sign: float
     fingerprints_: npt.NDArray[np.uint64]
 
@@ -144,6 +146,11 @@ class Policy(BaseEstimator, ABC):
     @abstractmethod
     def outcome(self) -> list[str]:
         """The outcome of the fit, in sentences."""
+
+    @property
+    def data_warnings_(self) -> list[str]:
+        """What looked like a mistake in the rows fitted on, in sentences; of an ensemble from a file none."""
+        return [finding.sentence for finding in self._doubts]
 
     # Answers
 

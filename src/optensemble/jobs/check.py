@@ -13,6 +13,8 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
+from optensemble.evaluation.data_sample import DataSample
+from optensemble.evaluation.data_warnings import find_data_warnings
 from optensemble.evaluation.planning import (
     BLACK_BOX_CELLS,
     COMPARISON,
@@ -23,7 +25,6 @@ from optensemble.evaluation.planning import (
 )
 from optensemble.exceptions import FallbackWarning
 from optensemble.feasible import FeasibleSet
-from optensemble.jobs.data_warnings import find_data_warnings
 from optensemble.jobs.fit import Task, shortage
 from optensemble.jobs.set_columns import ParameterSummary, summarise_parameters
 from optensemble.stats.sample_size import MIN_CELL
@@ -154,6 +155,9 @@ def summarise_job(task: Task) -> JobSummary:
         omega = task.omega.for_rows(task.table)
         actions = {name: omega.argmax(sign * predicted) for name, predicted in predictions.items()}
     actions |= {name: member.decide(task.table) for name, member in task.policies.items()}
+    doubts = find_data_warnings(
+        DataSample(predictions, actions, labels, omega, sign, label_names=tuple(task.roles.labels))
+    )
     noise, payoff_noise = _noise_levels(predictions, actions, labels)
     access = "mixed" if task.models and task.policies else "white" if task.models else "black"
     earned = {name: float((sign * omega.value(action, sign * labels)).mean()) for name, action in actions.items()}
@@ -172,7 +176,7 @@ def summarise_job(task: Task) -> JobSummary:
             access=access,
             payoff_noise=payoff_noise,
         ),
-        warnings=tuple(find_data_warnings(predictions, actions, labels, omega)),
+        warnings=tuple(doubt.sentence for doubt in doubts),
     )
 
 

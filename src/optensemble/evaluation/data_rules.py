@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble.evaluation.data_sample import ModelRows, beyond_chance, constant_columns, number, percent, times
-from optensemble.members.validation import explained_variance
+from optensemble.evaluation.data_sample import ModelRows, Series, beyond_chance, number, percent, times
 
 FAR = 5.0
 """Standard errors, between stretches of rows, that chance does not make in the many looks at the data of one fit."""
@@ -30,13 +30,13 @@ _AT_ONCE = np.log(2.0)  # between one tenth and the next
 _SLACK, _OUTWARD = 1e-6, 1.01  # of the set's extent; a step that leaves the set from its border
 _CODE, _FARTHEST = 5.0, 100.0  # ranges of the other values: for 999 and the like, for any number
 _FEW = 0.1  # of the rows
-_QUANTILE_ROWS = 2048
+_GATE_ROWS, _QUANTILE_ROWS = 256, 2048
 _LOG_GAIN, _LOG_LEAST = 0.5, 0.02  # shares of variance
 
 
 def same_in_all_rows(rows: ModelRows) -> str | None:
     """Doubt a model that does not look at the rows."""
-    if not constant_columns(rows.said).all():
+    if not rows.said.constant.all():
         return None
     return "it says the same in all rows. Look whether it is given the right columns"
 
@@ -47,23 +47,25 @@ def odd_value(rows: ModelRows) -> str | None:
     return None if found is None else f"its prediction of {found}"
 
 
-def find_code(values: Floats, title: Callable[[int], str]) -> str | None:
+def find_code(series: Series, title: Callable[[int], str]) -> str | None:
     """Return in words the first value that looks like a code for a missing one: it is rare, and far from the others."""
     # most columns are cleared by their ends alone: no value is further out than these
-    low, high, middle = values.min(axis=0), values.max(axis=0), values[:: -(-len(values) // _QUANTILE_ROWS)]
-    ends = np.quantile(middle, [0.01, 0.99], axis=0)
+    (low, high), values = series.ends, series.values
+    n = values.shape[1]
+    ends = np.quantile(values[:, :: -(-n // _GATE_ROWS)], [0.01, 0.99], axis=1)
     reach = np.maximum(high - ends[1], ends[0] - low)
     for j in np.flatnonzero((reach > _CODE * (ends[1] - ends[0])) | _is_code(low) | _is_code(high)).tolist():
         for value in (float(low[j]), float(high[j])):
-            count = int((values[:, j] == value).sum())
-            others = middle[middle[:, j] != value, j]
-            if count > _FEW * len(values) or not others.size:
+            count = int((values[j] == value).sum())
+            others = values[j, :: -(-n // _QUANTILE_ROWS)]
+            others = others[others != value]
+            if count > _FEW * n or not others.size:
                 continue
             first, last = np.quantile(others, [0.01, 0.99])
             beyond = max(first - value, value - last)
             code = bool(_is_code(np.array(value))) and beyond > _CODE * (last - first)
             if code or (last > first and beyond > _FARTHEST * (last - first)):
-                where = f"{count:,} of {len(values):,} rows"
+                where = f"{count:,} of {n:,} rows"
                 return (
                     f"{title(j)} is {number(value)} in {where}, far from all others ({number(first)} to "
                     f"{number(last)}). It looks like a code for a missing value, or an outlier"
@@ -81,11 +83,10 @@ def _is_code(values: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
 
 def feasible_decisions(rows: ModelRows) -> str | None:
     """Doubt predictions that are feasible in every row, and on the border of the set in most of them."""
-    omega, said = rows.omega, np.ascontiguousarray(rows.said)
+    omega, slack = rows.omega, _SLACK * rows.omega.extent
     for some in (slice(64), slice(None)):  # the first rows nearly always tell
-        here = omega.take(some)
-        slack = _SLACK * here.extent
-        if (here.violation(said[some]) > slack).any():
+        said = np.ascontiguousarray(rows.said.values[:, some].T)
+        if (omega.take(some).violation(said) > slack).any():
             return None
     outside = omega.violation(_OUTWARD * said) > slack
     if outside.sum() <= 0.5 * (said != 0).any(axis=1).sum():
@@ -105,7 +106,8 @@ def seen_before(rows: ModelRows) -> str | None:
             continue
         begin, end = slice(0, int(tenths[tenth])), slice(int(tenths[tenth]), None)
         small, large = rows.missed[begin].mean(), rows.missed[end].mean()
-        calmer = rows.labels[begin].var(axis=0).mean() / max(rows.labels[end].var(axis=0).mean(), np.finfo(float).tiny)
+        calm, wild = (rows.labels.values[:, part].var(axis=1).mean() for part in (begin, end))
+        calmer = calm / max(wild, np.finfo(float).tiny)
         if large * min(calmer, 1.0) > _FITTED * small and _distinct(rows.missed[begin], rows.missed[end]):
             factor = f"{large / small:.2g} times smaller" if small * 1e6 > large else "almost nothing, and less"
             return (
@@ -125,7 +127,7 @@ def _distinct(first: Floats, second: Floats) -> bool:
 
 def labels_known(rows: ModelRows) -> str | None:
     """Doubt a model that is never wrong."""
-    share = explained_variance(rows.said, rows.labels)
+    share = rows.explained
     if not len(rows.varied) or share <= LEAKED:
         return None
     return (
@@ -136,12 +138,13 @@ def labels_known(rows: ModelRows) -> str | None:
 
 def logarithms(rows: ModelRows) -> str | None:
     """Doubt predictions that fit the logarithm of the labels, and not the labels."""
-    if rows.labels.min() < 0 or (plain := explained_variance(rows.said, rows.labels)) >= 0:
+    least = float(rows.labels.ends[0].min())
+    if least < 0 or rows.explained >= 0:
         return None
-    ways = [("exp", np.log)] if rows.labels.min() > 0 else []
+    ways = [("exp", np.log)] if least > 0 else []
     for name, function in [*ways, ("expm1", np.log1p)]:
-        share = explained_variance(rows.said, function(rows.labels))
-        if len(rows.varied) and share > max(_LOG_LEAST, plain + _LOG_GAIN):
+        share = replace(rows, labels=Series(function(rows.labels.values))).explained
+        if len(rows.varied) and share > max(_LOG_LEAST, rows.explained + _LOG_GAIN):
             return (
                 f"it explains {share:.2f} of the variance of the labels' logarithm, and nothing of the labels' own. "
                 f"If it predicts logarithms, hand on {name}() of what it says"
@@ -151,9 +154,9 @@ def logarithms(rows: ModelRows) -> str | None:
 
 def other_units(rows: ModelRows) -> str | None:
     """Doubt predictions that are far larger or smaller than the labels, in all coordinates or in some."""
-    said, labels = (np.sqrt(np.square(each).mean(axis=0)) for each in (rows.said, rows.labels))
+    said, labels = np.sqrt(rows.said.squares), np.sqrt(rows.labels.squares)
     size, true = (float(np.sqrt(np.square(each).mean())) for each in (said, labels))
-    both = np.einsum("ij,ij->j", rows.said, rows.labels) / len(rows.said)
+    both = np.einsum("ij,ij->i", rows.said.values, rows.labels.values) / rows.count
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio, alike = said / labels, both / (said * labels) > _ALIKE
     off = np.flatnonzero(alike & ((ratio > _OUT_OF_SCALE) | (ratio < 1 / _OUT_OF_SCALE)))
@@ -172,7 +175,7 @@ def _scale(size: float, true: float) -> str:
 
 def other_sign(rows: ModelRows) -> str | None:
     """Doubt predictions that go against the labels."""
-    own = np.einsum("ij,ij->j", *rows.standard) / len(rows.said)
+    own = np.diag(rows.table)[rows.varied]
     if not own.size or (own < _FLIPPED).mean() <= 0.5 or beyond_chance(rows.together) > -FAR:
         return None
     return (
@@ -187,7 +190,7 @@ def other_rows(rows: ModelRows) -> str | None:
         return None
     own = float(rows.together.mean())
     # a forecast that repeats the labels of the row before is of use where labels go on as they were
-    told = len(rows.said) >= _BEHIND_ROWS and abs(own) < _NO_USE
+    told = rows.count >= _BEHIND_ROWS and abs(own) < _NO_USE
     idle = told and abs(beyond_chance(rows.together)) < _BY_CHANCE
     for lag in [*_LAGS, *(-lag for lag in _LAGS if idle)]:
         ahead = rows.lagged(lag) - (rows.together[:-lag] if lag > 0 else rows.together[-lag:])
@@ -215,9 +218,9 @@ def other_columns(rows: ModelRows) -> str | None:
     if not moved:
         return None
     i, k = min(moved), int(_best_order(table)[min(moved)])
-    own, other = (rows.title(int(rows.varied[j])) for j in (i, k))
+    own, other = (rows.title(j) for j in (i, k))
     return (
-        f"{len(moved)} of its {rows.said.shape[1]} columns correlate better with other labels than with their own: "
+        f"{len(moved)} of its {len(table)} columns correlate better with other labels than with their own: "
         f"that of {own} has {table[i, k]:.2f} with {other}, and {number(round(float(table[i, i]), 2))} with "
         "its own. Check their order"
     )
@@ -241,17 +244,16 @@ def _cycles(order: Indices) -> Iterator[Indices]:
 
 
 def _all_gain(rows: ModelRows, cycle: Indices) -> bool:
-    said, labels = rows.standard
+    said, labels = rows.said.standard, rows.labels.standard
     return all(
-        rows.table[i, k] - rows.table[i, i] > _REORDERED
-        and beyond_chance(said[:, i] * (labels[:, k] - labels[:, i])) > FAR
+        rows.table[i, k] - rows.table[i, i] > _REORDERED and beyond_chance(said[i] * (labels[k] - labels[i])) > FAR
         for i, k in cycle.tolist()
     )
 
 
 def far_off(rows: ModelRows) -> str | None:
     """Doubt a model whose errors are far larger than the labels' spread, for whatever reason."""
-    spread = float(rows.labels.var(axis=0).mean())
+    spread = float(rows.labels.variance.mean())
     if not spread or rows.missed.mean() <= _FAR_OFF * spread:
         return None
     return (

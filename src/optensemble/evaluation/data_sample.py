@@ -14,6 +14,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.number_format import with_minus
 from optensemble.feasible import FeasibleSet
 from optensemble.members.outputs import MemberOutputs
+from optensemble.members.validation import mean_explained
 
 Mask = npt.NDArray[np.bool_]
 
@@ -80,8 +81,8 @@ class DataSample:
         n = rows_looked_at(*labels.shape)
         first, sign = outputs.take(slice(n)), outputs.sign
         predictions, labels = (first.predictions, labels[:n]) if sign > 0 else (-first.predictions, -labels[:n])
-        said = [*predictions, *first.actions[first.models :]]
-        gaps = {name: ~np.isfinite(each).all(axis=1) for name, each in zip(names, said, strict=True)}
+        said = zip(names, [*predictions, *first.actions[first.models :]], strict=True)
+        gaps = {name: ~np.isfinite(each).all(axis=1) for name, each in said if not np.isfinite(each.sum())}
         return cls(
             predictions=dict(zip(names[: first.models], predictions, strict=True)),
             actions=dict(zip(names, first.actions, strict=True)),
@@ -115,13 +116,18 @@ class DataSample:
         """Return a label by its name, or by its number."""
         return f"label {str(self.label_names[j])!r}" if len(self.label_names) > j else f"label {j}"
 
+    @cached_property
+    def series(self) -> Series:
+        """The labels by coordinate."""
+        return Series.of(self.labels)
+
     def model(self, name: str) -> ModelRows:
         """Return what a model predicts in the rows where it does."""
         gap, said = self.absent.get(name), self.predictions[name]
         if gap is None or not gap.any():
-            return ModelRows(said, self.labels, self.omega, self.title)
+            return ModelRows(Series.of(said), self.series, self.omega, self.title)
         rows = np.flatnonzero(~gap)
-        return ModelRows(said[rows], self.labels[rows], self.omega.take(rows), self.title)
+        return ModelRows(Series.of(said[rows]), Series.of(self.labels[rows]), self.omega.take(rows), self.title)
 
 
 def rows_looked_at(n: int, d: int) -> int:
@@ -130,58 +136,100 @@ def rows_looked_at(n: int, d: int) -> int:
 
 
 @dataclass(frozen=True)
-class ModelRows:
-    """A model's predictions beside the labels, row by row."""
+class Series:
+    """Numbers by coordinate and row, of shape (d, n): sums over rows are then quick."""
 
-    said: Floats
-    labels: Floats
+    values: Floats
+
+    @classmethod
+    def of(cls, rows: Floats) -> Self:
+        """Turn an array of shape (n, d)."""
+        return cls(np.ascontiguousarray(rows.T))
+
+    @cached_property
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest number of each coordinate."""
+        return self.values.min(axis=1), self.values.max(axis=1)
+
+    @cached_property
+    def constant(self) -> Mask:
+        """Which coordinates are the same in all rows."""
+        low, high = self.ends
+        return np.asarray(high - low <= _CONSTANT * np.maximum(np.abs(low), np.abs(high)))
+
+    @cached_property
+    def squares(self) -> Floats:
+        """The mean square of each coordinate."""
+        return np.einsum("ij,ij->i", self.values, self.values) / self.values.shape[1]
+
+    @cached_property
+    def centred(self) -> Floats:
+        """The numbers about the mean of their coordinate."""
+        return self.values - self.values.mean(axis=1, keepdims=True)
+
+    @cached_property
+    def variance(self) -> Floats:
+        """The variance of each coordinate."""
+        return np.einsum("ij,ij->i", self.centred, self.centred) / self.values.shape[1]
+
+    @cached_property
+    def standard(self) -> Floats:
+        """The numbers with mean 0 and variance 1; 0 in coordinates that are constant."""
+        scale = np.where(self.constant, 0.0, 1 / np.sqrt(np.where(self.constant, 1.0, self.variance)))
+        return self.centred * scale[:, None]
+
+
+@dataclass(frozen=True)
+class ModelRows:
+    """A model's predictions beside the labels."""
+
+    said: Series
+    labels: Series
     omega: FeasibleSet
     title: Callable[[int], str]
     """The name of a label."""
 
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return int(self.labels.values.shape[1])
+
     @cached_property
     def varied(self) -> npt.NDArray[np.int64]:
         """The coordinates in which both the predictions and the labels differ between rows."""
-        return np.flatnonzero(~(constant_columns(self.said) | constant_columns(self.labels)))
-
-    @cached_property
-    def standard(self) -> tuple[Floats, Floats]:
-        """Predictions and labels of the varied coordinates, with mean 0 and variance 1."""
-        return _standardised(self.said[:, self.varied]), _standardised(self.labels[:, self.varied])
+        return np.flatnonzero(~(self.said.constant | self.labels.constant))
 
     @cached_property
     def together(self) -> Floats:
-        """For each row the mean product of the two, whose mean over rows is the mean correlation."""
+        """For each row the mean product of what both are in standard units; its mean is the mean correlation."""
         return self.lagged(0)
 
     def lagged(self, lag: int) -> Floats:
         """Return the same with labels of ``lag`` rows later; earlier if it is negative."""
-        said, labels = self.standard
-        n = len(said) - abs(lag)
-        products = np.einsum("ij,ij->i", said[max(-lag, 0) :][:n], labels[max(lag, 0) :][:n])
-        return np.asarray(products / max(len(self.varied), 1))
+        n, total = self.count - abs(lag), np.zeros(self.count - abs(lag))
+        for said, labels in zip(self.said.standard, self.labels.standard, strict=True):
+            total += said[max(-lag, 0) :][:n] * labels[max(lag, 0) :][:n]
+        return total / max(len(self.varied), 1)
 
     @cached_property
     def table(self) -> Floats:
-        """The correlation of the predictions of each varied coordinate with each label."""
-        said, labels = self.standard
-        return np.asarray(said.T @ labels / len(said))
+        """The correlation of the predictions of each coordinate with each label; 0 where one is constant."""
+        return np.asarray(self.said.standard @ self.labels.standard.T / self.count)
+
+    @cached_property
+    def errors(self) -> Series:
+        """The errors of the predictions."""
+        return Series(self.said.values - self.labels.values)
 
     @cached_property
     def missed(self) -> Floats:
         """For each row the mean squared error."""
-        return np.asarray(np.square(self.said - self.labels).mean(axis=1))
+        return np.einsum("ij,ij->j", self.errors.values, self.errors.values) / len(self.errors.values)
 
-
-def constant_columns(values: Floats) -> Mask:
-    """Return which columns are the same in all rows."""
-    low, high = values.min(axis=0), values.max(axis=0)
-    return np.asarray(high - low <= _CONSTANT * np.maximum(np.abs(low), np.abs(high)))
-
-
-def _standardised(values: Floats) -> Floats:
-    centred = values - values.mean(axis=0)
-    return np.asarray(centred / np.sqrt(np.square(centred).mean(axis=0)))
+    @cached_property
+    def explained(self) -> float:
+        """The share of the labels' variance that the predictions explain, as a mean over coordinates that vary."""
+        return mean_explained(self.errors.squares, np.where(self.labels.constant, 0.0, self.labels.variance))
 
 
 def beyond_chance(values: Floats) -> float:

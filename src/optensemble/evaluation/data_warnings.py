@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from optensemble._core.arrays import Floats
+from optensemble._core.threads import one_blas_thread
 from optensemble.evaluation.data_rules import LEAKED, MODEL_RULES, find_code
-from optensemble.evaluation.data_sample import FEWEST_ROWS, DataSample, Finding, constant_columns, number, percent
+from optensemble.evaluation.data_sample import FEWEST_ROWS, DataSample, Finding, number, percent
 from optensemble.exceptions import DataWarning, FallbackWarning, SolverError
 
 _FORESIGHT_ROWS = 256  # each is solved once more
@@ -29,7 +30,8 @@ def find_data_warnings(sample: DataSample) -> list[Finding]:
     sample = sample.first()
     found = list(_about_set(sample))
     if len(sample.labels) >= FEWEST_ROWS:
-        found += [*_about_labels(sample), *_about_members(sample)]
+        with one_blas_thread():  # products are too small to be shared
+            found += [*_about_labels(sample), *_about_members(sample)]
     return found
 
 
@@ -88,7 +90,7 @@ def _about_set(sample: DataSample) -> Iterator[Finding]:
 
 def _about_labels(sample: DataSample) -> Iterator[Finding]:
     labels, n = sample.labels, len(sample.labels)
-    constant = constant_columns(labels)
+    constant = sample.series.constant
     if constant.any():
         j, others = int(np.argmax(constant)), _others(int(constant.sum()))
         yield Finding(
@@ -103,7 +105,7 @@ def _about_labels(sample: DataSample) -> Iterator[Finding]:
             "same labels",
             f"{one} and {other} are equal in all {n:,} rows{_others(len(twins))}. Look whether a column is there twice",
         )
-    if (found := find_code(labels, sample.title)) is not None:
+    if (found := find_code(sample.series, sample.title)) is not None:
         yield Finding("missing", found)
 
 
@@ -132,12 +134,16 @@ def _about_members(sample: DataSample) -> Iterator[Finding]:
             )
         elif (found := _doubt_model(sample, name) if kind == "model" else _doubt_policy(sample, name)) is not None:
             yield found
-    if sample.actions and all(constant_columns(action).all() for action in sample.actions.values()):
+    if sample.actions and all(map(_same_in_all_rows, sample.actions.values())):
         yield Finding(
             "nothing to decide",
             "every member decides the same in all rows: there is nothing to decide. Check the feasible set, and the "
             "sense",
         )
+
+
+def _same_in_all_rows(actions: Floats) -> bool:
+    return all(bool((actions[rows] == actions[0]).all()) for rows in (slice(_FIRST_ROWS), slice(None)))
 
 
 def _copies(sample: DataSample) -> Iterator[tuple[str, str]]:
@@ -159,7 +165,7 @@ def _alike(left: Floats, right: Floats) -> bool:
 
 def _doubt_model(sample: DataSample, name: str) -> Finding | None:
     rows = sample.model(name)
-    if len(rows.labels) < FEWEST_ROWS:
+    if rows.count < FEWEST_ROWS:
         return None
     for kind, rule in MODEL_RULES:
         if (sentence := rule(rows)) is not None:

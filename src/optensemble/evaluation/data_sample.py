@@ -160,17 +160,17 @@ class Series:
     @cached_property
     def squares(self) -> Floats:
         """The mean square of each coordinate."""
-        return np.einsum("ij,ij->i", self.values, self.values) / self.values.shape[1]
+        return np.asarray(np.einsum("ij,ij->i", self.values, self.values) / self.values.shape[1])
 
     @cached_property
     def centred(self) -> Floats:
         """The numbers about the mean of their coordinate."""
-        return self.values - self.values.mean(axis=1, keepdims=True)
+        return np.asarray(self.values - self.values.mean(axis=1, keepdims=True))
 
     @cached_property
     def variance(self) -> Floats:
         """The variance of each coordinate."""
-        return np.einsum("ij,ij->i", self.centred, self.centred) / self.values.shape[1]
+        return np.asarray(np.einsum("ij,ij->i", self.centred, self.centred) / self.values.shape[1])
 
     @cached_property
     def standard(self) -> Floats:
@@ -224,7 +224,7 @@ class ModelRows:
     @cached_property
     def missed(self) -> Floats:
         """For each row the mean squared error."""
-        return np.einsum("ij,ij->j", self.errors.values, self.errors.values) / len(self.errors.values)
+        return np.asarray(np.einsum("ij,ij->j", self.errors.values, self.errors.values) / len(self.errors.values))
 
     @cached_property
     def explained(self) -> float:

@@ -112,7 +112,7 @@ class PaperEnsemble(FittedPaper):
         fitted = self.__sklearn_clone__()
         fitted.terms_, fitted.time_ordered_ = Hyperparameters.of(self), time_ordered
         fitted.log_, fitted._stages, fitted._seed = (), [], random_state
-        fitted._rows, fitted._streamed, fitted._forecaster = [], False, None
+        fitted._rows, fitted._streamed, fitted._forecaster, fitted._doubts = [], False, None, ()
         return fitted
 
     def _check_parameters(self, stacklevel: int = 4) -> None:

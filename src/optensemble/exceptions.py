@@ -14,6 +14,7 @@
 
     AbsentWarning (UserWarning)
     NotConvergedWarning (sklearn's ConvergenceWarning)
+    DataWarning (UserWarning)
     FallbackWarning (UserWarning)
     RefitWarning (UserWarning)
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbsentWarning",
+    "DataWarning",
     "EmptySetError",
     "FallbackWarning",
     "FeasibleSetError",
@@ -82,6 +84,10 @@ class FileError(OptEnsembleError, ValueError):
 
 class AbsentWarning(UserWarning):
     """Members had no answer in some rows, or rows no labels, and went without; the message counts them."""
+
+
+class DataWarning(UserWarning):
+    """Something in the data looks like a mistake, such as a label among the inputs; the message says what."""
 
 
 class FallbackWarning(UserWarning):

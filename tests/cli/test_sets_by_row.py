@@ -212,7 +212,8 @@ def test_numbered_columns_are_for_python(line: Line, folder: Path) -> None:
     X = np.hstack([rng.normal(size=(200, 3)), rng.uniform(0.5, 1.0, (200, 1))])
     omega = oe.feasible.Box(upper=oe.Columns(3), dimension=3)
     named = [("a", oe.Columns([0, 1, 2]))]
-    oe.DecisionEnsemble(models=named, feasible=omega).fit(X, X[:, :3]).save(folder / "by_row.oe")
+    Y = X[:, :3] + rng.normal(size=(200, 3))
+    oe.DecisionEnsemble(models=named, feasible=omega).fit(X, Y).save(folder / "by_row.oe")
     write_table(NEW, folder / "new.csv")
     said = line(*DECIDE)
     assert said.code in (FAILED, WRONG_USE)

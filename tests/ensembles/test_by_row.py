@@ -64,6 +64,7 @@ SETS = pytest.mark.parametrize("which", ["knapsack", "box"])
 
 @KINDS
 @SETS
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_every_action_lies_in_the_set_of_its_row(kind: str, which: str) -> None:
     (X, Y), ensemble = table(), fitted(kind, which)
     new, actions = X[NEW], ensemble.decide(X[NEW]).to_numpy()
@@ -96,6 +97,7 @@ def test_the_mean_label_is_solved_in_every_row() -> None:
 
 @KINDS
 @SETS
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_a_saved_ensemble_needs_nothing_more(kind: str, which: str, tmp_path: Path) -> None:
     (X, _), ensemble = table(), fitted(kind, which)
     ensemble.save(tmp_path / "e.oe")
@@ -153,6 +155,7 @@ def test_update_and_extend_take_the_sets_of_their_rows() -> None:
 
 
 @KINDS
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_the_box_is_that_of_all_fitting_rows_and_decide_counts_rows_beyond_it(kind: str) -> None:
     (X, _), ensemble = table(), fitted(kind, "box")
     np.testing.assert_array_equal(ensemble.feasible_.upper, X[:500].filter(like="most_").max())
@@ -191,6 +194,7 @@ def test_a_row_without_a_set_is_named_with_its_column_and_value(kind: str, value
 
 
 @KINDS
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_crossed_bounds_are_named(kind: str) -> None:
     words = r"upper must not be below lower; in row 17 of 700 it is -0.5 \(column 'most_1'\)"
     with pytest.raises(InputError, match=words):

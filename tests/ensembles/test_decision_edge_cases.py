@@ -36,6 +36,7 @@ def quiet(models: list[tuple[str, Any]], X: Any, Y: Any, omega: feasible.Feasibl
     return ensemble
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_labels_that_never_vary_are_promised_exactly() -> None:
     Y = np.broadcast_to([1.0, 3.0, 2.0], (N, 3))
     ensemble = quiet(problem().models, problem().X[OLD], Y, feasible.Simplex(3))
@@ -55,6 +56,7 @@ def test_one_member(access: str) -> None:
     assert earned.mean() > own.mean() - 2 * max(stats.sem(earned - own), 1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_identical_members_count_as_one() -> None:
     given = problem()
     twins = [(f"twin {i}", given.models[0][1]) for i in range(3)]
@@ -64,6 +66,7 @@ def test_identical_members_count_as_one() -> None:
     assert agree.mean() > 0.95
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_predictions_of_nothing_but_zero() -> None:
     zeros = [(f"zero {i}", lambda X: np.zeros((len(X), 3))) for i in range(2)]
     Y = problem().Y[OLD] + [0.0, 1.0, 0.0]
@@ -72,6 +75,7 @@ def test_predictions_of_nothing_but_zero() -> None:
 
 
 @pytest.mark.parametrize("level", [0.1, 5.7])
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_predictions_of_nothing_but_a_constant(level: float) -> None:
     rng = np.random.default_rng(0)
     for n in (100, 137, 400):
@@ -119,6 +123,7 @@ def test_labels_too_large_or_too_small_for_squares_of_squares_are_refused(scale:
     refused(make(), problem().X, Y, re.escape(words))
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_labels_that_are_all_zero_are_not_too_small() -> None:
     ensemble = quiet(problem().models, problem().X[OLD], np.zeros((N, 3)), feasible.Simplex(3))
     assert ensemble.promise(problem().X[NEW]).mean == 0
@@ -163,6 +168,7 @@ def test_a_copy_is_a_whole_ensemble() -> None:
     assert same(answers(copied, problem().X), answers(fitted("both"), problem().X))
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_a_set_of_a_single_action_works() -> None:
     omega = feasible.Vertices([[0.2, 0.3, 0.4]])
     ensemble = Ensemble(problem().models, feasible=omega).fit(problem().X[OLD], problem().Y[OLD])

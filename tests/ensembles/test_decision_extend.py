@@ -80,6 +80,7 @@ def test_an_extension_goes_on_with_the_seed_of_the_fit() -> None:
     assert same(state(other), state(make().fit(X[OLD], Y[OLD], random_state=6)))
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_rows_changed_since_the_fit_are_not_fitted_on_again() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(2, 200, 3))

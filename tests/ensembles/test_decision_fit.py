@@ -105,6 +105,7 @@ def test_it_can_be_cross_validated() -> None:
 # X of any kind
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_arrays_and_frames_of_either_kind_give_the_same() -> None:
     X, Y = np.random.default_rng(0).normal(size=(2, 200, 3))
     Y = Y + X
@@ -137,6 +138,7 @@ def test_the_same_rows_and_seed_give_the_same_bits_on_any_number_of_threads(acce
     assert same(state(make(access).fit(X, Y)), state(make(access).fit(X, Y, random_state=0)))
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_fitting_again_forgets_the_first_fit() -> None:
     X, Y = problem().X, problem().Y
     ensemble = make().fit(X[NEW], -Y[NEW], time_ordered=True)
@@ -154,6 +156,7 @@ def test_fitting_leaves_labels_and_members_as_they_were() -> None:
     np.testing.assert_array_equal(given.P, P)
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_labels_may_be_changed_after_fitting() -> None:
     given = random_problem(5, n=200)
     ensemble, X, Y = make("models", given).fit(given.X, given.Y), given.X, given.Y.copy()

@@ -102,6 +102,7 @@ def test_no_two_lines_of_the_leaderboard_have_the_same_name(names: tuple[str, st
     ]
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_a_better_single_member_is_selected_instead_of_the_ensemble() -> None:
     """Labels are the first member's predictions: no candidate can do better."""
     given = problem()
@@ -113,6 +114,7 @@ def test_a_better_single_member_is_selected_instead_of_the_ensemble() -> None:
     assert board.loc["m0", "difference"] == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_where_a_member_wins_it_decides_everywhere() -> None:
     """Two policies that are right in turns, by a rule that no linear blend of actions can see; one of them mostly."""
     rng = np.random.default_rng(3)

@@ -70,6 +70,7 @@ def test_a_loaded_ensemble_has_no_rows_to_extend(tmp_path: Path) -> None:
     assert same(state(again), state(make().fit(X[NEW], Y[NEW])))
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_a_loaded_ensemble_that_is_due_is_fitted_again_on_all_rows(tmp_path: Path) -> None:
     """The rows fitted on are not in its file: extend() would have only those that came since."""
     X, Y = problem().X, problem().Y

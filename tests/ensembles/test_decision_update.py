@@ -170,6 +170,7 @@ def test_rows_of_an_update_are_seen_by_an_audit() -> None:
     assert found.kept is None
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_an_update_of_a_copy_leaves_the_original_as_it_was() -> None:
     original = half_updated()
     copy.copy(original).update(problem().X[NEW], problem().Y[NEW])

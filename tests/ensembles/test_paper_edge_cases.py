@@ -37,6 +37,7 @@ def test_a_fixed_coordinate(kind: Any) -> None:
 
 
 @BOTH
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_a_single_action(kind: Any) -> None:
     problem = random_problem(5)
     problem.omega = feasible.Vertices([[0.2, 0.3, 0.4]])

@@ -166,6 +166,7 @@ def test_grid_search(kind: Any, sense: str) -> None:
     assert search.predict(PROBLEM.X).shape == (N, D)
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_greater_scores_are_better() -> None:
     """Knowing the labels scores more than knowing nothing, whether they are payoffs or costs."""
     for sense in ("max", "min"):

@@ -65,6 +65,7 @@ def test_extending_takes_fewer_patches_than_starting_over() -> None:
     assert 0 < ensemble.n_patches_.sum() < whole.n_patches_.sum()
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_extending_by_what_is_there_already_changes_nothing() -> None:
     ensemble = fitted(oe.BlackBoxEnsemble)
     before = answers(ensemble, PROBLEM.X)

@@ -142,6 +142,7 @@ def test_groups_of_another_length(kind: Any) -> None:
     refused(make(kind, subgroups=lambda X: "all"), PROBLEM.X, PROBLEM.Y, r"got an array of shape \(\)")
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_more_groups_than_sixteen_bits_count() -> None:
     n = 2**15 + 1
     one = make(oe.WhiteBoxEnsemble, members=[("zero", lambda X: np.zeros((len(X), D)))], subgroups=lambda X: X)

@@ -135,10 +135,12 @@ def test_constant_assessments_have_slope_zero() -> None:
         assert record.half_width(NEW) == pytest.approx(half, rel=1e-12)
 
 
-def test_a_perfect_record_promises_without_an_interval() -> None:
+def test_a_perfect_record_promises_what_three_rows_of_all_may_change() -> None:
     assessed = pairs(50)[0]
     promise = Record(assessed, 2 * assessed + 1).promise(NEW)
-    assert promise.low == pytest.approx(promise.mean) == pytest.approx(promise.high)
+    assert promise.mean == pytest.approx(2 * NEW.mean() + 1)
+    assert promise.high - promise.mean == pytest.approx(3 * 2 * assessed.std() / 50)
+    assert promise.mean - promise.low == pytest.approx(3 * 2 * assessed.std() / 50)
     assert promise.mean == pytest.approx(2 * NEW.mean() + 1)
 
 
@@ -577,3 +579,40 @@ def test_a_promise_on_a_page_is_its_words_with_nothing_to_run() -> None:
     page = promise._repr_html_()
     assert "<script>" not in page
     assert unescape(page) == f"<p>{promise}</p>"
+
+
+# Nothing is certain
+
+
+RECORDS_WITHOUT_NOISE = {
+    "a perfect member": (np.linspace(-3.0, 9.0, 200), np.linspace(-3.0, 9.0, 200)),
+    "a constant payoff": (np.full(200, 5.0), np.full(200, 5.0)),
+    "a constant payoff, assessed otherwise": (np.zeros(200), np.full(200, -3.0)),
+    "no payoff at all": (np.zeros(200), np.zeros(200)),
+    "a payoff that is hardly a number": (np.full(200, 1e-60), np.full(200, 1e-60)),
+    "a payoff that is nearly always the same": (np.zeros(200), np.arange(200.0) == 7),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS_WITHOUT_NOISE)
+@pytest.mark.parametrize("time_ordered", [False, True])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_no_interval_is_without_width(name: str, time_ordered: bool, clustered: bool) -> None:
+    assessed, realised = (np.asarray(each, dtype=np.float64) for each in RECORDS_WITHOUT_NOISE[name])
+    clusters = np.arange(200) // 4 if clustered else None
+    record = Record(assessed, realised, time_ordered=time_ordered, clusters=clusters)
+    promise = record.promise(assessed[50:150])
+    assert promise.low < promise.mean < promise.high
+    low, high = record.limits(assessed)
+    assert (low < high).all()
+    assert (low <= record.correct(assessed)).all()
+    assert (record.correct(assessed) <= high).all()
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+def test_ordinary_intervals_are_far_wider(n: int) -> None:
+    """Self-assessments that explain three quarters of the payoffs' variance are better than most."""
+    rng = np.random.default_rng(0)
+    assessed = rng.normal(size=n)
+    record = Record(assessed, assessed + rng.normal(scale=3**-0.5, size=n))
+    assert record.half_width(rng.normal(size=10_000)) > 3 * 3 * record.realised.std() / n

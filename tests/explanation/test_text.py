@@ -149,6 +149,7 @@ def test_html_is_escaped() -> None:
     assert html.count("<table") == html.count("</table>") == 3
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_of_many_coordinates_the_text_shows_those_that_matter() -> None:
     rng = np.random.default_rng(0)
     P, d = rng.normal(size=(2, 60, 12)), 12

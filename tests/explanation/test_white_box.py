@@ -125,6 +125,7 @@ def test_patches_always_add_up_to_what_was_corrected(seed: int, row: int, sense:
     assert (explanation.alternatives["behind"] >= 0).all()
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_a_patch_that_adds_nothing_is_not_told() -> None:
     problem = random_problem(1)
     exact = oe.WhiteBoxEnsemble([("exact", lookup(problem.Y))], problem.omega, schedule="round-robin", validation=None)

@@ -53,6 +53,7 @@ def test_every_built_in_set(omega: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours.argmax(C), problem.omega.argmax(C))
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
     sets = [
         feasible.Polytope(

@@ -465,15 +465,16 @@ def test_a_record_of_many_rows_loads(tmp_path: Path) -> None:
 def test_labels_of_several_columns_go_on_after_loading(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X, members = rng.normal(size=(300, 3)), [("columns", oe.Columns([0, 1, 2]))]
+    Y = X + rng.normal(size=X.shape)
 
     def by_corner(X: Any) -> Any:
         return np.round(X[:, :2]).astype(int)
 
-    ensemble = oe.DecisionEnsemble(members, feasible=feasible.Simplex(3)).fit(X[:200], X[:200], groups=by_corner)
+    ensemble = oe.DecisionEnsemble(members, feasible=feasible.Simplex(3)).fit(X[:200], Y[:200], groups=by_corner)
     ensemble.save(tmp_path / "groups.oe")
     loaded = oe.load(tmp_path / "groups.oe")
     for each in (ensemble, loaded):
-        each.update(X[200:], X[200:], groups=by_corner)
+        each.update(X[200:], Y[200:], groups=by_corner)
     np.testing.assert_array_equal(loaded.record_.clusters, ensemble.record_.clusters)
     assert loaded.promise(X) == ensemble.promise(X)
 

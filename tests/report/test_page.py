@@ -88,6 +88,7 @@ def test_cells_are_named_by_their_coordinates_whatever_a_member_is_called(who: s
     ],
     ids=["d=1", "20 rows", "2 rows", "constant", "k=20", "d=200", "costs", "black box of costs", "no limits"],
 )
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
 def test_there_is_a_page_for_any_ensemble_and_the_same_every_time(case: Any) -> None:
     data: ReportData = case().data
     text = make_report_page(data)

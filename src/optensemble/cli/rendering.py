@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from optensemble._core.number_format import NO_NUMBER, column_decimals, with_minus
 from optensemble.cli.console import CommandOutput
 from optensemble.ensembles.base import DECISION
+from optensemble.exceptions import DataWarning
 from optensemble.jobs.row_checks import RowCounts
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import number_cell
@@ -39,7 +40,7 @@ def print_job_summary(output: CommandOutput, summary: JobSummary) -> None:
     output.print_table(_member_sheet(summary))
     output.print_lines(*summary.sentences())
     for warning in summary.warnings:
-        warnings.warn(warning, UserWarning, stacklevel=2)
+        warnings.warn(warning, DataWarning, stacklevel=2)
     cells = summary.cells
     output.print_json(
         {
@@ -126,7 +127,7 @@ def print_fit(output: CommandOutput, ensemble: Any, task: Task, out: Path) -> No
         best = settings["gain"].nlargest(_MOST_SETTINGS)
         output.print_table(validation_sheet(settings[settings["chosen"] | settings["gain"].isin(best)]))
         document["validation"] = ensemble.validation_
-    output.print_json({**document, "guarantees": ensemble.guarantees_})
+    output.print_json({**document, "guarantees": ensemble.guarantees_, "doubts": list(ensemble.data_warnings_)})
     output.print_lines(f"Wrote {out}.")
 
 

@@ -10,8 +10,10 @@ from optensemble._core.columns import Columns
 from optensemble._core.engine import Engine, Local
 from optensemble._core.patterns import is_pattern
 from optensemble._core.threads import thread_count
+from optensemble.evaluation.data_sample import DataSample
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.blocks import Block
 from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_groups
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
@@ -64,6 +66,11 @@ def member_room(members: Members) -> Iterator[Scratch | None]:
 
     with scratch_folder() as folder:
         yield FolderScratch(folder, "members")
+
+
+def first_rows(names: Sequence[str], first: Block, labels: Sequence[str] | None) -> DataSample:
+    """Return the first rows of a fit, in their order, as a sample to look for mistakes in."""
+    return DataSample.of(names, first.outputs, first.labels, labels or ())
 
 
 def is_streamed(rows: list[LabelledBatch]) -> bool:

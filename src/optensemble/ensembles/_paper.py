@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -38,6 +39,8 @@ from optensemble.ensembles._paper_streams import (
     survey_labels,
 )
 from optensemble.ensembles.hyperparameters import Hyperparameters
+from optensemble.evaluation.data_sample import Finding
+from optensemble.evaluation.data_warnings import tell
 from optensemble.exceptions import InputError
 from optensemble.members.alignment import RowNames
 from optensemble.members.fingerprints import marks
@@ -126,7 +129,7 @@ class PaperEnsemble(FittedPaper):
         fitted = self.__sklearn_clone__()
         fitted.terms_, fitted.time_ordered_ = Hyperparameters.of(self), time_ordered
         fitted.log_, fitted._stages, fitted._seed = (), [], random_state
-        fitted._rows, fitted._streamed, fitted._forecaster = [], False, None
+        fitted._rows, fitted._streamed, fitted._forecaster, fitted._doubts = [], False, None, ()
         return fitted
 
     def _check_parameters(self, stacklevel: int = 4) -> None:
@@ -213,7 +216,11 @@ class PaperEnsemble(FittedPaper):
         return Beginning()
 
     def _look_at_members(self, first: AskedLook) -> None:
-        """Warn of members that seem to have been trained on these rows."""
+        """Keep what looks like a mistake in rows of a source: members that seem to have been trained on them."""
+
+    @abstractmethod
+    def _find_doubts(self, rows: FittingRows) -> tuple[Finding, ...]:
+        """Return what looks like a mistake in rows in memory, whose labels may have names."""
 
     def _conclude(self, fit: DebiasedFit, algorithm: Algorithm) -> None:
         """Learn how the fit went, and the tables of guarantees."""
@@ -229,10 +236,11 @@ class PaperEnsemble(FittedPaper):
         outcome = outcome_of(fit, algorithm)
         self._tabulate(outcome, outcome.setting(terms.feasible, terms.alpha, terms.bucket_width, self.M_))
 
-    def _announce(self, run: Run) -> None:
+    def _announce(self, run: Run, told: Sequence[Finding] = ()) -> None:
         """Warn of what the user should know, and pass on an interrupt once everything is in its place."""
         if run.interrupted:
             raise KeyboardInterrupt
+        tell(self._doubts, told, stacklevel=4)
         if self.n_rounds_ == 0 and self.alpha >= 2 * self.M_:
             warn_of_alpha(self.alpha, self.M_)
         if not self.converged_ and not self.terms_.validated:

@@ -20,6 +20,7 @@ from optensemble._core.validation import as_flag, as_floats, require_choice
 from optensemble.ensembles._frames import DEFAULT, NUMPY, answer_frame, answer_text, kind_of, output_of, require_output
 from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
+from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
@@ -140,6 +141,7 @@ class Policy(BaseEstimator, ABC):
     time_ordered_: bool
     record_: Record
     refit_due_: str = ""
+    _doubts: tuple[Finding, ...] = ()
     _sign: float
     fingerprints_: npt.NDArray[np.uint64]
 
@@ -197,6 +199,11 @@ class Policy(BaseEstimator, ABC):
     @abstractmethod
     def outcome(self) -> list[str]:
         """The outcome of the fit, in sentences."""
+
+    @property
+    def data_warnings_(self) -> list[str]:
+        """What looked like a mistake in the rows fitted on, in sentences; of an ensemble from a file none."""
+        return [finding.sentence for finding in self._doubts]
 
     # Answers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,11 +16,13 @@ from optensemble._core.progress import Progress, as_progress
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_rows import as_batch
 from optensemble.ensembles._paper import FitTerms, PaperEnsemble
-from optensemble.ensembles._paper_fit import Algorithm
+from optensemble.ensembles._paper_fit import Algorithm, FittingRows
 from optensemble.ensembles._paper_streams import Beginning, SourceLabels, require_in_memory
 from optensemble.ensembles.base import BLACK_BOX
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.evaluation.audit_inputs import AuditedPartition
+from optensemble.evaluation.data_sample import DataSample, Finding
+from optensemble.evaluation.data_warnings import find_data_warnings, find_trained_on, merge_findings
 from optensemble.evaluation.lemmas_in_sample import (
     PaperOutcome,
     Setting,
@@ -34,7 +37,15 @@ from optensemble.members.fit_inputs import LabelledBatch, named_batch
 from optensemble.members.mending import DEFAULT_MENDING, Mending
 from optensemble.members.query import MemberQuery, Members
 from optensemble.members.sources import RowSource
-from optensemble.members.validation import as_labels, as_members, as_predictions, ask_member, require_rows, row_count
+from optensemble.members.validation import (
+    as_labels,
+    as_members,
+    as_predictions,
+    ask_member,
+    explained_variance,
+    require_rows,
+    row_count,
+)
 from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import subgroup_parts
 from optensemble.multicalibration.loop import Callback
@@ -165,7 +176,9 @@ class BlackBoxEnsemble(PaperEnsemble):
             fitted = self._prepare(X, Y, terms)
             fitted._take_members()
             fitted._take_init()
-            self._announce(self._learn(fitted, fitted._fitting_rows(), callback, told))
+            rows = fitted._fitting_rows()
+            fitted._doubts = fitted._find_doubts(rows)
+            self._announce(self._learn(fitted, rows, callback, told))
         return self
 
     def extend(self, *, policies: Any = None, X: Any = None, Y: Any = None, callback: Callback | None = None) -> Self:
@@ -207,7 +220,9 @@ class BlackBoxEnsemble(PaperEnsemble):
                     UserWarning,
                     stacklevel=2,
                 )
-            self._announce(self._learn(fitted, fitted._fitting_rows(), callback))
+            rows, told = fitted._fitting_rows(), self._doubts
+            fitted._doubts = fitted._find_doubts(rows)
+            self._announce(self._learn(fitted, rows, callback), told)
         return self
 
     def _extended(self, policies: Any, X: Any, Y: Any) -> Self:
@@ -284,6 +299,16 @@ class BlackBoxEnsemble(PaperEnsemble):
     def _beginning(self, labels: SourceLabels) -> Beginning:
         self.init_ = labels.mean if isinstance(self.init, str) else self.init
         return Beginning(labels.mean) if isinstance(self.init, str) else Beginning(by_model=True)
+
+    def _find_doubts(self, rows: FittingRows) -> tuple[Finding, ...]:
+        outputs, initial = rows.start.outputs, rows.start.initial
+        policies = [name for name, _ in self.members_]
+        sample = DataSample.of(policies, outputs, outputs.sign * rows.labels, self.labels_ or ())
+        if initial is None or isinstance(self.init_, np.ndarray):
+            return merge_findings([], find_data_warnings(sample))
+        trained = find_trained_on([("init", self.init_)], [explained_variance(initial, rows.labels)])
+        sample = replace(sample, predictions={"init": initial[: len(sample.labels)]})
+        return merge_findings(trained, find_data_warnings(sample))
 
     def _initial(self, batches: Sequence[Any]) -> Floats | None:
         return np.concatenate([self._initial_predictions(X) for X in batches])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Self, Unpack
 
 import numpy as np
@@ -17,11 +18,19 @@ from optensemble.ensembles._decision_rows import (
     as_batch,
     as_engine,
     common_rule,
+    first_rows,
     is_streamed,
     known_clusters,
     member_room,
     needed_columns,
     survey_source,
+)
+from optensemble.evaluation.data_sample import Finding
+from optensemble.evaluation.data_warnings import (
+    find_data_warnings,
+    find_trained_on,
+    merge_findings,
+    tell,
 )
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.exceptions import InputError, RefitWarning
@@ -46,7 +55,7 @@ from optensemble.members.labelled_rows import with_labels
 from optensemble.members.mending import Mending, Tally
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, SurveyPass, around_rows, as_source
 from optensemble.members.subgroups import Subgroups
-from optensemble.members.validation import as_members, row_count, row_labels, warn_if_trained_on
+from optensemble.members.validation import as_members, row_count, row_labels
 from optensemble.stacking.leaderboard import leaderboard_frame
 from optensemble.stats.row_design import ClusterTable, RowDesign
 
@@ -108,6 +117,9 @@ class DecisionEnsemble(FittedDecision):
         files: in some).
     record_
         Self-assessed and realised payoff, out of fold: what the promise rests on.
+    data_warnings_
+        What looks like a mistake in the rows fitted on, in sentences: labels among the inputs of a member, other units,
+        columns in another order, and the like. Each is told by a :class:`~optensemble.exceptions.DataWarning` too.
     refit_due_
         After :meth:`update`: why the ensemble should be fitted again; empty if it need not be.
 
@@ -246,7 +258,7 @@ class DecisionEnsemble(FittedDecision):
             rows = [*self._rows, *self._later, *further]
             if options.get("random_state") is None:
                 options["random_state"] = self._seed
-            wider._fit_rows(rows, self.time_ordered_, missing_labels, options)
+            wider._fit_rows(rows, self.time_ordered_, missing_labels, options, self._doubts)
             if self.table_ is not None:
                 wider.table_ = self.table_
             self._become(wider)
@@ -308,9 +320,14 @@ class DecisionEnsemble(FittedDecision):
     # Fitting
 
     def _fit_rows(
-        self, rows: list[LabelledBatch], time_ordered: bool, missing_labels: str, options: FitOptions
+        self,
+        rows: list[LabelledBatch],
+        time_ordered: bool,
+        missing_labels: str,
+        options: FitOptions,
+        told: Sequence[Finding] = (),
     ) -> None:
-        """Learn on a copy, so that a failure or an interrupt loses nothing."""
+        """Learn on a copy, so that a failure or an interrupt loses nothing; warn of what was not ``told`` before."""
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
         fitted = self._with_terms(time_ordered, seed)
@@ -319,13 +336,13 @@ class DecisionEnsemble(FittedDecision):
         if streamed:
             with member_room(fitted.members_) as scratch:
                 data = fitted._streamed(rows, missing_labels, engine, progress, scratch, tally)
+                doubts = find_data_warnings(first_rows(names, data.first, fitted.labels_))
                 fit = learn_decision(names, data, engine, progress)
         else:
             data = fitted._in_memory(rows, missing_labels, progress, tally)
+            doubts = find_data_warnings(first_rows(names, data.first, fitted.labels_))  # before rows are reordered
             fit = learn_decision(names, data, engine, progress)
-        warn_of_absence(names, fit.absent, data.design.rows, stacklevel=4)
-        for (name, model), score in zip(fitted.members_, fit.scores, strict=False):
-            warn_if_trained_on(model, name, score, stacklevel=4)
+        fitted._doubts = merge_findings(find_trained_on(fitted.members_, fit.scores), doubts)
         fitted.decider_, fitted.names_, fitted.winner_ = fit.policy, fit.names, fit.winner
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)
         given = sum(batch.X.row_count if isinstance(batch.X, RowSource) else row_count(batch.X) for batch in rows)
@@ -339,6 +356,8 @@ class DecisionEnsemble(FittedDecision):
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
         fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
         self._become(fitted)
+        warn_of_absence(names, fit.absent, data.design.rows, stacklevel=4)
+        tell(self._doubts, told, stacklevel=4)
 
     def _with_terms(self, time_ordered: bool, seed: int | None) -> Self:
         """Return an ensemble of the same parameters, which are checked, ready to learn."""

@@ -9,10 +9,12 @@ from optensemble._core.arrays import Floats
 from optensemble._core.progress import Progress, as_progress
 from optensemble.ensembles._decision_rows import as_batch
 from optensemble.ensembles._paper import FitTerms, PaperEnsemble
-from optensemble.ensembles._paper_fit import Algorithm, replay_all
+from optensemble.ensembles._paper_fit import Algorithm, FittingRows, replay_all
 from optensemble.ensembles._paper_streams import AskedLook
 from optensemble.ensembles.base import WHITE_BOX
 from optensemble.evaluation.audit_inputs import AuditedPartition
+from optensemble.evaluation.data_sample import DataSample, Finding
+from optensemble.evaluation.data_warnings import find_data_warnings, find_trained_on, merge_findings
 from optensemble.evaluation.lemmas_in_sample import (
     PaperOutcome,
     Setting,
@@ -23,7 +25,7 @@ from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames
 from optensemble.members.query import MemberQuery
 from optensemble.members.sources import RowSource
-from optensemble.members.validation import as_members, explained_variance, mean_explained, warn_if_trained_on
+from optensemble.members.validation import as_members, explained_variance, mean_explained
 from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import Leader, subgroup_parts
 from optensemble.multicalibration.loop import Callback
@@ -110,6 +112,9 @@ class WhiteBoxEnsemble(PaperEnsemble):
         A frame: each lemma's bound beside what was observed on the fitting rows.
     log_
         The corrections.
+    data_warnings_
+        What looks like a mistake in the rows fitted on, in sentences; each is told by a
+        :class:`~optensemble.exceptions.DataWarning` too.
 
     Examples
     --------
@@ -219,9 +224,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
             fitted = self._prepare(X, Y, terms)
             fitted._take_members()
             rows = fitted._fitting_rows()
-            outputs = rows.start.outputs
-            for (name, model), predictions in zip(fitted.members_, outputs.sign * outputs.predictions, strict=True):
-                warn_if_trained_on(model, name, explained_variance(predictions, rows.labels))
+            fitted._doubts = fitted._find_doubts(rows)
             self._announce(self._learn(fitted, rows, callback, told))
         return self
 
@@ -230,8 +233,14 @@ class WhiteBoxEnsemble(PaperEnsemble):
         self.names_ = [name for name, _ in self.members_]
 
     def _look_at_members(self, first: AskedLook) -> None:
-        for (name, model), missed in zip(self.members_, first.missed, strict=True):
-            warn_if_trained_on(model, name, mean_explained(missed, first.spread), stacklevel=5)
+        scores = [mean_explained(missed, first.spread) for missed in first.missed]
+        self._doubts = merge_findings(find_trained_on(self.members_, scores), [])
+
+    def _find_doubts(self, rows: FittingRows) -> tuple[Finding, ...]:
+        outputs = rows.start.outputs
+        scores = [explained_variance(outputs.sign * said, rows.labels) for said in outputs.predictions]
+        sample = DataSample.of(self.names_, outputs, outputs.sign * rows.labels, self.labels_ or ())
+        return merge_findings(find_trained_on(self.members_, scores), find_data_warnings(sample))
 
     def predict_members(self, X: Any) -> Floats:
         """Return every model's corrected predictions, of shape (k, n, d)."""

@@ -33,6 +33,8 @@ SHIFT = 0.5
 """The shift of their mean, in standard deviations, above which rows are unlike the fitting rows, if not by chance."""
 
 _ENOUGH_FOR_SPREAD = 20  # rows
+_UNSEEN = 3.0  # rows: what none of n rows showed may come in 3 of n, at 95 % (the rule of three)
+_ROUNDING = 1e-9  # relative: what sums of payoffs may be off by, and more
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,8 +141,8 @@ class Record:
             return np.full_like(calibrated, -np.inf), np.full_like(calibrated, np.inf)
         drift, doubt = self._drift(len(self) // 4)
         level = float(np.hypot(self._level_doubt, doubt))
-        low = -np.hypot(tails[0], level) + min(2 * drift, 0.0)
-        high = np.hypot(tails[1], level) + max(2 * drift, 0.0)
+        low = -max(np.hypot(tails[0], level), self._floor) + min(2 * drift, 0.0)
+        high = max(np.hypot(tails[1], level), self._floor) + max(2 * drift, 0.0)
         return calibrated + low, calibrated + high
 
     @cached_property
@@ -190,10 +192,24 @@ class Record:
         together = noise * (self.design_effect * (1 / n + leverage) + min(self.design_effect, m) / m)
         if not self.time_ordered:
             learning = self.design_effect * noise * LEARNING / n**2
-            return self.quantile * float(np.sqrt(together + learning))
+            return max(self.quantile * float(np.sqrt(together + learning)), self._floor)
         # or the level of a block is drawn anew, whatever its length
         wandering = noise * (1 / n + 1 / m) + (1 + 1 / BLOCKS) * self.wander + self.design_effect * noise * leverage
-        return self.quantile * float(np.sqrt(max(together, wandering) * max(1.0, self._widening(assessed))))
+        widened = max(together, wandering) * max(1.0, self._widening(assessed))
+        return max(self.quantile * float(np.sqrt(widened)), self._floor)
+
+    @cached_property
+    def _floor(self) -> float:
+        """Return the least half-width of an interval: no record shows that nothing can go wrong.
+
+        Self-assessments that were right in all ``n`` rows may be wrong in 3 of the next ``n`` (the rule of three), by
+        as much as payoffs differ: that moves the mean by 3 standard deviations over ``n``. Where all payoffs were equal
+        nothing is known of by how much, and only rounding is left (of one unit, if all were 0). Ordinary intervals are
+        far wider: their half-width goes down with the root of ``n``.
+        """
+        n, size = len(self), max(map(abs, self._sums.means))
+        spread = float(np.sqrt(self._sums.residual_squares(0.0) / n))
+        return max(_UNSEEN * spread / max(n, _UNSEEN), _ROUNDING * (size or 1.0))
 
     # The regression
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ import pandas as pd
 
 from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
+from optensemble.evaluation.data_sample import DataSample
+from optensemble.evaluation.data_warnings import find_data_warnings
 from optensemble.evaluation.planning import (
     BLACK_BOX_CELLS,
     COMPARISON,
@@ -21,7 +23,6 @@ from optensemble.evaluation.planning import (
 )
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.accuracy import Accuracy, PayoffPairs, mean_of_present
-from optensemble.jobs.data_warnings import find_data_warnings
 from optensemble.jobs.fit import Task, shortage
 from optensemble.jobs.job_outputs import JobOutputs
 from optensemble.jobs.role_warnings import find_role_warnings
@@ -176,14 +177,15 @@ def summarise_job(task: Task) -> JobSummary:
             payoff_noise=payoff_noise,
         ),
         accuracy=pairs.accuracy(task.roles, task.table),
-        warnings=(*_data_warnings(complete), *find_role_warnings(task, pairs)),
+        warnings=(*_data_warnings(complete, task.roles.labels), *find_role_warnings(task, pairs)),
     )
 
 
-def _data_warnings(complete: JobOutputs) -> Iterator[str]:
+def _data_warnings(complete: JobOutputs, labels: Sequence[str]) -> Iterator[str]:
     """Yield what is suspicious in the rows in which every member has an answer."""
+    rows = (complete.predictions, complete.actions, complete.labels, complete.omega, complete.sign)
     if len(complete.labels):
-        yield from find_data_warnings(complete.predictions, complete.actions, complete.labels, complete.omega)
+        yield from (doubt.sentence for doubt in find_data_warnings(DataSample(*rows, label_names=labels)))
 
 
 def _label_pairs(task: Task, omega: FeasibleSet) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, cast
@@ -204,18 +203,6 @@ def _group_column(X: Any, name: Any, what: str = "groups") -> npt.NDArray[Any]:
             f"{array.shape}."
         )
     return array[:, int(name)]
-
-
-def warn_if_trained_on(member: Any, name: str, score: float, stacklevel: int = 3) -> None:
-    """Warn when a member explains more of these rows' variance, its ``score``, than its out-of-bag record says."""
-    record = getattr(member, "oob_score_", None)
-    if isinstance(record, float) and 1 - score < 0.5 * (1 - record):
-        warnings.warn(
-            f"model {name!r} explains {score:.2f} of these labels' variance, but only {record:.2f} "
-            "out of bag: these look like the rows it was trained on. Fit the ensemble on other rows.",
-            UserWarning,
-            stacklevel=stacklevel,
-        )
 
 
 def explained_variance(predictions: Floats, labels: Floats) -> float:

@@ -98,6 +98,7 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
     grouping = None if known is None else Grouping(tuple(tuple(values) for values in known))
     ensemble._subgroups = None if grouping is None else Subgroups(rule, grouping)
     ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
+    ensemble._doubts = ()  # they are about rows that are not in the file
     ensemble._groups, ensemble._seed = _known_groups(document["groups"], arrays), document["seed"]
     for name in DECISION_LEARNED:
         setattr(ensemble, name, document["learned"][name])

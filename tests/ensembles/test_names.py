@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.exceptions import InputError
+from optensemble.exceptions import DataWarning, InputError
 from tests.problems import Floats
 
 N, LABELS = 160, ["price_north", "price_south"]
@@ -350,3 +350,26 @@ def test_rows_of_files_name_their_labels(tmp_path: Path) -> None:
     turned = oe.Rows(tmp_path / "rows.parquet", labels=LABELS[::-1])
     with pytest.raises(InputError, match=r"labels of the source are 'price_south', .*fitted on 'price_north'"):
         ensemble.extend(X=turned)
+
+
+@pytest.mark.parametrize("timed", ["index", "column", "polars"])
+def test_a_forgotten_time_is_told(timed: str) -> None:
+    n = 200
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=(n, 2))
+    days = pd.date_range("2024-01-01", periods=n)
+    frame = pd.DataFrame({"a_0": signal[:, 0], "a_1": signal[:, 1]})
+    Y = pd.DataFrame(signal + rng.normal(size=(n, 2)), columns=["y_0", "y_1"])
+    X: Any = frame.set_index(days) if timed == "index" else frame.assign(day=days)
+    where = "the index of X" if timed == "index" else "the column 'day' of X"
+    if timed == "polars":
+        X = pl.from_pandas(X)
+    labels = Y.to_numpy()
+    make = partial(oe.DecisionEnsemble, [("a", oe.Columns(["a_0", "a_1"]))], feasible=oe.feasible.Simplex(2))
+    with pytest.warns(DataWarning, match=f"in time order by {where}, and are taken for independent. Give time_ordered"):
+        made = make().fit(X, labels)
+    assert made.time_ordered_ is False
+    for told in ({"time_ordered": True}, {"time_ordered": False}, {"groups": np.arange(n) // 5}):
+        make().fit(X, labels, **told)
+    shuffled = X.sample(frac=1, random_state=0) if timed != "polars" else X.sample(fraction=1, shuffle=True, seed=0)
+    make().fit(shuffled, labels)

@@ -40,9 +40,9 @@ from optensemble.ensembles._paper_streams import (
 )
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.evaluation.data_sample import Finding
-from optensemble.evaluation.data_warnings import tell
+from optensemble.evaluation.data_warnings import find_forgotten_time, tell
 from optensemble.exceptions import InputError
-from optensemble.members.alignment import RowNames
+from optensemble.members.alignment import RowNames, sorted_times
 from optensemble.members.fingerprints import marks
 from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows, named_batch
 from optensemble.members.labelled_rows import with_labels
@@ -58,9 +58,14 @@ from optensemble.stats.sample_size import MINIMUM_ROWS
 class FitTerms(NamedTuple):
     """The terms of a fit, as the user gives them."""
 
-    time_ordered: bool
+    time_ordered: bool | None
     random_state: int | None
     missing_labels: str
+
+
+def forgotten_time(terms: FitTerms, X: Any) -> list[Finding]:
+    """Return whether rows are in time order that were not said to be, or not to be."""
+    return find_forgotten_time(sorted_times(X)) if terms.time_ordered is None else []
 
 
 class PaperEnsemble(FittedPaper):
@@ -123,11 +128,11 @@ class PaperEnsemble(FittedPaper):
         time_ordered, random_state, missing_labels = terms
         self._check_parameters(stacklevel=5)
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
-        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
+        require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False, None])
         if random_state is not None:
             require_number(random_state, "random_state", at_least=0, whole=True)
         fitted = self.__sklearn_clone__()
-        fitted.terms_, fitted.time_ordered_ = Hyperparameters.of(self), time_ordered
+        fitted.terms_, fitted.time_ordered_ = Hyperparameters.of(self), bool(time_ordered)
         fitted.log_, fitted._stages, fitted._seed = (), [], random_state
         fitted._rows, fitted._streamed, fitted._forecaster, fitted._doubts = [], False, None, ()
         return fitted

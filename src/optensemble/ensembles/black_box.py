@@ -15,7 +15,7 @@ from optensemble._core.exact_sums import exact_mean
 from optensemble._core.progress import Progress, as_progress
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_rows import as_batch
-from optensemble.ensembles._paper import FitTerms, PaperEnsemble
+from optensemble.ensembles._paper import FitTerms, PaperEnsemble, forgotten_time
 from optensemble.ensembles._paper_fit import Algorithm, FittingRows
 from optensemble.ensembles._paper_streams import Beginning, SourceLabels, require_in_memory
 from optensemble.ensembles.base import BLACK_BOX
@@ -159,7 +159,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         X: Any,
         Y: Any = None,
         *,
-        time_ordered: bool = False,
+        time_ordered: bool | None = None,
         random_state: int | None = None,
         missing_labels: str = "raise",
         callback: Callback | None = None,
@@ -177,7 +177,7 @@ class BlackBoxEnsemble(PaperEnsemble):
             fitted._take_members()
             fitted._take_init()
             rows = fitted._fitting_rows()
-            fitted._doubts = fitted._find_doubts(rows)
+            fitted._doubts = (*fitted._find_doubts(rows), *forgotten_time(terms, X))
             self._announce(self._learn(fitted, rows, callback, told))
         return self
 

@@ -28,6 +28,7 @@ from optensemble.ensembles._decision_rows import (
 from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.data_warnings import (
     find_data_warnings,
+    find_forgotten_time,
     find_trained_on,
     merge_findings,
     tell,
@@ -37,7 +38,7 @@ from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
 from optensemble.members.absence import warn_of_absence
-from optensemble.members.alignment import RowNames
+from optensemble.members.alignment import RowNames, sorted_times
 from optensemble.members.blocks import ArrayBlocks
 from optensemble.members.fingerprints import add_marks, count_seen, fingerprints
 from optensemble.members.fit_inputs import (
@@ -166,7 +167,7 @@ class DecisionEnsemble(FittedDecision):
         X: Any,
         Y: Any = None,
         *,
-        time_ordered: bool = False,
+        time_ordered: bool | None = None,
         groups: Any = None,
         sample_weight: Any = None,
         missing_labels: str = "raise",
@@ -187,8 +188,9 @@ class DecisionEnsemble(FittedDecision):
             The labels, of shape (n, d); of a Dask frame the names of their columns; of :class:`Rows` nothing. The index
             of a pandas frame is aligned with that of X; the names of its columns are those of the labels from now on.
         time_ordered
-            Whether the rows are in time order. Then folds are contiguous, tests stricter and intervals wider. Rows
-            whose index has times are put in their order.
+            Whether the rows are in time order. Then folds are contiguous, tests stricter and intervals wider, and rows
+            are sorted by a time index of X. By default they are not, with a warning if X has sorted dates or times and
+            there are no groups.
         groups
             A label for every row, a column of X, or a callable of X, if rows of the same label belong together (a
             customer, a day): they stay in one fold, and intervals allow for it. (Not to be mistaken for ``subgroups``.)
@@ -322,7 +324,7 @@ class DecisionEnsemble(FittedDecision):
     def _fit_rows(
         self,
         rows: list[LabelledBatch],
-        time_ordered: bool,
+        time_ordered: bool | None,
         missing_labels: str,
         options: FitOptions,
         told: Sequence[Finding] = (),
@@ -330,7 +332,7 @@ class DecisionEnsemble(FittedDecision):
         """Learn on a copy, so that a failure or an interrupt loses nothing; warn of what was not ``told`` before."""
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
-        fitted = self._with_terms(time_ordered, seed)
+        fitted = self._with_terms(False if time_ordered is None else time_ordered, seed)
         tally, rows = Tally(), fitted._named(rows)
         names, streamed = [name for name, _ in fitted.members_], is_streamed(rows)
         if streamed:
@@ -342,6 +344,8 @@ class DecisionEnsemble(FittedDecision):
             data = fitted._in_memory(rows, missing_labels, progress, tally)
             doubts = find_data_warnings(first_rows(names, data.first, fitted.labels_))  # before rows are reordered
             fit = learn_decision(names, data, engine, progress)
+        if time_ordered is None and fitted._groups is None:
+            doubts += find_forgotten_time(sorted_times(rows[0].X))
         fitted._doubts = merge_findings(find_trained_on(fitted.members_, fit.scores), doubts)
         fitted.decider_, fitted.names_, fitted.winner_ = fit.policy, fit.names, fit.winner
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)

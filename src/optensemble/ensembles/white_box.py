@@ -8,7 +8,7 @@ from typing import Any, Self
 from optensemble._core.arrays import Floats
 from optensemble._core.progress import Progress, as_progress
 from optensemble.ensembles._decision_rows import as_batch
-from optensemble.ensembles._paper import FitTerms, PaperEnsemble
+from optensemble.ensembles._paper import FitTerms, PaperEnsemble, forgotten_time
 from optensemble.ensembles._paper_fit import Algorithm, FittingRows, replay_all
 from optensemble.ensembles._paper_streams import AskedLook
 from optensemble.ensembles.base import WHITE_BOX
@@ -173,7 +173,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         X: Any,
         Y: Any = None,
         *,
-        time_ordered: bool = False,
+        time_ordered: bool | None = None,
         random_state: int | None = None,
         missing_labels: str = "raise",
         callback: Callback | None = None,
@@ -194,6 +194,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         time_ordered
             Whether the rows are in time order. Debiasing does not depend on it, but folds do, which are then
             contiguous, and so do promises, whose interval then allows for a level that wanders.
+            By default they are not, with a warning if X has sorted dates or times.
         random_state
             Seeds the folds of rows that are not in time order.
         missing_labels
@@ -224,7 +225,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
             fitted = self._prepare(X, Y, terms)
             fitted._take_members()
             rows = fitted._fitting_rows()
-            fitted._doubts = fitted._find_doubts(rows)
+            fitted._doubts = (*fitted._find_doubts(rows), *forgotten_time(terms, X))
             self._announce(self._learn(fitted, rows, callback, told))
         return self
 

@@ -50,6 +50,18 @@ def find_trained_on(members: Iterable[tuple[str, Any]], scores: Iterable[float])
     return [Finding("trained", sentence, name) for name, sentence in doubted.items()]
 
 
+def find_forgotten_time(where: str) -> list[Finding]:
+    """Return that rows are in time order and were not said to be; ``where`` says by what, and is empty if they are not.
+
+    Neighbours in time are alike: dealt out to folds at random, they would judge each other.
+    """
+    if not where:
+        return []
+    said = f"the rows are in time order by {where}, and are taken for independent"
+    change = "folds are then contiguous, tests stricter and promises wider, as tomorrow may differ"
+    return [Finding("time", f"{said}. Give time_ordered=True if time matters ({change}), or time_ordered=False if not")]
+
+
 def _records(model: Any) -> Iterator[tuple[float, str]]:
     """Yield the shares of variance that a scikit-learn model remembers to have explained on rows it had not seen."""
     out_of_bag, searched = getattr(model, "oob_score_", None), getattr(model, "best_score_", None)

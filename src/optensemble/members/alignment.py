@@ -17,6 +17,7 @@ from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
 from optensemble.members.frames import (
     column_names,
+    date_columns,
     index_of,
     is_default,
     is_made_up,
@@ -153,6 +154,21 @@ def time_order(X: Any) -> Indices | None:
             "Remove these rows, or leave time_ordered out."
         )
     return np.asarray(index.argsort(kind="stable"), dtype=np.int64)
+
+
+def sorted_times(X: Any) -> str:
+    """Return where X has times that its rows are in the order of, in words; empty if it has none.
+
+    >>> sorted_times(pd.DataFrame({"day": pd.date_range("2026-01-01", periods=4), "load": [1.0, 3.0, 2.0, 4.0]}))
+    "the column 'day' of X"
+    """
+    index = index_of(X)
+    if isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex)):
+        return "the index of X" if index.is_monotonic_increasing and 2 * index.nunique() > len(index) else ""
+    for name, column in date_columns(X):
+        if column.is_sorted() and 2 * column.n_unique() > len(column):
+            return f"the column {name!r} of X"
+    return ""
 
 
 # What is given

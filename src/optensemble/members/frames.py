@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -56,6 +56,15 @@ def is_made_up(names: Sequence[Any]) -> bool:
     return list(names) == list(numbers) or any(
         list(names) == [f"{word}_{number}" for number in numbers] for word in _MADE_UP
     )
+
+
+def date_columns(table: Any) -> Iterator[tuple[str, Any]]:
+    """Go through the columns of a frame that hold dates or times, without gaps."""
+    found = None if isinstance(table, _PLAIN) else _as_narwhals(table)
+    if isinstance(found, nw.DataFrame):
+        for name, kind in found.schema.items():
+            if kind in (nw.Date, nw.Datetime) and not found[name].null_count():
+                yield name, found[name]
 
 
 def index_of(table: Any) -> pd.Index | None:

@@ -20,6 +20,8 @@ from optensemble import feasible
 from optensemble.exceptions import DataWarning, InputError
 from tests.problems import Floats
 
+pytestmark = pytest.mark.filterwarnings("ignore:the rows are in time order")  # their index only names them
+
 N, LABELS = 160, ["price_north", "price_south"]
 OMEGA = feasible.Simplex(2)
 KINDS = ["decision", "white box", "black box"]
@@ -373,3 +375,20 @@ def test_a_forgotten_time_is_told(timed: str) -> None:
         make().fit(X, labels, **told)
     shuffled = X.sample(frac=1, random_state=0) if timed != "polars" else X.sample(fraction=1, shuffle=True, seed=0)
     make().fit(shuffled, labels)
+
+
+def test_a_set_whose_columns_are_in_another_order_than_the_labels_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    Y = pd.DataFrame(rng.normal(size=(120, 2)), columns=["price_north", "price_south"])
+    X = pd.DataFrame(rng.uniform(1, 2, size=(120, 4)), columns=["a_north", "a_south", "most_south", "most_north"])
+    wrong = feasible.Box(upper=oe.Columns(["most_south", "most_north"]))
+    words = (
+        "upper of the feasible set comes from the columns 'most_south', 'most_north', but the labels are 'price_north'"
+    )
+    models = [("a", oe.Columns(["a_north", "a_south"]))]
+    with pytest.raises(InputError, match=words):
+        oe.DecisionEnsemble(models, feasible=wrong).fit(X, Y)
+    with pytest.raises(InputError, match=words):
+        oe.WhiteBoxEnsemble(models, wrong).fit(X, Y)
+    right = feasible.Box(upper=oe.Columns(["most_north", "most_south"]))
+    oe.DecisionEnsemble(models, feasible=right).fit(X, Y)

@@ -42,7 +42,7 @@ from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.data_warnings import find_forgotten_time, tell
 from optensemble.exceptions import InputError
-from optensemble.members.alignment import RowNames, sorted_times
+from optensemble.members.alignment import RowNames, require_set_columns, sorted_times
 from optensemble.members.fingerprints import marks
 from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows, named_batch
 from optensemble.members.labelled_rows import with_labels
@@ -114,6 +114,7 @@ class PaperEnsemble(FittedPaper):
         d = self.feasible.dimension
         named = named_batch(LabelledBatch(X, Y), RowNames(), d, time_ordered=fitted.time_ordered_)
         fitted._learn_names(named.names)
+        require_set_columns(self.feasible, named.X, named.names.labels)
         X, Y, *_ = labelled_rows(named, d, terms.missing_labels)
         require_rows(n := row_count(X))
         labels = as_labels(Y, n, d, self.M)

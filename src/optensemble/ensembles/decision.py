@@ -38,7 +38,7 @@ from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
 from optensemble.members.absence import warn_of_absence
-from optensemble.members.alignment import RowNames, sorted_times
+from optensemble.members.alignment import RowNames, require_set_columns, sorted_times
 from optensemble.members.blocks import ArrayBlocks
 from optensemble.members.fingerprints import add_marks, count_seen, fingerprints
 from optensemble.members.fit_inputs import (
@@ -388,6 +388,9 @@ class DecisionEnsemble(FittedDecision):
             found.append(self._in_order(batch, known))
             known = RowNames(known.labels or found[-1].names.labels, known.features or found[-1].names.features)
         self._learn_names(known)
+        for batch in found:
+            if not isinstance(batch.X, RowSource):
+                require_set_columns(self._set, batch.X, known.labels)
         return found
 
     def _in_order(self, batch: LabelledBatch, known: RowNames) -> LabelledBatch:

@@ -15,6 +15,7 @@ from optensemble._core.columns import Columns
 from optensemble._core.patterns import coordinates, star_of, trimmed
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet
 from optensemble.members.frames import (
     column_names,
     date_columns,
@@ -98,6 +99,21 @@ def column_order(given: Sequence[Any], labels: Labels, what: str) -> list[int] |
         f"the columns of {what} are {listed(names)}, but the labels are {listed(labels)}. Name its columns as the "
         "labels, or give an array in their order."
     )
+
+
+def require_set_columns(omega: FeasibleSet, X: Any, labels: Labels) -> None:
+    """Refuse a set that takes a number for each label from columns of X that are in another order than the labels."""
+    for parameter in omega.parameters if labels is not None else ():
+        source = parameter.sources[0]
+        if len(parameter.sources) > 1 or not isinstance(source, Columns) or parameter.size != omega.dimension:
+            continue
+        names = [str(name) for name in source.found_in(X)]
+        found = matching(names, labels or ())
+        if found is not None and found != sorted(found):
+            raise InputError(
+                f"{parameter.name} of the feasible set comes from the columns {listed(names)}, but the labels are "
+                f"{listed(labels or ())}. List the columns in the order of the labels."
+            )
 
 
 # Rows

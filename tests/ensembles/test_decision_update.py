@@ -182,7 +182,7 @@ def test_an_update_of_a_copy_leaves_the_original_as_it_was() -> None:
 def test_an_update_that_fails_changes_nothing() -> None:
     ensemble, X, Y = half_updated(), problem().X[NEW], problem().Y[NEW]
     before = state(ensemble)
-    for labels, words in ((Y[:-1], "must have shape"), (Y * np.nan, "must be finite")):
+    for labels, words in ((Y[:-1], "must have shape"), (Y * np.nan, "are missing"), (Y * np.inf, "must be finite")):
         with pytest.raises(InputError, match=words):
             ensemble.update(X, labels)
     with pytest.raises(InputError, match="at least 1 row"):

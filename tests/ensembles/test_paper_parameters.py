@@ -216,7 +216,7 @@ def test_a_failed_extension_loses_nothing() -> None:
         ({"policies": [("new", 5)]}, "'new' must have a decide"),
         ({"policies": [("new", lambda X: np.full((len(X), D), 5.0))]}, "policy 'new' returned actions outside"),
         ({"X": X, "Y": Y[:-1]}, "labels Y must have shape"),
-        ({"X": X, "Y": Y * np.nan}, "labels Y must be finite"),
+        ({"X": X, "Y": Y * np.nan}, "labels Y are missing"),
         ({"X": X, "Y": Y + 20}, "labels must be at most M=10"),
         ({"X": 5, "Y": Y}, "X must have rows"),
     ]

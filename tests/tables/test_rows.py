@@ -312,12 +312,19 @@ def spoilt(value: Any, column: str, *rows: int) -> None:
     write(frame, Path("spoilt.parquet"))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_labels_that_are_missing_are_found_in_their_file(folder: Path, small_blocks: int) -> None:
+    spoilt(float("nan"), "y_1", 50)
+    message = "the labels Y are missing in row 50 of spoilt.parquet (counted from 0). Fill them in, or leave these rows"
+    with pytest.raises(InputError, match=re.escape(message)):
+        fit([GOOD, "spoilt.parquet"])
+    dropped = fit([GOOD, "spoilt.parquet"], missing_labels="drop")
+    assert "1 of" in dropped.notes_[-1]
+    assert "rows have no labels and were left out" in dropped.notes_[-1]
+
+
 @pytest.mark.parametrize(("column", "what"), [("y_1", "the labels Y"), ("a_1", "the predictions of model 'a'")])
-def test_what_is_not_finite_is_found_in_its_file(
-    folder: Path, value: float, column: str, what: str, small_blocks: int
-) -> None:
-    spoilt(value, column, 50)
+def test_what_is_not_finite_is_found_in_its_file(folder: Path, column: str, what: str, small_blocks: int) -> None:
+    spoilt(float("inf"), column, 50)
     message = f"{what} must be finite; got NaN or infinity in row 50 of spoilt.parquet (counted from 0). Remove these"
     with pytest.raises(InputError, match=re.escape(message)):
         fit([GOOD, "spoilt.parquet"])

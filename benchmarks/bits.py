@@ -201,7 +201,8 @@ def number_audit(audit: oe.Audit, names: list[str]) -> Columns:
     found = number_attributes(audit, ("thin", "tested", "biased", "gap", "swap_regret"))
     found |= {"kept": number([audit.kept]), "block_length": number([audit.block_length])}
     for name in ("summary", "by_choice", "cells", "lift", "swap", "conditional"):
-        found |= number_frame(getattr(audit, name), names, f"{name}.")
+        # rows without labels were not counted before
+        found |= number_frame(getattr(audit, name).drop(columns="unlabelled", errors="ignore"), names, f"{name}.")
     return found | {"swap_matrix": number(audit.swap_matrix.to_numpy())}
 
 

@@ -30,7 +30,8 @@ from optensemble.stacking.forecaster import (
     make_forecaster,
     sum_corrections,
 )
-from optensemble.stacking.linear import Basis, FirstLook, FirstPass, LinearFit, learn_linear, look_first
+from optensemble.stacking.linear import LinearFit, learn_linear
+from optensemble.stacking.moments import Basis, FirstLook, FirstPass, look_first
 from optensemble.stacking.patch import Selection
 from optensemble.stats.paired_tests import PairedTest
 from optensemble.stats.row_design import ClusterTable, RowDesign

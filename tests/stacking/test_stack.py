@@ -13,7 +13,8 @@ from optensemble.members.blocks import Block, Chunk
 from optensemble.stacking import linear
 from optensemble.stacking.cells import RowCells
 from optensemble.stacking.forecaster import REFINED, RIDGE, STACK, OutOfFold
-from optensemble.stacking.linear import FirstPass, LinearFit, Moments, model_scores
+from optensemble.stacking.linear import LinearFit
+from optensemble.stacking.moments import FirstPass, Moments, _first_sums, model_scores
 from optensemble.stacking.ridge import RIDGE_PENALTIES
 from optensemble.stacking.stack import BlendSums, Stack, StackTable, squared_loss
 from optensemble.stats.blocks import RowUnits
@@ -191,7 +192,7 @@ def _piece_moments(piece: Block, fold: Rows, state: FirstPass) -> Moments:
     order = np.argsort(fold, kind="stable")
     ends = np.concatenate([[0], np.cumsum(np.bincount(fold, minlength=state.design.folds))])
     chunk = Chunk(piece.outputs.take(order), piece.labels[order], piece.start + order, ends, RowUnits())
-    return linear._first_sums(chunk, state)[0]
+    return _first_sums(chunk, state)[0]
 
 
 @pytest.mark.parametrize("policies", [0, 1, 3])

@@ -70,16 +70,8 @@ from optensemble.stacking.leaderboard import (
     find_winner,
     winner_bias,
 )
-from optensemble.stacking.linear import (
-    Basis,
-    FirstLook,
-    FirstPass,
-    LinearFit,
-    learn_linear,
-    learn_patterns,
-    look_first,
-    model_scores,
-)
+from optensemble.stacking.linear import LinearFit, learn_linear, learn_patterns
+from optensemble.stacking.moments import Basis, FirstLook, FirstPass, look_first, model_scores
 from optensemble.stacking.patch import MOST_ROUNDS, Selection
 from optensemble.stats.blocks import UnitSums, part_of
 from optensemble.stats.row_design import EXACT_ROWS, RowDesign

@@ -29,7 +29,8 @@ from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.stacking.cells import Counts, RowCells, first_subgroup, make_layout
 from optensemble.stacking.filling import Filling
 from optensemble.stacking.fold_maps import wide_outputs
-from optensemble.stacking.linear import Basis, FirstPass, LinearFit, learn_linear, look_first
+from optensemble.stacking.linear import LinearFit, learn_linear
+from optensemble.stacking.moments import Basis, FirstPass, look_first
 from optensemble.stacking.patch import (
     MOST_ROUNDS,
     SUMMED_TOGETHER,

@@ -1,33 +1,25 @@
-"""Everything linear in what members say, from one pass: means, scales, stack, refinement and ridge, for every fold.
+"""Everything linear in what members say: means, scales, stack, refinement and ridge, for every fold.
 
-The pass adds up, for each fold, the Gram matrix of [what members say, labels, 1]. What the other folds teach is the sum
+It is learned from the Gram matrices of folds (:mod:`optensemble.stacking.moments`): what the other folds teach is the sum
 of theirs, and the loss on a fold of any linear forecast is a quadratic form in its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
-from typing import Self
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.sums import LARGEST, Sums
-from optensemble.members.blocks import Block, Chunk
-from optensemble.members.fingerprints import Marks
+from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
-from optensemble.members.validation import mean_explained
-from optensemble.stacking.cells import Counts, RowCells
 from optensemble.stacking.filling import Filling
-from optensemble.stacking.fold_maps import FoldMap, FoldStack, wide_outputs
+from optensemble.stacking.fold_maps import FoldMap, FoldStack
+from optensemble.stacking.moments import Basis, MemberMoments, Moments
 from optensemble.stacking.patterns import (
     Pattern,
     PatternForecast,
-    columns_of,
     enough_rows,
     members_of,
     pad,
@@ -37,197 +29,7 @@ from optensemble.stacking.patterns import (
 )
 from optensemble.stacking.ridge import RIDGE_PENALTIES, Ridge, RidgePath, RidgeTable
 from optensemble.stacking.stack import PRIOR_SHARE, Stack, StackTable, average_weights
-from optensemble.stats.row_design import RowDesign
 from optensemble.stats.sample_size import MINIMUM_ROWS
-
-
-@dataclass(frozen=True)
-class Basis:
-    """The columns that members' outputs are regressed on: about ``centre``, in units of ``scale``, along ``span``.
-
-    The centre is provisional, the mean of the first rows, so that sums of squares lose no digits. A ridge does not
-    mind a rotation: where there are more columns than rows, their span will do.
-    """
-
-    centre: Floats
-    labels: Floats
-    scale: Floats | None = None
-    span: Floats | None = None
-    filling: Filling | None = None
-
-    @classmethod
-    def of(cls, first: Block, rows: int, filling: Filling | None = None) -> Basis:
-        """Choose the columns by the first of ``rows`` rows; ``filling`` says what absent members would have said."""
-        block = first.between(first.start, first.start + min(len(first.labels), first.enough))
-        said = block.outputs.said
-        centre, labels = np.concatenate([each.mean(axis=0) for each in said]), block.labels.mean(axis=0)
-        n, p = len(block.labels), len(centre)
-        if rows > n or n >= p:
-            return cls(centre, labels, filling=filling)
-        from scipy.linalg import eigh
-
-        wide = wide_outputs(block.outputs, centre, filling)
-        spread = weighted_std(wide, block.weights)
-        scale = np.where(spread > 1e-9 * spread.max(initial=0.0), spread, 1.0)
-        columns = wide / scale
-        values, vectors = eigh(columns @ columns.T, driver="evd")
-        kept = values > n * np.finfo(np.float64).eps * values[-1]
-        return cls(centre, labels, scale, columns.T @ (vectors[:, kept] / np.sqrt(values[kept])), filling)
-
-    def of_members(self, present: Indices, k: int) -> Basis:
-        """Return the basis of some of ``k`` members alone; there must be no span."""
-        return replace(self, centre=self.centre.reshape(k, -1)[present].ravel(), filling=None)
-
-    def wide(self, outputs: MemberOutputs) -> Floats:
-        """Return what members say of some rows about the centre, side by side."""
-        return wide_outputs(outputs, self.centre, self.filling)
-
-    def columns(self, wide: Floats) -> Floats:
-        """Return the columns, given what members say about the centre."""
-        return wide if self.span is None or self.scale is None else (wide / self.scale) @ self.span
-
-
-@dataclass(frozen=True)
-class MemberMoments(Sums):
-    """Sums of what members say about the centre, for each fold.
-
-    ``features`` (folds, members, d) are of what they say; by coordinate, ``squares`` (folds, d, members, members) are
-    of its products with each other, and ``products`` (folds, d, members) with labels.
-    """
-
-    features: Floats
-    squares: Floats
-    products: Floats
-
-    @classmethod
-    def of(cls, said: Floats, labels: Floats, folds: list[slice], weights: Floats | None = None) -> Self:
-        """Sum over the rows of each fold what members say (n, members, d), and labels, both about the centre."""
-        said, truth = np.ascontiguousarray(said.transpose(2, 1, 0)), np.ascontiguousarray(labels.T)[:, :, None]
-        weighted = said if weights is None else said * weights
-        return cls(
-            np.stack([weighted[:, :, fold].sum(axis=2).T for fold in folds]),
-            np.stack([weighted[:, :, fold] @ said[:, :, fold].transpose(0, 2, 1) for fold in folds]),
-            np.stack([(weighted[:, :, fold] @ truth[:, fold])[:, :, 0] for fold in folds]),
-        )
-
-
-@dataclass(frozen=True)
-class Moments(Sums):
-    """Sums over rows: for each fold the Gram matrix of [columns, labels, 1], and what a stack needs.
-
-    Attributes
-    ----------
-    gram
-        Of shape (folds, columns + d + 1, columns + d + 1).
-    by_member
-        Where columns are not those of members: what :attr:`members` finds in the Gram matrix otherwise.
-    reach
-        The largest distance of each member's output from the centre, (members, d).
-    size, label_size, weight_size
-        The largest output of each member, (members, d), the largest label, and the largest weight.
-    absent
-        The number of rows in which each member is absent, (members,).
-    by_pattern
-        The Gram matrix of the rows of each common pattern of who is absent, (patterns, folds, …, …), if asked for.
-    """
-
-    gram: Floats
-    by_member: MemberMoments | None
-    reach: Floats = field(metadata=LARGEST)
-    size: Floats = field(metadata=LARGEST)
-    label_size: float = field(metadata=LARGEST)
-    weight_size: float = field(metadata=LARGEST)
-    absent: Indices
-    by_pattern: Floats | None = None
-
-    def of_members(self, grams: Floats, present: Indices) -> Moments:
-        """Return the moments of some members alone, given the Gram matrices of all on some rows."""
-        at = columns_of(present, *self.reach.shape)
-        alone = grams[:, at[:, None], at[None, :]]
-        return replace(self, gram=alone, by_member=None, reach=self.reach[present], size=self.size[present])
-
-    @property
-    def members(self) -> MemberMoments:
-        """What a stack needs: sums of what members say, and of products by coordinate."""
-        if self.by_member is not None:
-            return self.by_member
-        k, d = self.reach.shape
-        own = np.arange(k * d).reshape(k, d).T  # (d, members)
-        return MemberMoments(
-            features=self.gram[:, -1, : k * d].reshape(-1, k, d),
-            squares=self.gram[:, own[:, :, None], own[:, None, :]],
-            products=self.gram[:, own, k * d + np.arange(d)[:, None]],
-        )
-
-
-@dataclass(frozen=True)
-class FirstLook(Sums):
-    """What the first pass finds: moments, how many rows each fixed cell has, fingerprints."""
-
-    moments: Moments
-    counts: Counts
-    marks: Marks
-
-
-@dataclass(frozen=True)
-class FirstPass:
-    """What the first pass needs to know; ``patterns`` are the common ones of who is absent, by number."""
-
-    design: RowDesign
-    basis: Basis
-    patterns: Indices | None = None
-
-
-def look_first(block: Block, state: FirstPass) -> FirstLook:
-    """Pass 1: moments of what members say and of labels, sizes of the cells that do not change, fingerprints."""
-    marks = Marks.of(block.marks, state.design.rows, *block.outputs.known_by, block.labels)
-    found = [_first_sums(chunk, state) for chunk in block.chunks(state.design)]
-    moments, counts = zip(*found, strict=True)
-    return FirstLook(reduce(add, moments), reduce(add, counts), marks)
-
-
-def _first_sums(chunk: Chunk, state: FirstPass) -> tuple[Moments, Counts]:
-    outputs, basis, weights = chunk.outputs, state.basis, chunk.weights
-    (k, n, d), folds = outputs.actions.shape, chunk.folds
-    wide = basis.wide(outputs)
-    labels = chunk.labels - basis.labels
-    rows = np.concatenate([basis.columns(wide), labels, np.ones((n, 1))], axis=1)
-    weighted = rows if weights is None else rows * weights[:, None]
-    by_pattern = None
-    if state.patterns is not None and basis.span is None:
-        codes = pattern_codes(outputs.absent, n)
-        parts = [np.where((codes == code)[:, None], weighted, 0.0) for code in state.patterns]
-        by_pattern = np.stack([[part[fold].T @ rows[fold] for fold in folds] for part in parts])
-    moments = Moments(
-        gram=np.stack([weighted[fold].T @ rows[fold] for fold in folds]),
-        by_pattern=by_pattern,
-        by_member=None if basis.span is None else MemberMoments.of(wide.reshape(n, k, d), labels, folds, weights),
-        reach=column_sizes(wide).reshape(k, d),
-        size=np.stack([column_sizes(each) for each in outputs.said]),
-        label_size=float(np.abs(chunk.labels).max(initial=0.0)),
-        weight_size=1.0 if weights is None else float(weights.max(initial=0.0)),
-        absent=np.zeros(k, dtype=np.int64) if outputs.absent is None else outputs.absent.sum(axis=1),
-    )
-    return moments, RowCells(outputs).fixed_counts(weights)
-
-
-def weighted_std(values: Floats, weights: Floats | None) -> Floats:
-    """Return the standard deviation of every column over rows of some weights."""
-    if weights is None:
-        return np.asarray(values.std(axis=0))
-    mean = weights @ values / weights.sum()
-    return np.asarray(np.sqrt(weights @ np.square(values - mean) / weights.sum()))
-
-
-@njit(cache=True, nogil=True)
-def column_sizes(values: Floats) -> Floats:
-    """Return the size of the largest value of each column."""
-    n, d = values.shape
-    sizes = np.zeros(d)
-    for i in range(n):
-        for j in range(d):
-            sizes[j] = max(sizes[j], abs(values[i, j]))
-    return sizes
 
 
 @dataclass(frozen=True)
@@ -551,20 +353,3 @@ class _Penalised:
 
 def _add_up(tables: list[StackTable]) -> StackTable:
     return StackTable(*(sum(parts[1:], start=parts[0]) for parts in zip(*tables, strict=True)))
-
-
-def model_scores(found: Moments, basis: Basis, models: int) -> list[float]:
-    """Return the share of the labels' variance that each model explains."""
-    (k, d), members = found.reach.shape, found.members
-    whole = found.gram.sum(axis=0)
-    p, n = len(whole) - d - 1, whole[-1, -1]
-    sums, squares = whole[-1, p : p + d], np.diag(whole)[p : p + d]
-    spread = np.maximum(squares - sums**2 / n, 0.0)
-    apart = basis.labels - basis.centre.reshape(k, d)
-    scores = []
-    for model in range(models):
-        said, shift = members.features.sum(axis=0)[model], apart[model]
-        own = members.squares.sum(axis=0)[:, model, model]
-        missed = squares - 2 * members.products.sum(axis=0)[:, model] + own + 2 * shift * (sums - said) + n * shift**2
-        scores.append(mean_explained(np.maximum(missed, 0.0), spread))
-    return scores

@@ -1,7 +1,7 @@
 """Everything linear in what members say: means, scales, stack, refinement and ridge, for every fold.
 
-It is learned from the Gram matrices of folds (:mod:`optensemble.stacking.moments`): what the other folds teach is the sum
-of theirs, and the loss on a fold of any linear forecast is a quadratic form in its own.
+It is learned from the Gram matrices of folds (:mod:`optensemble.stacking.moments`): what the other folds teach is the
+sum of theirs, and the loss on a fold of any linear forecast is a quadratic form in its own.
 """
 
 from __future__ import annotations

@@ -30,6 +30,14 @@ def test_an_audit_counts_rows_without_labels(line: Line, folder: Path) -> None:
     assert json.loads(line(*AUDIT, "--json").out)["unlabelled"] == 1
 
 
+def test_an_audit_counts_members_without_a_value(line: Line, folder: Path) -> None:
+    write_table(with_value("", 7, "a_0", LATER), folder / "later.csv")
+    said = line(*AUDIT)
+    assert said.code == 0
+    assert "'a' has no answer in 1 of 80 rows\n" in said.out
+    assert json.loads(line(*AUDIT, "--json").out)["absent"] == {"a": 1}
+
+
 def test_a_table_without_labels_is_not_audited(line: Line, folder: Path) -> None:
     write_table(LATER.assign(y_0=np.nan), folder / "later.csv")
     refused(line, folder, AUDIT, WRONG_USE, "later.csv has no row with labels", "Wait until they are known")

@@ -172,8 +172,9 @@ def print_decisions(output: CommandOutput, decisions: DecisionSummary, out: Path
 
 def print_audit(output: CommandOutput, audited: TableAudit) -> None:
     """Print promised and realised payoffs."""
-    audit, coordinates = audited.audit, audited.saved.coordinates
-    output.print_lines(audit.verdict, *RowCounts(unlabelled=audited.unlabelled).sentences(len(audited.rows)), "")
+    audit, answer, coordinates = audited.audit, audited.answer, audited.saved.coordinates
+    counts = RowCounts(unlabelled=audited.unlabelled, absent=Counter(answer.absent), mended=answer.mended)
+    output.print_lines(audit.verdict, *counts.sentences(len(audited.rows)), "")
     output.print_table(choice_sheet(audit))
     output.print_table(lift_sheet(audit))
     if audit.biased:
@@ -189,6 +190,8 @@ def print_audit(output: CommandOutput, audited: TableAudit) -> None:
             "verdict": audit.verdict,
             "kept": audit.kept,
             "unlabelled": audited.unlabelled,
+            "absent": answer.absent,
+            "mended": answer.mended,
             "coordinates": coordinates,
             "summary": summary,
             "by_choice": audit.by_choice,

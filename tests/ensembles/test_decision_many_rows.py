@@ -166,7 +166,7 @@ def test_what_is_promised_by_totals_and_a_sample_is_what_all_rows_promise(
 def test_new_rows_are_taken_in_by_totals_as_by_rows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = world(ROWS)
     new, labels = world(7000, 5)
-    groups = {"groups": 1000 + np.arange(7000) // 7} if "groups" in KINDS[kind] else {}
+    groups: dict[str, Any] = {"groups": 1000 + np.arange(7000) // 7} if "groups" in KINDS[kind] else {}
     whole = make().fit(X, Y, **KINDS[kind]).update(new, labels, **groups)
     few_are_kept(monkeypatch)
     found = make().fit(X, Y, **KINDS[kind]).update(new, labels, **groups)
@@ -174,7 +174,7 @@ def test_new_rows_are_taken_in_by_totals_as_by_rows(kind: str, monkeypatch: pyte
     close_records(found.advantage_, whole.advantage_, whole.advantage_.assessed[:1000])
     for rows in (slice(0, 5000), slice(30_000, 40_000)):
         with pytest.raises(InputError, match="rows were fitted on or given before"):
-            found.update(X[rows], Y[rows], **({"groups": np.arange(rows.stop - rows.start)} if groups else {}))
+            found.update(X[rows], Y[rows], groups=np.arange(rows.stop - rows.start) if groups else None)
     with pytest.raises(InputError, match="rows were fitted on or given before"):
         found.update(new, labels, **groups)
 
@@ -212,7 +212,7 @@ def test_totals_survive_a_file_to_the_bit(
     for left, right in zip(again.record_.limits(X[:9, 0]), found.record_.limits(X[:9, 0]), strict=True):
         np.testing.assert_array_equal(left, right)
     new, labels = world(7000, 5)
-    groups = {"groups": 1000 + np.arange(7000) // 7} if "groups" in KINDS[kind] else {}
+    groups: dict[str, Any] = {"groups": 1000 + np.arange(7000) // 7} if "groups" in KINDS[kind] else {}
     for each in (found, again):
         each.update(new, labels, **groups)
     same_bits(again, found)

@@ -75,6 +75,17 @@ def test_gaps_and_weights_of_arrays_and_files_teach_the_same_bits(kind: str, tmp
     assert any("rows have no labels and were left out" in note for note in expected.notes_)
 
 
+def test_gaps_of_members_that_are_asked_only_once_teach_the_same_bits(tmp_path: Path) -> None:
+    frame, names = gappy(BLOCK_ROWS + 3001), [f"a_{j}" for j in range(D)]
+    others = [f"b_{j}" for j in range(D)]
+    models = [("a", lambda X: X[names].to_numpy()), ("b", lambda X: X[others].to_numpy())]
+    fits = [Ensemble(models, feasible=feasible.Simplex(D)) for _ in range(2)]
+    fits[0].fit(frame, labels(frame), missing_labels="drop")
+    fits[1].fit(rows_of(write(frame, tmp_path / "gaps", [7001], 9000)), missing_labels="drop")
+    same_bits(fits[1], fits[0])
+    assert fits[0].answer(frame[:100]).absent == fits[1].answer(frame[:100]).absent != {}
+
+
 def test_threads_and_an_engine_of_ones_own_learn_the_same_bits(tmp_path: Path) -> None:
     frame = world(2 * BLOCK_ROWS + 77)
     rows = rows_of(write(frame, tmp_path / "t", [100_000], 33_333))

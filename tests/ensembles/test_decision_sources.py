@@ -86,6 +86,18 @@ def test_gaps_of_members_that_are_asked_only_once_teach_the_same_bits(tmp_path: 
     assert fits[0].answer(frame[:100]).absent == fits[1].answer(frame[:100]).absent != {}
 
 
+def test_weights_in_files_must_be_numbers_of_rows(tmp_path: Path) -> None:
+    frame = gappy(3000).assign(weight=1 / 3000)
+    rows = rows_of(write(frame, tmp_path / "weights", [], 1000))
+    with pytest.raises(InputError, match=r"the weights of .* rows sum to 0.9.*Scale the weights"):
+        make().fit(rows, sample_weight="weight", missing_labels="drop")
+    negative = rows_of(
+        write(frame.assign(weight=np.where(np.arange(3000) == 1700, -1.0, 1.0)), tmp_path / "n", [], 1000)
+    )
+    with pytest.raises(InputError, match=r"sample_weight must be between 0 and .*got -1 in row 1\d\d\d of .*part-0"):
+        make().fit(negative, sample_weight="weight", missing_labels="drop")
+
+
 def test_threads_and_an_engine_of_ones_own_learn_the_same_bits(tmp_path: Path) -> None:
     frame = world(2 * BLOCK_ROWS + 77)
     rows = rows_of(write(frame, tmp_path / "t", [100_000], 33_333))

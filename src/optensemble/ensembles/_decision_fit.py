@@ -26,7 +26,7 @@ from optensemble.evaluation.payoff_totals import TIME_BINS, PairSample, PairTota
 from optensemble.evaluation.promise import Promise
 from optensemble.members.absence import absence_notes, require_present
 from optensemble.members.blocks import ArrayBlocks, Block, Chunk
-from optensemble.members.fit_inputs import require_size
+from optensemble.members.fit_inputs import require_size, require_weights
 from optensemble.members.sources import SourceBlocks
 from optensemble.stacking.cells import Counts, RowCells, make_layout
 from optensemble.stacking.filling import PairPass, look_at_pairs
@@ -197,6 +197,7 @@ def _look_first(
     basis, design = Basis.of(data.first, data.design.rows), data.design
     first = engine.run(look_first, data.blocks, FirstPass(design, basis), step)
     require_size(float(first.moments.label_size))
+    require_weights(float(first.moments.gram[:, -1, -1].sum()), design.rows)
     repeated = None if design.clusters is not None or design.time_ordered else first.marks.cluster(design)
     absent = np.flatnonzero(first.moments.absent)
     if repeated is None and not len(absent):

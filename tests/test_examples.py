@@ -375,12 +375,12 @@ def test_the_calibrated_choice_decides_and_simple_baselines_are_clearly_behind(p
     assert bool(behind.all()), simple[["candidate", "difference_low", "difference_high"]]
 
 
-GROUPS, POLICIES = r"^groups .*\n", r"^\[policies\](.|\n)*?(?=^\[)"
+SUBGROUPS, POLICIES = r"^subgroups .*\n", r"^\[policies\](.|\n)*?(?=^\[)"
 LESSONS = [
-    ("battery", GROUPS, "ridge baseline 156.6 ... 100 % yes"),
+    ("battery", SUBGROUPS, "ridge baseline 156.6 ... 100 % yes"),
     ("routes", POLICIES, "ensemble choice 47.0 ... 100 % yes"),
-    ("routes", GROUPS, "ensemble choice 46.6 ... 100 % yes"),
-    ("staffing", GROUPS, "ensemble choice 1,539 ... 100 % yes"),
+    ("routes", SUBGROUPS, "ensemble choice 46.6 ... 100 % yes"),
+    ("staffing", SUBGROUPS, "ensemble choice 1,539 ... 100 % yes"),
 ]
 """What READMEs say of the same job without some lines."""
 

@@ -101,6 +101,7 @@ def test_questions_may_be_asked_while_it_changes(kind: str) -> None:
         np.testing.assert_array_equal(answer.promised, wanted[found.index(True)].promised)
 
 
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")  # signs are flipped
 def test_a_record_is_made_once_whoever_asks_for_it() -> None:
     problem = random_problem(3, n=120)
     white, records = problem.white_box(max_rounds=2), list[Any]()

@@ -81,7 +81,7 @@ def test_commands_from_table_to_report_agree_with_python(line: Line, folder: Pat
     earned = {row["member"]: row["realised"] for row in checked["members"]}
     assert earned["plan"] == pytest.approx((plan * labels_of(ROWS)).sum(axis=1).mean())
 
-    python = python_ensemble(subgroups=["region"]).fit(ROWS, labels_of(ROWS), time_ordered=True)
+    python = python_ensemble(subgroups=["region"]).fit(ROWS, ROWS[LABELS], time_ordered=True)
     fitted = told(line("fit", "job.toml", "--json"))
     assert (fitted["ensemble"], fitted["kind"], fitted["rows"]) == ("ensemble.oe", "DecisionEnsemble", len(ROWS))
     assert (fitted["winner"], fitted["finding"], fitted["notes"]) == (python.winner_, python.finding_, python.notes_)
@@ -99,7 +99,7 @@ def test_commands_from_table_to_report_agree_with_python(line: Line, folder: Pat
     np.testing.assert_array_equal(found[[f"action_{star}" for star in STARS]], answer.actions)
     np.testing.assert_allclose(found["promised"], answer.promised, rtol=1e-9)
 
-    audit = python.audit(LATER, labels_of(LATER))
+    audit = python.audit(LATER, LATER[LABELS])
     audited = told(line("audit", "ensemble.oe", "later.csv", "--json"))
     assert (audited["verdict"], audited["kept"]) == (audit.verdict, audit.kept)
     assert same([audited["summary"]], audit.summary)

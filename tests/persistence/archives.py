@@ -25,7 +25,7 @@ def assert_same(loaded: Any, saved: Any, X: Any) -> None:
     white = isinstance(saved, oe.WhiteBoxEnsemble)
     methods = ["decide", "predict", "self_assess", "choose", *(["predict_members"] if white else [])]
     for method in methods:
-        ours, theirs = getattr(loaded, method)(X), getattr(saved, method)(X)
+        ours, theirs = (np.asarray(getattr(each, method)(X)) for each in (loaded, saved))
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours, theirs)
     for frame in ("history_", "guarantees_", *(() if white else ("conditional_",))):

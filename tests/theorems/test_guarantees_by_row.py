@@ -152,7 +152,7 @@ def test_lemmas_7_to_9_hold_for_the_white_box(
     h = ensemble.predict_members(X)
     actions = np.stack([world.induced(sign * p) for p in h])
     bound = world.half_bound(alpha * k, width, h)
-    decided, chosen = ensemble.decide(X), ensemble.choose(X)
+    decided, chosen = np.asarray(ensemble.decide(X)), ensemble.choose(X)
     np.testing.assert_array_equal(decided, actions[chosen, np.arange(len(X))])
     earned, promised = world.payoff(decided, Y, sign).mean(), sign * ensemble.self_assess(X).mean()
     np.testing.assert_allclose(ensemble.score(X, Y), earned, rtol=1e-9, atol=1e-12)
@@ -173,7 +173,7 @@ def test_lemmas_3_and_4_hold_for_the_black_box(
     X, Y = world.X, world.Y
     options: dict[str, Any] = {"alpha": alpha, "bucket_width": width, "sense": sense, "schedule": schedule}
     ensemble = oe.BlackBoxEnsemble(world.policies, world.omega, validation=None, **options).fit(X, Y)
-    h, own = ensemble.predict(X), ensemble.decide(X)
+    h, own = ensemble.predict(X), np.asarray(ensemble.decide(X))
     np.testing.assert_array_equal(own, world.induced(sign * h))
     bound, earned = world.half_bound(alpha, width, h), world.payoff(own, Y, sign).mean()
     np.testing.assert_allclose(ensemble.score(X, Y), earned, rtol=1e-9, atol=1e-12)

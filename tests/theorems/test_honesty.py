@@ -15,7 +15,11 @@ import optensemble as oe
 from optensemble import feasible
 from tests.problems import Floats
 
-pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.no_cover,
+    pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning"),  # some members are useless on purpose
+]
 
 OMEGA = feasible.Simplex(3)
 ACCESS = pytest.mark.parametrize("access", ["models", "policies", "both"])

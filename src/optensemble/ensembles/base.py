@@ -202,7 +202,11 @@ class Policy(BaseEstimator, ABC):
 
     @property
     def data_warnings_(self) -> list[str]:
-        """What looked like a mistake in the rows fitted on, in sentences; of an ensemble from a file none."""
+        """What looks like a mistake in the rows fitted on, in sentences.
+
+        Labels among the inputs of a member, other units, columns in another order, and the like; each is told by a
+        :class:`~optensemble.exceptions.DataWarning` too. An ensemble from a file has none.
+        """
         return [finding.sentence for finding in self._doubts]
 
     # Answers

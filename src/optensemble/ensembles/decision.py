@@ -118,9 +118,6 @@ class DecisionEnsemble(FittedDecision):
         files: in some).
     record_
         Self-assessed and realised payoff, out of fold: what the promise rests on.
-    data_warnings_
-        What looks like a mistake in the rows fitted on, in sentences: labels among the inputs of a member, other units,
-        columns in another order, and the like. Each is told by a :class:`~optensemble.exceptions.DataWarning` too.
     refit_due_
         After :meth:`update`: why the ensemble should be fitted again; empty if it need not be.
 

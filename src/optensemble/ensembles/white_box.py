@@ -112,9 +112,6 @@ class WhiteBoxEnsemble(PaperEnsemble):
         A frame: each lemma's bound beside what was observed on the fitting rows.
     log_
         The corrections.
-    data_warnings_
-        What looks like a mistake in the rows fitted on, in sentences; each is told by a
-        :class:`~optensemble.exceptions.DataWarning` too.
 
     Examples
     --------

@@ -14,7 +14,11 @@ import pytest
 import optensemble as oe
 from optensemble import feasible
 from optensemble.evaluation.data_sample import DataSample, Finding, beyond_chance, times
-from optensemble.evaluation.data_warnings import find_data_warnings, find_trained_on, merge_findings
+from optensemble.evaluation.data_warnings import (
+    find_data_warnings,
+    find_trained_on,
+    merge_findings,
+)
 from optensemble.exceptions import DataWarning
 from tests.evaluation.data_worlds import autocorrelated, honest_world, small_world
 from tests.problems import Floats
@@ -254,6 +258,16 @@ def test_codes_for_missing_values(value: float, shown: str) -> None:
     found = only(replace(WORLD, labels=labels, actions={"plan": WORLD.actions["plan"]}, predictions={}))
     assert (found.kind, found.member) == ("missing", None)
     assert found.sentence.startswith(words)
+
+
+def test_zero_for_a_missing_value() -> None:
+    rare = np.arange(N)[:, None] % 20 == 0
+    words = "of label 'y1' is 0 in 30 of 600 rows, in which that label is "
+    told(with_model(np.where(rare & [False, True, False], 0.0, SAID)), "missing", words, "give NaN")
+    night = np.where(rare, 0.0, WORLD.labels)  # a zero that came true
+    assert find_data_warnings(with_model(np.where(rare, 0.0, SAID), labels=night, actions={})) == []
+    about_zero = replace(WORLD, labels=WORLD.labels - 5, actions={})
+    assert find_data_warnings(with_model(np.where(rare, 0.0, SAID - 5), about_zero)) == []
 
 
 def test_rare_events_are_no_codes() -> None:

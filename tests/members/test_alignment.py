@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,24 @@ def test_other_rows_are_refused_with_the_first_of_both() -> None:
         align_labels(Y, X, TOWNS)
     with pytest.raises(InputError, match=r"rows of sample_weight .* '2024-01-01 00:00:00'.*Give both the same index"):
         align_rows(pd.Series(1.0, index=pd.date_range("2024", periods=4)), X, "sample_weight")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (["w", "y", "z"], "X has 4 rows and Y has 3: 'x' of X is not in Y. Give both the same rows."),
+        (["v", "w", "x", "y", "z"], "X has 4 rows and Y has 5: 'v' of Y is not in X."),
+        (["a", "b"], "X has 4 rows and Y has 2: 'w', 'x', 'y' and 1 more of X are not in Y."),
+    ],
+)
+def test_rows_that_are_not_in_both_are_named(rows: list[str], words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        row_order(X.index, pd.Index(rows), "Y")
+
+
+def test_the_wrong_number_of_rows_without_names_is_left_to_who_checks_shapes() -> None:
+    for other in (pd.RangeIndex(3), pd.Index(["w", "w", "x"])):
+        assert row_order(X.index, other, "Y") is None
 
 
 def test_labels_of_rows_that_are_there_twice_must_be_in_order() -> None:
@@ -326,6 +345,14 @@ def test_a_pattern_finds_columns_in_the_order_of_the_labels(kind: str) -> None:
     numbers = oe.Columns("p_*")
     said = OutputNames(["y_10", "y_9"])(numbers.predict(table), numbers, table, "model 'p'")
     np.testing.assert_array_equal(said, [[3.0, 4.0]])
+
+
+@pytest.mark.parametrize("found", [["v_north"], ["v_north", "v_west"], ["v_north", "v_south", "v_west", "v_note"]])
+def test_a_pattern_must_find_a_column_for_each_label(found: list[str]) -> None:
+    rows, member = pd.DataFrame(np.ones((2, len(found))), columns=found), oe.Columns("v_*")
+    words = f"the columns of model 'v' are {', '.join(map(repr, found))}, found by 'v_*', but the labels are 'north'"
+    with pytest.raises(InputError, match=re.escape(words)):
+        OutputNames(TOWNS)(member.predict(rows), member, rows, "model 'v'")
 
 
 def test_a_list_of_columns_must_be_in_the_order_of_the_labels() -> None:

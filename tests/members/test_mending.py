@@ -65,6 +65,12 @@ def test_the_error_names_rows_constraints_and_what_to_do() -> None:
     assert "if it is a model, give its policy" in told
 
 
+def test_what_is_off_by_more_than_the_set_is_wide_is_no_rounding() -> None:
+    with pytest.raises(InfeasibleActionError, match="more than the whole extent of the set: check units") as caught:
+        as_actions(100 * np.eye(3), "planner", 3, OMEGA)
+    assert "tolerance" not in str(caught.value)
+
+
 def test_raise_moves_nothing_and_says_what_would() -> None:
     given = shifted(0.0, 0.0, 5e-7)
     with pytest.raises(

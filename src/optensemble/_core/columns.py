@@ -121,7 +121,10 @@ def as_frame(X: Any) -> Any:
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
-        raise InputError(f"the columns of X must have distinct names; {error}. Rename or drop some.") from error
+        twice = ", ".join(
+            f"{name!r} {count} times" for name, count in Counter(map(str, X.columns)).items() if count > 1
+        )
+        raise InputError(f"the columns of X must have distinct names; it has {twice}. Rename or drop some.") from error
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
@@ -168,7 +171,10 @@ def _as_table(X: Any, names: tuple[Any, ...]) -> npt.NDArray[Any]:
     """Return X as an array that has the numbered columns."""
     array = np.asarray(X)
     if array.ndim != 2:
-        raise InputError(f"X must be a frame or an array of two dimensions; got {type(X).__name__} {array.shape}.")
+        raise InputError(
+            f"X must be a frame or an array of two dimensions; got {type(X).__name__} {array.shape}. Give a single row "
+            "as X[:1]."
+        )
     if isinstance(names[0], str):
         raise InputError(
             f"the columns {listed(names)} are names, but X is an array of shape {array.shape}, which has none. "

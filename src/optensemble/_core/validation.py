@@ -129,9 +129,12 @@ def as_flag(value: Any) -> Any:
     return bool(value) if isinstance(value, np.bool_) else value
 
 
-def require_options(given: Mapping[str, Any], known: type, where: str) -> None:
-    """Raise ``TypeError`` for a keyword that ``known``, a typed dictionary, does not have."""
+def require_options(given: Mapping[str, Any], known: type, where: str, others: Sequence[str] = ()) -> None:
+    """Raise ``TypeError`` for a keyword that ``known``, a typed dictionary, does not have.
+
+    ``others`` may have been meant too.
+    """
     for name in given:
         if name not in known.__annotations__:
-            hint = did_you_mean(name, known.__annotations__)
+            hint = did_you_mean(name, [*known.__annotations__, *others])
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}.{hint}")

@@ -40,7 +40,7 @@ from optensemble.feasible.registry import require_set
 from optensemble.members.absence import warn_of_absence
 from optensemble.members.alignment import RowNames, require_set_columns, sorted_times
 from optensemble.members.blocks import ArrayBlocks
-from optensemble.members.fingerprints import add_marks, count_seen, fingerprints
+from optensemble.members.fingerprints import add_marks, count_seen, fingerprints, repeat_notes
 from optensemble.members.fit_inputs import (
     MISSING_LABELS,
     LabelledBatch,
@@ -60,6 +60,7 @@ from optensemble.members.validation import as_members, row_count, row_labels
 from optensemble.stacking.leaderboard import leaderboard_frame
 from optensemble.stats.row_design import ClusterTable, RowDesign
 
+_FIT_KEYWORDS = ("time_ordered", "groups", "sample_weight", "missing_labels")
 _SEEN = 0.1  # some rows may be alike by chance: a night without sun
 
 
@@ -208,7 +209,7 @@ class DecisionEnsemble(FittedDecision):
             A ``dask.distributed.Client``, whose workers then share the work, or anything that runs a pass, see
             ``optensemble._core.engine.Engine``. By default this process. The result does not depend on it.
         """
-        require_options(options, FitOptions, "fit")
+        require_options(options, FitOptions, "fit", _FIT_KEYWORDS)
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         with self._changing():
             self._fit_rows([as_batch(X, Y, groups, sample_weight)], time_ordered, missing_labels, options)
@@ -352,6 +353,7 @@ class DecisionEnsemble(FittedDecision):
             *fit.notes,
             *tally.notes(once=not streamed),
             *unlabelled_notes(given - data.design.rows, given),
+            *repeat_notes(fit.marks, data.design.rows, together=not fitted.time_ordered_ and fitted._groups is None),
         ]
         fitted._absences = tuple(number for number, count in enumerate(fit.absent) if count)
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks

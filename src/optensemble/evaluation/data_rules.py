@@ -29,7 +29,8 @@ _STRETCHES, _FITTED = 10, 4.0  # tenths; the ratio of mean squared errors
 _AT_ONCE = np.log(2.0)  # between one tenth and the next
 _SLACK, _OUTWARD = 1e-6, 1.01  # of the set's extent; a step that leaves the set from its border
 _CODE, _FARTHEST = 5.0, 100.0  # ranges of the other values: for 999 and the like, for any number
-_FEW = 0.1  # of the rows
+_FEW, _SOME = 0.1, 0.5  # of the rows
+_FROM_ZERO = 3.0  # standard deviations of the labels
 _GATE_ROWS, _QUANTILE_ROWS = 256, 2048
 _LOG_GAIN, _LOG_LEAST = 0.5, 0.02  # shares of variance
 
@@ -43,8 +44,24 @@ def same_in_all_rows(rows: ModelRows) -> str | None:
 
 def odd_value(rows: ModelRows) -> str | None:
     """Doubt a value far beyond all others."""
-    found = find_code(rows.said, rows.title)
+    found = find_code(rows.said, rows.title) or _zero_for_missing(rows)
     return None if found is None else f"its prediction of {found}"
+
+
+def _zero_for_missing(rows: ModelRows) -> str | None:
+    """Return in words the first prediction that is 0 in some rows, where labels are far from 0."""
+    low, high = rows.said.ends
+    for j in np.flatnonzero((low == 0) | (high == 0) | (low * high < 0)).tolist():
+        zero = rows.said.values[j] == 0
+        count = int(zero.sum())
+        if 0 < count <= _SOME * rows.count:
+            level, spread = float(rows.labels.values[j, zero].mean()), float(np.sqrt(rows.labels.variance[j]))
+            if min(abs(level), abs(float(rows.labels.values[j].mean()))) > _FROM_ZERO * spread:
+                return (
+                    f"{rows.title(j)} is 0 in {count:,} of {rows.count:,} rows, in which that label is "
+                    f"{number(float(f'{level:.3g}'))} on average. If 0 stands for a missing value, give NaN"
+                )
+    return None
 
 
 def find_code(series: Series, title: Callable[[int], str]) -> str | None:

@@ -126,8 +126,11 @@ def row_order(index: pd.Index | None, other: pd.Index | None, what: str, *, numb
     With ``numbered`` an index that only numbers rows says nothing even where the labels are the same: a function that
     returns a frame without setting its index numbers the rows of X as they came.
     """
-    if index is None or other is None or len(index) != len(other) or index is other or index.equals(other):
+    if index is None or other is None or index is other or index.equals(other):
         return None
+    if len(index) != len(other):
+        _require_same_rows(index, other, what)
+        return None  # if they only number their rows, the wrong shape will be said
     if numbered and is_default(other):
         return None
     found = _places(index, other)
@@ -140,6 +143,19 @@ def row_order(index: pd.Index | None, other: pd.Index | None, what: str, *, numb
         f"the rows of {what} and of X have different indexes: {_shown(other)} in {what}, and {_shown(index)} in X."
         f"{again} Give both the same index, or arrays (to_numpy()) if their rows are in the same order."
     )
+
+
+def _require_same_rows(index: pd.Index, other: pd.Index, what: str) -> None:
+    """Refuse rows of which some are missing, and name them."""
+    if is_default(index) or is_default(other) or not index.is_unique or not other.is_unique:
+        return
+    for here, there, where, lacking in ((index, other, "X", what), (other, index, what, "X")):
+        missing = here[~here.isin(there)]
+        if len(missing):
+            raise InputError(
+                f"X has {len(index):,} rows and {what} has {len(other):,}: {_shown(missing)} of {where} "
+                f"{'is' if len(missing) == 1 else 'are'} not in {lacking}. Give both the same rows."
+            )
 
 
 def _places(index: pd.Index, other: pd.Index) -> Indices | None:
@@ -290,9 +306,15 @@ class OutputNames:
     def _of_columns(self, said: Any, member: Columns, X: Any, what: str) -> Any:
         """Return columns of X in the order of the labels, where a pattern found them; a list must be in that order."""
         found = member.found_in(X)
+        names = [str(name) for name in found]
+        if self.labels is not None and member.width is None and len(names) != len(self.labels):
+            raise InputError(
+                f"the columns of {what} are {listed(names)}, found by {listed(member.names)}, but the labels are "
+                f"{listed(self.labels)}. X must have one of these columns for each label; if it has others too, list "
+                "those that are meant."
+            )
         if len(found) < 2 or isinstance(found[0], int):
             return said
-        names = [str(name) for name in found]
         if self.labels is None:
             if member.width is None:  # a list is in the order that its user knows
                 self._require_agreement(names, what)

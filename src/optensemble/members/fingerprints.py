@@ -15,6 +15,7 @@ from optensemble.stats.row_design import EXACT_ROWS, ClusterTable, RowDesign
 
 _FEW_VALUES = 50
 _MOST_REPEATS = 20
+_MANY = 0.1  # of the rows
 _SAMPLED = np.uint64(64)
 _FEWEST_SAMPLED = 1000
 
@@ -73,6 +74,22 @@ def is_sample(fitted: Hashes) -> bool:
 def add_marks(fitted: Hashes, rows: Hashes) -> Hashes:
     """Return marks with those of further rows; a sample stays one."""
     return np.concatenate([fitted, rows[rows % _SAMPLED == 0] if is_sample(fitted) else rows])
+
+
+def repeat_notes(fitted: Hashes, rows: int, *, together: bool) -> list[str]:
+    """Return in a sentence how many rows are there several times, if more than a tenth are.
+
+    ``together`` says whether copies stay in one fold. What is there very often is alike by nature, and not counted.
+
+    >>> repeat_notes(np.repeat(np.arange(50, dtype=np.uint64), 2), 100, together=True)
+    ['100 of 100 rows are there several times: copies stay together, and count as one row in intervals']
+    """
+    times = np.unique(fitted, return_counts=True)[1]
+    count = int(times[(times > 1) & (times <= _MOST_REPEATS)].sum())
+    if len(fitted) != rows or count <= _MANY * rows:
+        return []
+    kept = ": copies stay together, and count as one row in intervals" if together else ""
+    return [f"{count:,} of {rows:,} rows are there several times{kept}"]
 
 
 @dataclass(frozen=True)

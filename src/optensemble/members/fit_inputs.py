@@ -156,5 +156,6 @@ def require_groups(count: int) -> None:
     if count < _FEWEST_GROUPS:
         raise InputError(
             f"groups must have at least {_FEWEST_GROUPS} different labels, for some are judged by what the others "
-            f"teach; got {count}. Leave groups out if rows do not belong together."
+            f"teach; got {count}. Leave groups out if rows do not belong together; if forecasts are to be unbiased in "
+            "each of them, they are subgroups."
         )

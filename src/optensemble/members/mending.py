@@ -86,6 +86,8 @@ class Mending:
         most = self.most(feasible)
         if self.on_infeasible == "raise" and largest <= most:
             return f"on_infeasible='project' mends them: it moves what is outside by at most {most:.3g} onto the set."
+        if largest > feasible.extent:
+            return "That is more than the whole extent of the set: check units."
         how = "on_infeasible='project' with " if self.on_infeasible == "raise" else ""
         return f"If that is rounding, {how}a larger tolerance= (now {most:.3g}) moves them onto the set."
 

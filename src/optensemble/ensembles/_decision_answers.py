@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,11 +78,11 @@ class FittedDecision(Policy):
 
     def _answer(self, done: PolicyPass, X: Any, tally: Tally) -> Answer:
         decisions = done.decisions
-        assessed = self._sign * decisions.assessed
-        low, high = self.record_.limits(assessed)
+        assessed, incomplete = self._sign * decisions.assessed, done.outputs.incomplete
+        low, high = self.record_.limits(assessed, incomplete)
         return Answer(
             actions=np.array(decisions.actions),
-            promised=self.record_.correct(assessed),
+            promised=self.record_.correct(assessed, incomplete),
             low=low,
             high=high,
             chosen=decisions.chosen,
@@ -89,6 +90,7 @@ class FittedDecision(Policy):
             assessed=assessed,
             beyond=int(done.outputs.omega.beyond().sum()),
             absent=self._absent_rows(done.outputs),
+            incomplete=incomplete if incomplete.any() else None,
             fallback=int(done.outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
             mended=tally.rows,
             **self._answer_names(X),
@@ -123,8 +125,11 @@ class FittedDecision(Policy):
         require_rows(row_count(X), 1)
         done = now._pass(X)
         decisions = done.decisions
-        advantage = now.advantage_.promise(now._sign * (decisions.assessed - done.members_assessed))
-        promise = now.promise_of(Assessments.of(now._sign * decisions.assessed), now._absent_rows(done.outputs))
+        incomplete = done.outputs.incomplete
+        ahead = now._sign * (decisions.assessed - done.members_assessed)
+        advantage = now.advantage_.promise(Assessments.of(ahead, incomplete=incomplete))
+        assessed = Assessments.of(now._sign * decisions.assessed, incomplete=incomplete)
+        promise = now.promise_of(assessed, now._absent_rows(done.outputs))
         return replace(promise, advantage=advantage)
 
     def explain(self, X: Any, row: int = 0, coordinates: Sequence[Any] | None = None) -> Explanation:
@@ -141,14 +146,16 @@ class FittedDecision(Policy):
         """
         now = self._as_it_stands()
         now._require_fitted()
+        row = as_row(row, row_count(X))
+        done = now._pass(X, every=True)
         question = Question(
-            row=as_row(row, row_count(X)),
+            row=row,
             coordinates=as_coordinates(now.labels_ if coordinates is None else coordinates, now._set.dimension),
             names=now.names_,
-            calibrate=now.record_.correct,
+            calibrate=partial(now.record_.correct, incomplete=done.outputs.incomplete),
         )
         with one_blas_thread():
-            return explain_decision(question, now.decider_, now._pass(X, every=True))
+            return explain_decision(question, now.decider_, done)
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
@@ -165,7 +172,7 @@ class FittedDecision(Policy):
             self.decider_,
             labels,
             promised=answer.promised,
-            interval=self.record_.promise(Assessments.of(answer.assessed, weights)),
+            interval=self.promise_of(Assessments.of(answer.assessed, weights, answer.incomplete), answer.absent),
             names=(self.names_, [name for name, _ in self.members_]),
         )
         seen = count_seen(fingerprints(*done.outputs.known_by, labels), self.fingerprints_)

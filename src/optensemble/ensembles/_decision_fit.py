@@ -239,6 +239,8 @@ class PayoffPass:
     mean: Floats
     constant: Floats
     """The mean label, and the best action under it where all rows share one set."""
+    gaps: bool = False
+    """Whether members are absent in some rows."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,7 @@ class RecordSums(Sums):
     """The record of what decides: rows, totals where rows are very many, and how often each candidate is followed.
 
     The columns of ``sample`` are self-assessed and realised payoff, the same beyond the mean member, fold, cluster if
-    there are any, and weight if rows have weights.
+    there are any, whether a member is absent if some are, and weight if rows have weights.
     """
 
     sample: PairSample
@@ -329,7 +331,8 @@ def _record_sums(done: PolicyPass, chunk: Chunk, state: PayoffPass) -> RecordSum
     ahead, gained = done.beyond_members(labels)
     belongs = [chunk.fold] if units.cluster is None else [chunk.fold, units.cluster]
     weighted = [] if chunk.weights is None else [chunk.weights]
-    columns = np.stack([assessed, realised, ahead, gained, *belongs, *weighted], axis=1)
+    incomplete = [done.outputs.incomplete.astype(np.float64)] if state.gaps else []
+    columns = np.stack([assessed, realised, ahead, gained, *belongs, *incomplete, *weighted], axis=1)
     record = advantage = None
     if design.rows > EXACT_ROWS:
         bins = (part_of(chunk.rows, design.rows, TIME_BINS), TIME_BINS) if design.time_ordered else None
@@ -365,6 +368,7 @@ def _conclude(
         scale=PayoffScale(rows, centre, float(learned.arms.size)),
         mean=learned.linear.mean,
         constant=outputs.omega.take(slice(1)).argmax(learned.linear.mean[None])[0],
+        gaps=any(absent),
     )
     looked = engine.run(look_at_payoffs, data.blocks, state, step)
     sums, summed = looked.payoffs, looked.record
@@ -379,7 +383,7 @@ def _conclude(
         for number, name in enumerate(members)
     }
     curse = winner_bias(candidates, sums, data.seed)
-    record, advantage = _records(summed, data, curse, sums.payoffs.rows)
+    record, advantage = _records(summed, data, curse, sums.payoffs.rows, gaps=state.gaps)
     evidence = Measured(
         looked.lemmas, looked.cells, kept, learned.subgroups, bool(corrections.log), names[own - 1], leads
     )
@@ -414,7 +418,7 @@ def _last_name(corrections: Corrections) -> str:
     return last_of(_forecast_names(corrections, 0))
 
 
-def _records(found: RecordSums, data: DecisionData, curse: float, total: float) -> tuple[Record, Record]:
+def _records(found: RecordSums, data: DecisionData, curse: float, total: float, *, gaps: bool) -> tuple[Record, Record]:
     """Return the record of payoffs and that of the advantage over the mean member, in the user's sense.
 
     The weights of a record, which sum to ``total``, are about 1: its rows are counted as they are.
@@ -434,6 +438,7 @@ def _records(found: RecordSums, data: DecisionData, curse: float, total: float) 
         totals=None if found.record is None else found.record.signed(sign).scaled(design.rows / total),
         weights=columns[-1] * (design.rows / total) if weighted else None,
         unit=design.rows / total if weighted else 1.0,
+        incomplete=columns[-2 if weighted else -1] > 0 if gaps and whole else None,
     )
     totals = None if found.advantage is None else found.advantage.signed(sign).scaled(design.rows / total)
     return record, replace(record, assessed=sign * columns[2], realised=sign * columns[3], totals=totals)

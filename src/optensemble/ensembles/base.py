@@ -66,8 +66,9 @@ class Answer:
         in the outermost level set.
     fallback
         The number of rows that could not be solved, and took the fallback action of the feasible set.
-    absent
-        The number of rows in which each member has no answer, of those that lack some.
+    absent, incomplete
+        The number of rows in which each member has no answer, of those that lack some; and whether some member has
+        none in each row, None if all have.
     mended
         The number of rows in which the action of a policy was off by rounding, and was moved onto the feasible set.
     labels, candidates
@@ -86,6 +87,7 @@ class Answer:
     beyond: int = 0
     fallback: int = 0
     absent: dict[str, int] = field(default_factory=dict)
+    incomplete: npt.NDArray[np.bool_] | None = None
     mended: int = 0
     labels: tuple[str, ...] | None = None
     candidates: tuple[str, ...] = ()
@@ -110,7 +112,8 @@ class Answer:
         """Return the answer for some of the rows, in this order; the numbers of rows stay those of all."""
         named = ("actions", "promised", "low", "high", "chosen", "predictions", "assessed")
         index = None if self.index is None else self.index.take(rows)
-        return replace(self, index=index, **{name: getattr(self, name)[rows] for name in named})
+        incomplete = None if self.incomplete is None else self.incomplete[rows]
+        return replace(self, index=index, incomplete=incomplete, **{name: getattr(self, name)[rows] for name in named})
 
     def __str__(self) -> str:
         return "\n".join(answer_text(self))

@@ -302,10 +302,12 @@ class DecisionEnsemble(FittedDecision):
             self._sign * decisions.assessed,
             self._sign * outputs.omega.value(decisions.actions, labels),
         )
-        promised = self.record_.promise(Assessments.of(assessed, weights))
-        self.record_ = self.record_.extend(assessed, realised, clusters, weights)
+        incomplete = outputs.incomplete if outputs.absent is not None else None
+        promised = self.record_.promise(Assessments.of(assessed, weights, incomplete))
+        self.record_ = self.record_.extend(assessed, realised, clusters, weights, incomplete)
         ahead, gained = done.beyond_members(labels)
-        self.advantage_ = self.advantage_.extend(self._sign * ahead, self._sign * gained, clusters, weights)
+        ahead, gained = self._sign * ahead, self._sign * gained
+        self.advantage_ = self.advantage_.extend(ahead, gained, clusters, weights, incomplete)
         if len(self.fingerprints_):
             self.fingerprints_ = add_marks(self.fingerprints_, found)
         before = self.n_updated_

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
@@ -33,6 +35,7 @@ SHIFT = 0.5
 """The shift of their mean, in standard deviations, above which rows are unlike the fitting rows, if not by chance."""
 
 _ENOUGH_FOR_SPREAD = 20  # rows
+_FEWEST_EACH = 30  # rows with, and without, an absent member: fewer do not tell them apart
 _UNSEEN = 3.0  # rows: what none of n rows showed may come in 3 of n, at 95 % (the rule of three)
 _ROUNDING = 1e-9  # relative: what sums of payoffs may be off by, and more
 
@@ -45,7 +48,8 @@ class Record:
     curse) of having selected the policy by this record; ``folds`` is the number of each row's fold, if any.
 
     Of very many rows only a sample is kept, with its ``rows``, and the ``totals`` of all. ``weights`` of rows are about
-    1 on average; ``unit`` is what a weight of 1, as the user gave it, is among them.
+    1 on average; ``unit`` is what a weight of 1, as the user gave it, is among them. ``incomplete`` are the rows in
+    which some member is absent, if there are any: what self-assessments are off by there is told apart.
     """
 
     assessed: Floats
@@ -59,6 +63,7 @@ class Record:
     totals: PairTotals | None = None
     weights: Floats | None = None
     unit: float = 1.0
+    incomplete: npt.NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:
         return f"Record({len(self):,} rows, {self._sums.means[1]:.4g} realised, slope {self.slope:.3g})"
@@ -87,7 +92,12 @@ class Record:
         return self._sums.effective
 
     def extend(
-        self, assessed: Floats, realised: Floats, clusters: Indices | None = None, weights: Floats | None = None
+        self,
+        assessed: Floats,
+        realised: Floats,
+        clusters: Indices | None = None,
+        weights: Floats | None = None,
+        incomplete: npt.NDArray[np.bool_] | None = None,
     ) -> Record:
         """Return the record with further rows; where there are clusters and none are given, each is on its own.
 
@@ -96,7 +106,7 @@ class Record:
         n, m = len(self), len(assessed)
         if weights is not None and self._sums.weight_squares is None:
             return replace(self, weights=np.ones(len(self.assessed)), totals=_with_weights(self.totals)).extend(
-                assessed, realised, clusters, weights
+                assessed, realised, clusters, weights, incomplete
             )
         if self._sums.weight_squares is not None:
             weights = np.full(m, self.unit) if weights is None else weights * self.unit
@@ -112,6 +122,7 @@ class Record:
                 curse=curse,
                 folds=None if self.folds is None else np.concatenate([self.folds, np.full(m, self.folds.max() + 1)]),
                 weights=None if self.weights is None else np.concatenate([self.weights, np.asarray(weights)]),
+                incomplete=_joined(self.incomplete, incomplete, n, m),
             )
         columns = [(self.assessed, assessed), (self.realised, realised)]
         columns += [] if self.weights is None or weights is None else [(self.weights, weights)]
@@ -122,18 +133,22 @@ class Record:
         terms = sampled, earned, self.sign, self.time_ordered, None, curse, None, kept, totals
         return Record(*terms, weights=weighted[0] if weighted else None, unit=self.unit)
 
-    def correct(self, assessed: Floats) -> Floats:
+    def correct(self, assessed: Floats, incomplete: npt.NDArray[np.bool_] | None = None) -> Floats:
         """Return the calibrated payoff of each row, at the level of the last rows if there is a trend."""
-        return self.level + self.trend[0] * len(self) / 2 + self.slope * (assessed - self.centre)
+        calibrated = self.level + self.trend[0] * len(self) / 2 + self.slope * (assessed - self.centre)
+        if self.absence is None:
+            return calibrated
+        away = np.zeros(len(assessed)) if incomplete is None else incomplete
+        return np.asarray(calibrated + self.absence.offset * (away - self.absence.share))
 
-    def limits(self, assessed: Floats) -> tuple[Floats, Floats]:
+    def limits(self, assessed: Floats, incomplete: npt.NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
         """Return a 95 % prediction interval for the payoff of each row.
 
         Its ends are quantiles of the out-of-fold errors (conformal prediction): normality is not assumed. It holds on
         average over rows, not for every kind of row. The mean of clusters and of rows in time order may differ from the
         past one; a trend may go on for a quarter as many rows, or stop.
         """
-        calibrated = self.correct(assessed)
+        calibrated = self.correct(assessed, incomplete)
         when = np.arange(len(self.residual)) if self.rows is None else self.rows
         missed = self.residual - self.trend[0] * (when - (len(self) - 1) / 2)
         tails = outer_quantiles(missed, self.weights, (1 - LEVEL) / 2)
@@ -157,7 +172,7 @@ class Record:
         """Promise the average payoff over new rows, with an interval for what will be realised on them."""
         assessed = _summary(rows)
         drift, doubt = self._drift(assessed.count)
-        mean = float(self.correct(np.array(assessed.mean))) + drift / 2
+        mean = float(self.correct(np.array([assessed.mean]), np.array([assessed.incomplete]))[0]) + drift / 2
         half = float(np.hypot(self.half_width(assessed), doubt)) + abs(drift) / 2  # it may go on, or stop
         low, high = mean - half, mean + half
         strange = self._strangeness(assessed)
@@ -188,6 +203,8 @@ class Record:
         n, m = self.effective, assessed.effective
         noise, away = self.noise, assessed.mean - self.centre
         leverage = away * away / self.spread if self.spread > 0 else 0.0
+        if self.absence is not None:
+            leverage += (assessed.incomplete - self.absence.share) ** 2 * self.absence.doubt
         # rows of a block or cluster go together; fewer new rows than that cannot
         together = noise * (self.design_effect * (1 / n + leverage) + min(self.design_effect, m) / m)
         if not self.time_ordered:
@@ -212,6 +229,22 @@ class Record:
         return max(_UNSEEN * spread / max(n, _UNSEEN), _ROUNDING * (size or 1.0))
 
     # The regression
+
+    @cached_property
+    def absence(self) -> Absence | None:
+        """How far residuals differ where some member is absent; None where too few rows tell.
+
+        The share of such rows may be another one later, if a member stops for good or has joined late.
+        """
+        if self.incomplete is None:
+            return None
+        weights = np.ones(len(self.residual)) if self.weights is None else self.weights
+        there, away = weights[~self.incomplete], weights[self.incomplete]
+        if min(_kish(there), _kish(away)) < _FEWEST_EACH:
+            return None
+        means = [np.average(self.residual[rows], weights=weights[rows]) for rows in (~self.incomplete, self.incomplete)]
+        share = float(away.sum() / weights.sum())
+        return Absence(share, float(means[1] - means[0]), 1 / _kish(there) + 1 / _kish(away))
 
     @property
     def centre(self) -> float:
@@ -341,6 +374,32 @@ class Record:
     def _widening(self, assessed: Assessments) -> float:
         fitted = self._sums.deviation
         return assessed.deviation / fitted if fitted > 0 and assessed.count > 1 else 1.0
+
+
+class Absence(NamedTuple):
+    """The share of rows in which some member is absent, by how much payoffs there are more than calibrated, and doubt.
+
+    The variance of the ``offset`` is ``doubt`` times that of a row.
+    """
+
+    share: float
+    offset: float
+    doubt: float
+
+
+def _kish(weights: Floats) -> float:
+    """Return the effective number of rows of some weights."""
+    return float(weights.sum() ** 2 / np.square(weights).sum()) if weights.any() else 0.0
+
+
+def _joined(
+    left: npt.NDArray[np.bool_] | None, right: npt.NDArray[np.bool_] | None, n: int, m: int
+) -> npt.NDArray[np.bool_] | None:
+    """Return a mask of both parts; None where neither has one."""
+    if left is None and right is None:
+        return None
+    parts = (np.zeros(size, dtype=np.bool_) if each is None else each for each, size in ((left, n), (right, m)))
+    return np.concatenate(list(parts))
 
 
 def outer_quantiles(values: Floats, weights: Floats | None, share: float) -> tuple[float, float] | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 
@@ -28,20 +29,28 @@ class Assessments:
     high: float = -np.inf
     weighed: float | None = None
     """The effective number of rows, where they have weights."""
+    incomplete: float = 0.0
+    """The share of rows in which some member is absent."""
 
     @classmethod
-    def of(cls, assessed: Floats, weights: Floats | None = None) -> Self:
-        """Summarise a batch; with weights it is one of its own, and is not added to others."""
+    def of(
+        cls, assessed: Floats, weights: Floats | None = None, incomplete: npt.NDArray[np.bool_] | None = None
+    ) -> Self:
+        """Summarise a batch; with weights it is one of its own, and is not added to others.
+
+        ``incomplete`` are the rows in which some member is absent; None if there are none.
+        """
         if not len(assessed):
             return cls()
         low, high = float(assessed.min()), float(assessed.max())
+        away = 0.0 if incomplete is None else float(np.average(incomplete, weights=weights))
         if weights is None:
             mean = float(assessed.mean())
-            return cls(len(assessed), mean, float(np.square(assessed - mean).sum()), low, high)
+            return cls(len(assessed), mean, float(np.square(assessed - mean).sum()), low, high, None, away)
         total = float(weights.sum())
         mean = float(weights @ assessed) / total
         squares = float(weights @ np.square(assessed - mean)) * len(assessed) / total
-        return cls(len(assessed), mean, squares, low, high, total**2 / float(np.square(weights).sum()))
+        return cls(len(assessed), mean, squares, low, high, total**2 / float(np.square(weights).sum()), away)
 
     @property
     def effective(self) -> float:
@@ -56,7 +65,9 @@ class Assessments:
         apart, share = other.mean - self.mean, other.count / count
         squares = self.squares + other.squares + apart**2 * self.count * share
         mean = self.mean + apart * share if self.count else other.mean
-        return type(self)(count, mean, squares, min(self.low, other.low), max(self.high, other.high))
+        away = self.incomplete + (other.incomplete - self.incomplete) * share if self.count else other.incomplete
+        ends = min(self.low, other.low), max(self.high, other.high)
+        return type(self)(count, mean, squares, *ends, incomplete=away)
 
     @property
     def deviation(self) -> float:

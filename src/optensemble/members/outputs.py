@@ -100,6 +100,11 @@ class MemberOutputs:
         return leaders
 
     @property
+    def incomplete(self) -> npt.NDArray[np.bool_]:
+        """The rows in which some member is absent."""
+        return np.zeros(self.count, dtype=np.bool_) if self.absent is None else np.asarray(self.absent.any(axis=0))
+
+    @property
     def average(self) -> Floats:
         """The mean prediction of the models that are present; 0 in rows in which none is."""
         return mean_present(self.predictions, None if self.absent is None else self.absent[: self.models])

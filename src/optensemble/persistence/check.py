@@ -152,6 +152,8 @@ def _check_weights(file: SavedFile, n: int) -> None:
     """Check the weights of a record's rows; those of all rows are summed up in its totals."""
     if (unit := file.root.get("unit")) is not None:
         unit.require(unit.number(0.0) > 0, "be positive")
+    if "incomplete" in file.shelf:
+        file.shelf.take("incomplete", "b", n)
     if "weights" in file.shelf:
         weights = file.shelf.floats("weights", n)
         if weights.min() < 0 or not weights.any():

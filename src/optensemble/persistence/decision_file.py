@@ -49,7 +49,7 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "advantage_assessed": ensemble.advantage_.assessed,
         "advantage_realised": ensemble.advantage_.realised,
     }
-    for name in ("clusters", "folds", "weights"):
+    for name in ("clusters", "folds", "weights", "incomplete"):
         if getattr(record, name) is not None:
             arrays[name] = getattr(record, name)
     if ensemble._groups is not None:
@@ -121,6 +121,7 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
         _unpack_totals(arrays, "record"),
         arrays.get("weights"),
         document.get("unit", 1.0),
+        arrays.get("incomplete"),
     )
     ensemble.advantage_ = replace(
         ensemble.record_,

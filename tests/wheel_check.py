@@ -14,9 +14,9 @@ from optensemble.report.html import html_page
 def main() -> None:
     assert "site-packages" in oe.__file__, f"imported from {oe.__file__}, not from the wheel"
     assert files("optensemble").joinpath("py.typed").is_file(), "the wheel has lost its py.typed"
-    X = np.random.default_rng(0).normal(size=(200, 2))
+    X, noise = np.random.default_rng(0).normal(size=(2, 200, 2))
     models = [("same", lambda X: X), ("half", lambda X: X / 2)]
-    ensemble = oe.WhiteBoxEnsemble(models, feasible.Simplex(2), validation=None).fit(X, X)
+    ensemble = oe.WhiteBoxEnsemble(models, feasible.Simplex(2), validation=None).fit(X, X + 0.5 * noise)
     assert ensemble.converged_, ensemble.stopped_
     assert "prefers-color-scheme" in html_page("title"), "the wheel has lost the style of its pages"
     print(f"the wheel works: optensemble {oe.__version__}")

@@ -168,7 +168,7 @@ def test_what_is_raised_on_a_worker_arrives_as_it_is(ours: bool, two: Any, rows:
 
 def test_a_row_that_is_not_finite_is_named_by_its_file(two: Any, tmp_path: Path) -> None:
     frame = world(ROWS).copy()
-    frame.loc[BLOCK_ROWS + 5000, "a_1"] = np.nan
+    frame.loc[BLOCK_ROWS + 5000, "a_1"] = np.inf
     rows = oe.Rows(write(frame, tmp_path, [BLOCK_ROWS], 9000), labels="y_*")
     with pytest.raises(InputError, match=r"model 'a' must be finite.* in row 5000 of .*part-1.parquet"):
         make().fit(rows, engine=two)

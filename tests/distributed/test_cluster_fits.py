@@ -38,6 +38,7 @@ from tests.ensembles.source_worlds import (
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.no_cover,  # the work is done by other processes
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of sockets to workers that were killed
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -31,6 +31,12 @@ def test_labels_must_be_finite(kind: Any, value: float) -> None:
 
 
 @BOTH
+def test_weights_are_refused_with_advice(kind: Any) -> None:
+    with pytest.raises(InputError, match=r"take no sample_weight.*use DecisionEnsemble"):
+        make(kind).fit(PROBLEM.X, PROBLEM.Y, sample_weight=np.ones(N))
+
+
+@BOTH
 def test_rows_without_labels_are_refused_or_dropped(kind: Any) -> None:
     Y = with_value(PROBLEM.Y, [3, 17], np.nan)
     refused(make(kind), PROBLEM.X, Y, f"labels Y are missing in rows 3, 17 of {N}. Fill them in, or .*'drop'")

@@ -63,6 +63,15 @@ class FitTerms(NamedTuple):
     missing_labels: str
 
 
+def refuse_weights(weights: Any) -> None:
+    """Refuse weights with advice, where a user of other estimators would expect them."""
+    if weights is not None:
+        raise InputError(
+            "white and black boxes take no sample_weight: the paper's lemmas count rows. Repeat rows, or use "
+            "DecisionEnsemble, which takes weights."
+        )
+
+
 def forgotten_time(terms: FitTerms, X: Any) -> list[Finding]:
     """Return whether rows are in time order that were not said to be, or not to be."""
     return find_forgotten_time(sorted_times(X)) if terms.time_ordered is None else []

@@ -15,7 +15,7 @@ from optensemble._core.exact_sums import exact_mean
 from optensemble._core.progress import Progress, as_progress
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_rows import as_batch
-from optensemble.ensembles._paper import FitTerms, PaperEnsemble, forgotten_time
+from optensemble.ensembles._paper import FitTerms, PaperEnsemble, forgotten_time, refuse_weights
 from optensemble.ensembles._paper_fit import Algorithm, FittingRows
 from optensemble.ensembles._paper_streams import Beginning, SourceLabels, require_in_memory
 from optensemble.ensembles.base import BLACK_BOX
@@ -162,11 +162,13 @@ class BlackBoxEnsemble(PaperEnsemble):
         time_ordered: bool | None = None,
         random_state: int | None = None,
         missing_labels: str = "raise",
+        sample_weight: None = None,
         callback: Callback | None = None,
         progress: Progress | None = None,
         engine: Any = None,
     ) -> Self:
         """Correct the model on rows of known labels, in memory or in files; as :meth:`WhiteBoxEnsemble.fit`."""
+        refuse_weights(sample_weight)
         told, terms = as_progress(progress), FitTerms(time_ordered, random_state, missing_labels)
         with self._changing():
             batch = as_batch(X, Y, None)

@@ -8,7 +8,7 @@ from typing import Any, Self
 from optensemble._core.arrays import Floats
 from optensemble._core.progress import Progress, as_progress
 from optensemble.ensembles._decision_rows import as_batch
-from optensemble.ensembles._paper import FitTerms, PaperEnsemble, forgotten_time
+from optensemble.ensembles._paper import FitTerms, PaperEnsemble, forgotten_time, refuse_weights
 from optensemble.ensembles._paper_fit import Algorithm, FittingRows, replay_all
 from optensemble.ensembles._paper_streams import AskedLook
 from optensemble.ensembles.base import WHITE_BOX
@@ -173,6 +173,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         time_ordered: bool | None = None,
         random_state: int | None = None,
         missing_labels: str = "raise",
+        sample_weight: None = None,
         callback: Callback | None = None,
         progress: Progress | None = None,
         engine: Any = None,
@@ -196,6 +197,8 @@ class WhiteBoxEnsemble(PaperEnsemble):
             Seeds the folds of rows that are not in time order.
         missing_labels
             What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them.
+        sample_weight
+            None: the paper's lemmas count rows. :class:`DecisionEnsemble` takes weights.
         callback
             Called as ``callback(round, violation)`` after every round of the debiasing on all rows, not of those
             that cross-validation makes.
@@ -213,6 +216,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         The ensemble itself. An interrupt (Ctrl-C) is passed on. With ``validation="cv"`` the ensemble is then as it
         was before; with ``validation=None`` it is fitted as far as it came, all finished rounds kept.
         """
+        refuse_weights(sample_weight)
         told, terms = as_progress(progress), FitTerms(time_ordered, random_state, missing_labels)
         with self._changing():
             batch = as_batch(X, Y, None)

@@ -201,7 +201,11 @@ def test_weights_are_told_by_the_effective_number_of_rows(tmp_path: Path) -> Non
     assert f"weights by days: the rows count as {effective:,.1f} of equal weight" in told(summary)
     assert summary.accuracy is not None
     assert plain.accuracy is not None
-    assert summary.accuracy.half_width == pytest.approx(plain.accuracy.half_width * np.sqrt(240 / effective))
+    # weights also say which rows' noise counts, so that it is not the factor of the rows alone
+    assert summary.accuracy.half_width == pytest.approx(plain.accuracy.half_width * np.sqrt(240 / effective), rel=0.05)
+    equal = summarise_job(task_of(tmp_path, WEIGHTED.assign(days=2), data={"weight": "days"})).accuracy
+    assert equal is not None
+    assert equal.half_width == pytest.approx(plain.accuracy.half_width, rel=1e-9)
     assert fitting._row_terms(task) == {"sample_weight": "days"}
 
 

@@ -11,9 +11,10 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.exceptions import FallbackWarning
 from optensemble.jobs.roles import Roles
-from optensemble.jobs.row_checks import absent_rows
+from optensemble.members.absence import absent_rows, mean_present, mean_rows_present
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 if TYPE_CHECKING:
@@ -74,20 +75,15 @@ class PayoffPairs:
             return None
         rows = rows.iloc[self.rows]
         clusters = None if roles.groups is None else np.unique(rows[roles.groups], return_inverse=True)[1]
-        promise = Record(self.assessed, self.realised, self.sign, time_ordered, clusters).promise(self.assessed)
-        half = (promise.high - promise.low) / 2
-        if roles.weight is not None:
-            weights = rows[roles.weight].to_numpy()
-            half *= float(np.sqrt(n * np.square(weights).sum()) / weights.sum())  # by the effective number of rows
-        return Accuracy(half, n, time_ordered, roles.groups)
+        weights = None if roles.weight is None else rows[roles.weight].to_numpy() / rows[roles.weight].mean()
+        record = Record(self.assessed, self.realised, self.sign, time_ordered, clusters, weights=weights)
+        promise = record.promise(Assessments.of(self.assessed, weights))
+        return Accuracy((promise.high - promise.low) / 2, n, time_ordered, roles.groups)
 
 
 def mean_of_present(outputs: list[Floats]) -> tuple[Floats, Indices]:
     """Return the mean over members that have a value, and the rows in which any has."""
-    missing = [np.isnan(each) if each.ndim == 1 else absent_rows(each) for each in outputs]
-    if not np.any(missing):
-        return np.asarray(np.mean(outputs, axis=0)), np.arange(len(outputs[0]))
-    rows = np.flatnonzero(~np.all(missing, axis=0))
-    there = ~np.array(missing)[:, rows].reshape(len(outputs), len(rows), *[1] * (outputs[0].ndim - 1))
-    filled = np.where(there, np.array(outputs)[:, rows], 0.0)
-    return np.asarray(filled.sum(axis=0) / there.sum(axis=0)), rows
+    single = outputs[0].ndim == 1
+    missing = np.array([np.isnan(each) if single else absent_rows(each) for each in outputs])
+    rows, mean = np.flatnonzero(~missing.all(axis=0)), mean_rows_present if single else mean_present
+    return mean(np.nan_to_num(np.array(outputs)), missing)[rows], rows

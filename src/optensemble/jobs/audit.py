@@ -13,10 +13,10 @@ from optensemble._core.arrays import Floats
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
 from optensemble.exceptions import FallbackWarning, InputError
-from optensemble.jobs.row_checks import absent_rows
 from optensemble.jobs.rows import RowPlace, in_time_order
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.jobs.set_columns import summarise_parameters
+from optensemble.members.absence import absent_rows
 from optensemble.tables.labels import column_text, value_text
 from optensemble.tables.reading import Tables, require_columns
 

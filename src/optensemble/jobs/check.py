@@ -26,8 +26,8 @@ from optensemble.jobs.accuracy import Accuracy, PayoffPairs, mean_of_present
 from optensemble.jobs.fit import Task, shortage
 from optensemble.jobs.job_outputs import JobOutputs
 from optensemble.jobs.role_warnings import find_role_warnings
-from optensemble.jobs.row_checks import absent_rows
 from optensemble.jobs.set_columns import ParameterSummary, summarise_parameters
+from optensemble.members.absence import absent_rows
 from optensemble.stats.sample_size import MIN_CELL
 
 _BUCKETS = 10

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import FallbackWarning
 from optensemble.feasible import FeasibleSet
-from optensemble.jobs.row_checks import absent_rows
+from optensemble.members.absence import absent_rows
 
 if TYPE_CHECKING:
     from optensemble.jobs.fit import Task

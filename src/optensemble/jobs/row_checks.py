@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from optensemble._core.arrays import Floats
@@ -20,6 +19,7 @@ from optensemble.feasible import FeasibleSet
 from optensemble.jobs.roles import Roles
 from optensemble.jobs.rows import RowPlace
 from optensemble.jobs.set_columns import summarise_parameters
+from optensemble.members.absence import absent_rows
 from optensemble.members.mending import Mending
 from optensemble.members.validation import as_actions
 
@@ -105,11 +105,6 @@ def count_absences(rows: pd.DataFrame, members: Mapping[str, Columns]) -> tuple[
     missing = {name: absent_rows(member.predict(rows)) for name, member in members.items()}
     counts = Counter({name: int(each.sum()) for name, each in missing.items() if each.any()})
     return counts, int(np.all(list(missing.values()), axis=0).sum()) if counts else 0
-
-
-def absent_rows(values: Floats) -> npt.NDArray[np.bool_]:
-    """Return whether a member has no answer in each row: a value is missing, or all are."""
-    return np.asarray(np.isnan(values).any(axis=1))
 
 
 # The checks

@@ -43,15 +43,11 @@ def absence_notes(names: Sequence[str], absent: Sequence[int], rows: int) -> lis
     return [f"{name!r} has no answer in {count:,} of {rows:,} rows" for name, count in counts if count]
 
 
-def mostly_absent(names: Sequence[str], absent: Sequence[int], rows: int) -> list[str]:
-    """Return the names of members that are absent in more than half of all rows."""
-    return [name for name, count in zip(names, absent, strict=True) if count > _MOSTLY * rows]
-
-
 def warn_of_absence(names: Sequence[str], absent: Sequence[int], rows: int, stacklevel: int) -> None:
     """Warn of members that are absent in more than half of all rows."""
-    for name in mostly_absent(names, absent, rows):
-        count = absent[names.index(name)]
+    for name, count in zip(names, absent, strict=True):
+        if count <= _MOSTLY * rows:
+            continue
         warnings.warn(
             f"{name!r} has no answer in {count:,} of {rows:,} rows. What is learned of it rests on few rows: leave it "
             "out, or check its columns.",
@@ -70,11 +66,16 @@ def require_present(names: Sequence[str], absent: Sequence[int], rows: int) -> N
         )
 
 
+def absent_rows(said: Floats) -> npt.NDArray[np.bool_]:
+    """Return the rows in which an output (n, d) has no answer, wholly or in part."""
+    return np.asarray(np.isnan(said).any(axis=1))
+
+
 def missing_rows(said: Floats) -> npt.NDArray[np.bool_] | None:
-    """Return the rows in which an output (n, d) has no answer, wholly or in part; None if there are none."""
+    """Return the same; None if there are none."""
     if np.isfinite(said.sum()):
         return None
-    missing = np.asarray(np.isnan(said).any(axis=1))
+    missing = absent_rows(said)
     return missing if missing.any() else None
 
 

@@ -94,6 +94,8 @@ BY_ROW: dict[str, feasible.FeasibleSet] = {
 }
 """Sets that differ by row of the world."""
 
+GAPS["weights, and a set by row"] = ({"feasible": BY_ROW["a knapsack by row"]}, {"sample_weight": "weight"})
+
 
 def write(frame: pd.DataFrame, folder: Path, cuts: list[int], group: int) -> str:
     """Write a frame as files that are cut at these rows, with row groups of this size; return their pattern."""

@@ -254,3 +254,19 @@ def test_gaps_of_a_frame_may_be_null_in_any_way() -> None:
     nullable = frame.convert_dtypes()
     found = Ensemble(models, feasible=SIMPLEX).fit(nullable[OLD], Y[OLD]).decide(nullable[NEW])
     np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+def test_members_may_be_absent_where_each_row_has_a_set_and_a_cost_of_its_own() -> None:
+    table, Y = without(AT_RANDOM, 0), world()[1]
+    rng = np.random.default_rng(1)
+    table = np.hstack([table, rng.uniform(1, 4, (2 * N, 1))])
+    omega = feasible.WithCost(feasible.Knapsack([1.0, 2.0, 1.5], oe.Columns(K * D)), linear=0.05)
+    models = [(f"m{m}", columns(m)) for m in range(K)]
+    weights = rng.uniform(0.5, 2.0, 2 * N)
+    ensemble = Ensemble(models, feasible=omega).fit(table[OLD], Y[OLD], sample_weight=weights[OLD])
+    answer = ensemble.answer(table[NEW])
+    assert answer.absent == {"m0": int(AT_RANDOM[NEW].sum())}
+    assert omega.for_rows(table[NEW]).violation(answer.actions).max() <= 1e-9
+    alone = np.vstack([ensemble.decide(table[row : row + 1]) for row in range(N, N + 30)])
+    np.testing.assert_array_equal(alone, answer.actions[:30])
+    assert ensemble.audit(table[NEW], Y[NEW], sample_weight=weights[NEW]).kept

@@ -23,6 +23,7 @@ from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.possible_payoffs import Possible
 from optensemble.evaluation.promise import Promise
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames, RowNames, align_all, align_labels, in_fitted_order
@@ -71,6 +72,8 @@ class Answer:
         none in each row, None if all have.
     mended
         The number of rows in which the action of a policy was off by rounding, and was moved onto the feasible set.
+    possible
+        The least and the largest payoff that each row's action can come to; None where nothing is known of that.
     labels, candidates
         The names of the labels, and so of the coordinates of an action, if they have any; and ``names_``.
     index, frame
@@ -89,6 +92,7 @@ class Answer:
     absent: dict[str, int] = field(default_factory=dict)
     incomplete: npt.NDArray[np.bool_] | None = None
     mended: int = 0
+    possible: Possible | None = None
     labels: tuple[str, ...] | None = None
     candidates: tuple[str, ...] = ()
     index: pd.Index | None = None
@@ -113,7 +117,13 @@ class Answer:
         named = ("actions", "promised", "low", "high", "chosen", "predictions", "assessed")
         index = None if self.index is None else self.index.take(rows)
         incomplete = None if self.incomplete is None else self.incomplete[rows]
-        return replace(self, index=index, incomplete=incomplete, **{name: getattr(self, name)[rows] for name in named})
+        possible = None if self.possible is None else self.possible.take(rows)
+        taken = {name: getattr(self, name)[rows] for name in named}
+        return replace(self, index=index, incomplete=incomplete, possible=possible, **taken)
+
+    def assessments(self, weights: Floats | None = None) -> Assessments:
+        """Summarise the rows for a promise of their mean payoff, see :meth:`Policy.promise_of`."""
+        return Assessments.of(self.assessed, weights, self.incomplete, self.possible)
 
     def __str__(self) -> str:
         return "\n".join(answer_text(self))

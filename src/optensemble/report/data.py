@@ -14,7 +14,6 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
 from optensemble.ensembles.base import DECISION, Answer, Policy
 from optensemble.evaluation.audit import Audit
-from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.feasible import FeasibleSet
 from optensemble.stats.blocks import LEVEL
 
@@ -150,7 +149,7 @@ def _summarise_blocks(data: ReportData) -> Blocks:
     parts = _split_rows(data.rows)
     axis = _axis(data.when)
     at = pd.Index(np.arange(1, data.rows + 1)) if axis is None else axis
-    promises = [data.ensemble.promise_of(Assessments.of(data.answer.assessed[part])) for part in parts]
+    promises = [data.ensemble.promise_of(data.answer.take(part).assessments()) for part in parts]
     return Blocks(
         is_time=axis is not None,
         start=at[[part[0] for part in parts]],

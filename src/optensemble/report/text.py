@@ -17,7 +17,6 @@ from optensemble._core.number_format import (
 )
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.audit_text import outcome
-from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.report.data import MOST_COORDINATES, Blocks, ReportData
 from optensemble.report.phrases import as_sentence, count_of, join_words
 from optensemble.report.tables.audit import BETTER, IDENTICAL, NOT_SIGNIFICANT, WORSE, gain_result
@@ -112,7 +111,7 @@ def report_subject(data: ReportData) -> str:
 
 def cautions(data: ReportData) -> list[str]:
     """Return reasons to doubt the promise, a sentence each."""
-    promise = data.ensemble.promise_of(Assessments.of(data.answer.assessed))
+    promise = data.ensemble.promise_of(data.answer.assessments(), data.answer.absent)
     due = data.ensemble.refit_due_
     return [as_sentence(said) for said in (promise.note, f"a refit is due: {due}" if due else "") if said]
 

@@ -205,18 +205,20 @@ class Competition:
         mean, half = self.centre + sums.payoffs.means[at], quantile * sums.payoffs.column(at).errors[0] * learning
         paired = self.lead(number, self.winner)
         gain, error = float(paired.means[0]), float(paired.errors[0])
-        itself = np.nan if number == self.winner else 1.0  # what decides is not compared with itself
         ends = sorted(sign * (gain + side * quantile * error) for side in (-1, 1))
+        compared = sign * gain + 0.0, *ends, POWER * error  # no -0
+        if number == self.winner:  # what decides is not compared with itself
+            compared = (np.nan,) * 4
         return Standing(
             candidate=candidate.name,
             kind=candidate.kind,
             realised=float(sign * mean),
             low=max(float(sign * mean - half), self.possible[0]),
             high=min(float(sign * mean + half), self.possible[1]),
-            difference=itself * (sign * gain + 0.0),  # no -0
-            difference_low=itself * ends[0],
-            difference_high=itself * ends[1],
-            detectable=itself * POWER * error,
+            difference=compared[0],
+            difference_low=compared[1],
+            difference_high=compared[2],
+            detectable=compared[3],
             promised=float(sign * sums.assessed[at] / sums.payoffs.rows),
             followed=followed.get(number, float(number == self.winner)),
             chosen=number == self.winner,

@@ -23,7 +23,7 @@ from optensemble.evaluation.possible_payoffs import Possible
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
 from optensemble.explanation.cases import Question, explain_decision
-from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
+from optensemble.explanation.explanation import Explanation, as_coordinates, as_row, with_promise
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames, align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
@@ -163,7 +163,9 @@ class FittedDecision(Policy):
             calibrate=partial(now.record_.correct, incomplete=done.outputs.incomplete),
         )
         with one_blas_thread():
-            return explain_decision(question, now.decider_, done)
+            explanation = explain_decision(question, now.decider_, done)
+        told = now._answer(done, X, Tally()).take(np.array([row]))
+        return with_promise(explanation, told.promised, told.low, told.high)
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""

@@ -30,7 +30,14 @@ from optensemble.evaluation.possible_payoffs import Possible
 from optensemble.evaluation.promise import Promise, unknown_promise
 from optensemble.exceptions import InputError
 from optensemble.explanation.cases import Question, explain_replay
-from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
+from optensemble.explanation.explanation import (
+    CALIBRATED,
+    CORRECTED,
+    Explanation,
+    as_coordinates,
+    as_row,
+    with_promise,
+)
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints
@@ -174,11 +181,14 @@ class FittedPaper(Policy):
             ),
             names=now.names_,
             calibrate=now._calibrated,
-            basis="calibrated" if now.has_record else "corrected",
+            basis=CALIBRATED if now.has_record else CORRECTED,
         )
         algorithm = now._algorithm()
         situation = now._start([X]).take(np.array([row])).situation()
-        return explain_replay(question, situation, now.log_, algorithm.parts, "mean" if algorithm.from_mean else "init")
+        begun = "mean" if algorithm.from_mean else "init"
+        explanation = explain_replay(question, situation, now.log_, algorithm.parts, begun)
+        told = now._answer(situation, X, Tally())  # which the explanation has replayed
+        return with_promise(explanation, told.promised, told.low, told.high)
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""

@@ -41,7 +41,7 @@ def reason(comparison: Comparison) -> str:
     """Return in one sentence why a candidate is followed.
 
     >>> reason(Comparison("ours", "theirs", 0.3123, weighed=2, cost=False, basis="calibrated", always=""))
-    'ours is followed: its calibrated value is 0.312 above theirs, the next'
+    'ours is followed: its calibrated value is 0.3123 above theirs, the next'
     """
     if comparison.always:
         return f"{comparison.followed} is followed in every row: it {comparison.always}"
@@ -53,9 +53,8 @@ def reason(comparison: Comparison) -> str:
     value = f"its {comparison.basis} {'cost' if comparison.cost else 'value'} is"
     if comparison.margin == 0:
         return f"{said}{value} no {'higher' if comparison.cost else 'lower'} than that of {comparison.best}, the next"
-    return (
-        f"{said}{value} {comparison.margin:.3g} {'below' if comparison.cost else 'above'} {comparison.best}, the next"
-    )
+    apart = f"{_number(comparison.margin)} {'below' if comparison.cost else 'above'}"
+    return f"{said}{value} {apart} {comparison.best}, the next"
 
 
 def explanation_text(explanation: Explanation) -> str:
@@ -67,12 +66,18 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def _done(explanation: Explanation) -> str:
-    """Return the promise, the action, and the raw self-assessment."""
+    """Return the promise with its limits, the action, and the raw self-assessment."""
     net = f", a known cost of {_number(explanation.cost)} included" if explanation.cost else ""
-    raw = f"self-assessed {_number(explanation.assessed)}{net}, before calibration by the out-of-fold record"
+    basis = "before calibration out of fold" if explanation.calibrated else "not calibrated out of fold"
+    raw = f"self-assessed {_number(explanation.assessed)}{net}, {basis}"
     names = _coordinates(explanation)
     does = _does(explanation.action, names, "{}" if named(names) else "action[{}]")
-    return f"promised {_number(explanation.promised)} for {does}; {raw}"
+    return f"promised {_number(explanation.promised)}{_limits(explanation)} for {does}; {raw}"
+
+
+def _limits(explanation: Explanation) -> str:
+    low, high = explanation.low, explanation.high
+    return f" (95 %: {_number(low)} to {_number(high)})" if np.isfinite([low, high]).all() else ""
 
 
 def _binds(explanation: Explanation) -> list[str]:

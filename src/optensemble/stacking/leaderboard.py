@@ -295,9 +295,7 @@ def winning_reason(winner: int, margin: float, better: list[str] | None = None) 
     """
     if winner != ENSEMBLE:
         return f"beats the ensemble out of fold by more than {margin:g} standard errors"
-    others = (
-        f"{', '.join(better)} did better, by too little to be sure" if better else "no simple candidate did better"
-    )
+    others = f"{', '.join(better)} did better, by too little to be sure" if better else "no simple candidate did better"
     return f"plays in every row the policy of the best calibrated value; {others}"
 
 

@@ -35,7 +35,7 @@ def models() -> list[tuple[str, Any]]:
 
 SETS: dict[str, Any] = {
     "fixed": lambda: feasible.Simplex(3),
-    "by row": lambda: feasible.Box(np.zeros(3), oe.Columns(CAPS)),
+    "by row": lambda: feasible.Box(np.full(3, 0.2), oe.Columns(CAPS)),
     "with a cost": lambda: feasible.WithCost(feasible.Box(np.zeros(3), np.ones(3)), linear=[0.3, 0.3, 0.3]),
 }
 

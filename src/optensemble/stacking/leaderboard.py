@@ -228,9 +228,9 @@ class Competition:
     def _why(self, number: int, gain: float, error: float) -> str:
         margin = self.candidates[number].margin
         if number == self.winner:
-            return winning_reason(number, margin, self._earning_more())
+            return winning_reason(number, margin, self._doing_better())
         if gain == 0:
-            return "earns the same as the winner"
+            return f"{self._verb} the same as the winner"
         side = "better" if gain > 0 else "worse"
         size = f"{abs(gain) / error:.1f} standard errors {side} than the winner" if error > 0 else f"always {side}"
         if number == ENSEMBLE:
@@ -239,7 +239,7 @@ class Competition:
             return f"part of the ensemble; alone {size}"
         return f"{size}; would decide alone only if more than {margin:g} standard errors better than the ensemble"
 
-    def _earning_more(self) -> list[str]:
+    def _doing_better(self) -> list[str]:
         """Return the candidates that might have decided instead, and earned more than what does."""
         means, winner = self.sums.gains.means, list(self.candidates).index(self.winner)
         simple = zip(self.candidates.values(), means - means[winner], self.sums.squares[winner], strict=True)
@@ -256,16 +256,16 @@ class Competition:
             return "the mean label itself decides, in every row"
         line = next(line for line in standings if line.candidate == mean)
         if line.difference == line.difference_low == line.difference_high == 0:
-            return f"{best} does not beat deciding by the mean label: it {self._verb} the same, out of fold"
+            return f"{best} does not beat deciding by the mean label: it {self._verb} the same out of fold"
         paired = self.lead(self.winner, self.mean)
         sure = float(paired.means[0]) > paired.quantile(len(self.candidates) - 1) * float(paired.errors[0])
         if sure:
-            return f"{best} {self._compared(line, standings, ' than deciding by the mean label')}, out of fold"
+            return f"{best} {self._compared(line, standings, ' than deciding by the mean label')}"
         better = self.sign * line.difference < 0
         clear = better and self.sign * (line.difference_high if self.sign > 0 else line.difference_low) < 0
         doubt = f", but was selected among {len(self.candidates)} candidates by the same rows" if clear else ""
         beat = f"does not {'surely ' if better else ''}beat deciding by the mean label"
-        return f"{best} {beat}: it {self._compared(line, standings)}{doubt}, out of fold"
+        return f"{best} {beat}: it {self._compared(line, standings)}{doubt}"
 
     @property
     def _verb(self) -> str:
@@ -278,7 +278,7 @@ class Competition:
         turned = 1.0 if line.difference > 0 else -1.0
         ends = sorted(turned * end for end in (line.difference_low, line.difference_high))
         size = format_number(abs(line.difference), decimals)
-        return f"{self._verb} {size} {side}{than} (95 %: {format_interval(ends[0], ends[1], decimals)})"
+        return f"{self._verb} {size} {side}{than} out of fold (95 %: {format_interval(ends[0], ends[1], decimals)})"
 
 
 def difference_decimals(standings: list[Standing]) -> int:

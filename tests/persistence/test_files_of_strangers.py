@@ -122,6 +122,8 @@ WRONG: list[tuple[str, Callable[[Content], None], str]] = [
     ("decision", document("sense", value="most"), "sense must be one of 'max', 'min'"),
     ("decision", document("kind", value="GreyBox"), "kind must be one of"),
     ("decision", document("curse", value=float("nan")), "curse"),
+    ("decision", document("label_range", value=[2.0, 1.0]), "label_range must be the least and the largest label"),
+    ("decision", document("label_range", value=[float("nan"), 1.0]), "label_range.0 must be a number"),
 ]
 
 

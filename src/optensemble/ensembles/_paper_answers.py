@@ -18,7 +18,7 @@ from optensemble.ensembles._paper_fit import (
     replay_all,
     said_by,
 )
-from optensemble.ensembles.base import Answer, Policy
+from optensemble.ensembles.base import WHITE_BOX, Answer, Policy
 from optensemble.ensembles.cross_validation import FittedStage
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
@@ -50,7 +50,7 @@ from optensemble.multicalibration.corrections import walk
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.final_policy import solve_policies
-from optensemble.stacking.forecaster import Forecaster
+from optensemble.stacking.forecaster import AVERAGE, MEAN, Forecaster
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 
@@ -302,7 +302,16 @@ class FittedPaper(Policy):
                 batch = self._forecaster(outputs)
             for name, actions in solve_policies(outputs.omega, batch).items():
                 found.setdefault(name, outputs.earned(actions, labels))
-        return found
+        return {name: payoffs for name, payoffs in found.items() if name not in self._itself}
+
+    @property
+    def _itself(self) -> tuple[str, ...]:
+        """The baselines that do what the ensemble does, where nothing was corrected: it is not compared with itself."""
+        if any(log.rounds for log in self.log_):
+            return ()
+        if self.kind == WHITE_BOX:
+            return (self.members_[0][0], AVERAGE) if len(self.members_) == 1 else ()
+        return (MEAN,) if self._algorithm().from_mean else ()
 
     # Calibration
 

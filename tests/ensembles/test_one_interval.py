@@ -48,7 +48,7 @@ def fitted(kind: str, omega: str = "fixed", sense: str = "max", way: str = "plai
     if kind == "decision":
         if way == "absent":
             X.loc[::4, COLUMNS[3:]] = np.nan
-        terms = {"time_ordered": way == "time", "sample_weight": "weight" if way == "weights" else None}
+        terms: dict[str, Any] = {"time_ordered": way == "time", "sample_weight": "weight" if way == "weights" else None}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return oe.DecisionEnsemble(models(), feasible=SETS[omega](), **options).fit(X[:N], Y[:N], **terms)
@@ -150,8 +150,7 @@ def test_an_update_with_a_negative_label_ends_it(tmp_path: Path) -> None:
 def test_the_range_of_labels_is_saved(kind: str, tmp_path: Path) -> None:
     ensemble = fitted(kind)
     ensemble.save(tmp_path / "some.oe")
-    given = {} if kind == "white" else {"policies": dict(ensemble.members_)}
-    loaded = oe.load(tmp_path / "some.oe", **given)
+    loaded = oe.load(tmp_path / "some.oe", policies=None if kind == "white" else dict(ensemble.members_))
     assert loaded.record_.labels == ensemble.record_.labels
     X = world()[0][N:]
     assert loaded.promise(X) == ensemble.promise(X)

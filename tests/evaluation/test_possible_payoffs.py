@@ -29,8 +29,8 @@ def test_no_label_of_the_range_makes_a_payoff_that_is_called_impossible(
     seed: int, labels: str, actions: str, sense: float, cost: bool
 ) -> None:
     rng = np.random.default_rng(seed)
-    omega = Box(np.full(3, -5.0), np.full(3, 5.0))
-    omega = WithCost(omega, linear=[0.1, 0.2, 0.3]) if cost else omega
+    box = Box(np.full(3, -5.0), np.full(3, 5.0))
+    omega = WithCost(box, linear=[0.1, 0.2, 0.3]) if cost else box
     Y, taken = rng.uniform(*SIGNED[labels], size=(20, 3)), rng.uniform(*SIGNED[actions], size=(20, 3))
     taken[0] = 0.0
     possible = LabelRange.of(Y).payoffs(omega, taken, sense)

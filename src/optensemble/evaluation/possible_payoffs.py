@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from optensemble._core.arrays import Floats
+from optensemble._core.arrays import Floats, Indices
 from optensemble.feasible import FeasibleSet
 
 _ROUNDING = 1e-9  # relative to a row's largest coordinate: solvers return a bound of 0 only up to rounding
+
+Where = TypeVar("Where", bool, Any)
 
 
 class Possible(NamedTuple):
@@ -22,9 +24,9 @@ class Possible(NamedTuple):
         """Return values within what is possible in each row."""
         return np.clip(values, self.low, self.high)
 
-    def take(self, rows: object) -> Possible:
+    def take(self, rows: Indices) -> Possible:
         """Return the same of some of the rows."""
-        return Possible(self.low[rows], self.high[rows])  # type: ignore[index]
+        return Possible(self.low[rows], self.high[rows])
 
 
 class LabelRange(NamedTuple):
@@ -75,12 +77,12 @@ class LabelRange(NamedTuple):
         """Return the least and the largest payoff of any action; infinite where acting has a cost."""
         if not self.one_sided or omega.has_cost:
             return -np.inf, np.inf
-        least, most = self._sides((omega.lower >= 0).all(), (omega.upper <= 0).all())
+        least, most = self._sides(bool((omega.lower >= 0).all()), bool((omega.upper <= 0).all()))
         return 0.0 if least else -np.inf, 0.0 if most and not least else np.inf
 
-    def _sides(self, positive: np.bool_ | Floats, negative: np.bool_ | Floats) -> tuple[Floats, Floats]:
+    def _sides(self, positive: Where, negative: Where) -> tuple[Where, Where]:
         """Return where payoffs are not negative, and where they are not positive, given the sign of actions."""
-        return (positive, negative) if self.low >= 0 else (negative, positive)  # type: ignore[return-value]
+        return (positive, negative) if self.low >= 0 else (negative, positive)
 
 
 NOTHING_KNOWN = LabelRange()

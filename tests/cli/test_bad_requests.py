@@ -13,10 +13,11 @@ from tests.cli.refusals import (
     AUDIT,
     CHECK,
     DECIDE,
+    EARNED_LESS,
+    EARNED_MORE,
     FAILED,
     FIT,
     LATER,
-    REFUTED,
     REPORT,
     ROWS,
     WRONG_USE,
@@ -59,17 +60,41 @@ def test_a_promise_that_is_kept_is_exit_code_0(line: Line, folder: Path) -> None
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--json", None])
-def test_a_promise_that_is_refuted_is_exit_code_3(flag: str | None, line: Line, folder: Path) -> None:
-    worse = LATER.assign(**{f"y_{star}": -3 - LATER[f"y_{star}"] for star in STARS})
-    write_table(worse, folder / "later.csv")
+@pytest.mark.parametrize(("shift", "code", "way"), [(-3, EARNED_LESS, "less"), (3, EARNED_MORE, "more")])
+def test_a_promise_that_is_broken_says_which_way(
+    flag: str | None, shift: int, code: int, way: str, line: Line, folder: Path
+) -> None:
+    write_table(LATER.assign(**{f"y_{star}": LATER[f"y_{star}"] + shift for star in STARS}), folder / "later.csv")
     said = line(*AUDIT, *([flag] if flag else []))
-    assert (said.code, said.err) == (REFUTED, "")
+    assert (said.code, said.err) == (code, "")
     if flag == "--json":
-        assert json.loads(said.out)["kept"] is False
+        found = json.loads(said.out)
+        assert list(found)[:5] == ["verdict", "grade", "gap", "kept", "doubts"]
+        assert (found["grade"], found["kept"]) == (f"{way} than promised", False)
+        assert found["gap"]["low"] < found["gap"]["estimate"] == found["summary"]["gap"] < found["gap"]["high"]
     elif flag is None:
-        assert "not kept" in said.out.splitlines()[0]
+        assert said.out.splitlines()[0].endswith(f": broken, earned {way} than promised")
     else:
         assert said.out == ""
+
+
+def test_with_strict_every_doubt_counts(line: Line, folder: Path) -> None:
+    assert line(*AUDIT, "--strict").code == 0
+    write_table(LATER.head(8), folder / "few.csv")
+    few = line("audit", "e.oe", "few.csv")
+    assert (few.code, few.out.splitlines()[0].endswith(": too few rows to tell")) == (0, True)
+    assert line("audit", "e.oe", "few.csv", "--strict").code == EARNED_LESS
+    # two labels trade places in a third of the rows: the mean payoff hardly moves, the cells do
+    first, second = (f"y_{star}" for star in list(STARS)[:2])
+    third = LATER.index % 3 == 0
+    swapped = LATER.assign(**{first: LATER[first].where(~third, LATER[first] + 4), second: LATER[second] - 4 * third})
+    write_table(swapped, folder / "later.csv")
+    said = line(*AUDIT, "--json")
+    doubts = json.loads(said.out)["doubts"]
+    assert any("biased beyond chance" in doubt for doubt in doubts), doubts
+    strict = line(*AUDIT, "--strict")
+    assert strict.code in (EARNED_LESS, EARNED_MORE)
+    assert [text for text in strict.out.splitlines() if text.startswith("doubt: ")] == [f"doubt: {d}" for d in doubts]
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--json", None])

@@ -460,7 +460,7 @@ def _(w: World) -> Seen:
 
 @ASKED.done(
     "labels of the rows to audit are in other units",
-    "earned 5,?\\d{3}.*broken, earned more than promised",
+    "earned 5,?\\d{3}.*broken, earned more",
     before="the same",
 )
 def _(w: World) -> Seen:

@@ -151,7 +151,7 @@ class FittedPaper(Policy):
         labels = as_labels(align_labels(Y, X, self.labels_), row_count(X), self.terms_.feasible.dimension, None)
         tally = Tally()
         start = self._start([X], tally)
-        baselines = self._baselines(start.outputs, labels)
+        baselines, blind = self._baselines(start.outputs, labels)
         situation = replay_all(start.situation(), self.log_)
         answer = self._answer(situation, X, tally)
         inputs = AuditInputs(
@@ -162,6 +162,7 @@ class FittedPaper(Policy):
             chosen=answer.chosen,
             arms=np.stack([start.outputs.earned(actions, labels) for actions in situation.actions]),
             rivals=baselines,
+            blind=blind,
             residuals=labels - answer.predictions,
             partitions=list(self._partitions(situation)),
             sign=self.terms_.sign,
@@ -293,16 +294,22 @@ class FittedPaper(Policy):
         learned = Subgroups.learn(self.terms_.subgroups, [X], known or NO_GROUPING)
         return None if learned is None else learned.grouping
 
-    def _baselines(self, outputs: MemberOutputs, labels: Floats) -> dict[str, Floats]:
-        """Return what members, and average, stack, ridge and mean label if they were learned, earn in each row."""
+    def _baselines(self, outputs: MemberOutputs, labels: Floats) -> tuple[dict[str, Floats], Floats | None]:
+        """Return what members, and average, stack, ridge and mean label if they were learned, earn in each row.
+
+        What the mean label earns comes by itself too, as a member may have its name.
+        """
         names = [name for name, _ in self.members_]
         found = {name: outputs.earned(actions, labels) for name, actions in zip(names, outputs.actions, strict=True)}
-        if self._forecaster is not None:
-            with one_blas_thread():
-                batch = self._forecaster(outputs)
-            for name, actions in solve_policies(outputs.omega, batch).items():
-                found.setdefault(name, outputs.earned(actions, labels))
-        return {name: payoffs for name, payoffs in found.items() if name not in self._itself}
+        itself = self._itself
+        if self._forecaster is None:
+            return {name: payoff for name, payoff in found.items() if name not in itself}, None
+        with one_blas_thread():
+            batch = self._forecaster(outputs)
+        simple = {name: outputs.earned(taken, labels) for name, taken in solve_policies(outputs.omega, batch).items()}
+        rest = {name: payoff for name, payoff in simple.items() if name not in found}
+        mean = None if MEAN in itself else simple[MEAN]
+        return {name: payoff for name, payoff in (found | rest).items() if name not in itself}, mean
 
     @property
     def _itself(self) -> tuple[str, ...]:
@@ -311,7 +318,8 @@ class FittedPaper(Policy):
             return ()
         if self.kind == WHITE_BOX:
             return (self.members_[0][0], AVERAGE) if len(self.members_) == 1 else ()
-        return (MEAN,) if self._algorithm().from_mean else ()
+        # a policy may have that name, and is compared
+        return (MEAN,) if self._algorithm().from_mean and MEAN not in dict(self.members_) else ()
 
     # Calibration
 

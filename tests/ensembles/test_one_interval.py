@@ -163,3 +163,48 @@ def test_what_is_read_from_files_is_clipped_as_what_is_in_memory(tmp_path: Path)
     streamed = oe.DecisionEnsemble(models(), feasible=SETS["fixed"]()).fit(oe.Rows(tmp_path / "rows.parquet", names))
     assert streamed.record_.labels == fitted("decision").record_.labels
     assert streamed.promise(X[N:]).low >= 0
+
+
+# What decides is not compared with itself
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [oe.WhiteBoxEnsemble, oe.BlackBoxEnsemble])
+@pytest.mark.parametrize("alpha", [100.0, 0.01], ids=["nothing corrected", "corrected"])
+def test_without_corrections_a_box_is_not_compared_with_what_it_began_with(kind: Any, alpha: float) -> None:
+    X, Y = world()
+    white = kind is oe.WhiteBoxEnsemble
+    given = models()[:1] if white else [("plan", wrong)]
+    options: dict[str, Any] = {"alpha": alpha, "bucket_width": 0.5, "max_rounds": 2, "validation": None}
+    ensemble = kind(given, SETS["fixed"](), **options).fit(X[:N], Y[:N]).cross_fit()
+    inputs, answer = ensemble._audit_inputs(X[N:], Y[N:], None)
+    assert (ensemble.n_rounds_ == 0) == (alpha == 100.0)
+    every = {"a", "average", "stack", "ridge", "mean"} if white else {"plan", "stack", "ridge", "mean"}
+    itself = {"a", "average"} if white else {"mean"}
+    assert set(inputs.rivals) == (every - itself if alpha == 100.0 else every)
+    if alpha == 100.0:
+        begun = X[N:][COLUMNS[:3]].to_numpy() if white else np.tile(Y[:N].mean(axis=0), (NEW, 1))
+        np.testing.assert_array_equal(answer.actions, feasible.Simplex(3).argmax(begun))
+
+
+def test_what_decides_alone_has_no_difference_and_is_no_baseline() -> None:
+    """Labels that no member knows anything of, but for their mean: which then decides."""
+    rng = np.random.default_rng(5)
+    X, later = (pd.DataFrame(rng.normal(size=(N, 6)), columns=COLUMNS) for _ in range(2))
+    Y = rng.normal([0.0, 0.0, 1.5], size=(N, 3))
+    ensemble = oe.DecisionEnsemble(policies=[("a", wrong)], feasible=SETS["fixed"]()).fit(X, Y)
+    board = ensemble.leaderboard_.set_index("candidate")
+    winner = board.loc[ensemble.winner_]
+    assert winner[["difference", "difference_low", "difference_high", "detectable"]].isna().all()
+    others = board[~board["chosen"] & (board["kind"] != "left out")]
+    assert others["difference"].notna().all()
+    told = ensemble.guarantees_.set_index("lemma").loc["Corollary 1"]
+    assert told["quantity"] == f"promised − realised of {ensemble.winner_}"
+    assert told["observed"] == pytest.approx(winner["promised"] - winner["realised"], abs=1e-9)
+    assert ensemble.winner_ not in ensemble.audit(later, Y[::-1]).lift["rival"].tolist()
+    if ensemble.winner_ == "mean":
+        assert ensemble.finding_ == "the mean label itself decides, in every row"
+
+
+def wrong(X: pd.DataFrame) -> Floats:
+    return np.eye(3)[(X["a0"] > 0.7).to_numpy().astype(int)]

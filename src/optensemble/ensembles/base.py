@@ -33,6 +33,8 @@ from optensemble.members.subgroups import Grouping
 from optensemble.members.validation import as_labels, number_labels, row_count, row_labels
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from optensemble.explanation.explanation import Explanation
 
 _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -354,6 +356,27 @@ class Policy(BaseEstimator, ABC):
     def _grouping_rule(self) -> Any:
         """The column or callable by which ``fit`` found rows that belong together; None if there is none."""
         return None
+
+    def plot_leaderboard(self, ax: Axes | None = None) -> Axes:
+        """Draw the mean payoff of each candidate out of fold, with 95 % intervals; what decides is emphasised.
+
+        Of a white or black box it is the payoff over rounds of debiasing, for each shrinkage that cross-validation
+        tried; with ``validation=None`` nothing was compared, and that is an error.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib to draw into; by default those of a new figure of ``matplotlib.pyplot``.
+
+        Returns
+        -------
+        The axes drawn into.
+        """
+        from optensemble.report.plots import plot_leaderboard
+
+        now = self._as_it_stands()
+        now._require_fitted()
+        return plot_leaderboard(now, ax)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""

@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -26,6 +27,9 @@ from optensemble.evaluation.audit_tables import (
 from optensemble.evaluation.audit_text import audit_text, sentence
 from optensemble.multicalibration.cell_names import CellName
 from optensemble.stats.intervals import Family, dependence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Audit", "AuditInputs", "make_audit"]
 
@@ -111,6 +115,25 @@ class Audit:
     def swap_regret(self) -> float:
         """The gain of the best swap (Lemma 9). It is picked in hindsight: noise alone makes it positive."""
         return float(self.swap_matrix.max(axis=1).sum())
+
+    def plot(self, ax: Axes | None = None, *, what: str = "promise") -> Axes:
+        """Draw what was promised beside what was realised, each with its 95 % interval.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib to draw into; by default those of a new figure of ``matplotlib.pyplot``.
+        what
+            ``"promise"``: the promised interval above the realised one, with the verdict; ``"gains"``: the gain over
+            each baseline (``lift``); ``"gaps"``: promised − realised where each candidate was followed (``by_choice``).
+
+        Returns
+        -------
+        The axes drawn into.
+        """
+        from optensemble.report.plots import plot_audit
+
+        return plot_audit(self, ax, what)
 
     def __str__(self) -> str:
         return audit_text(self)

@@ -7,6 +7,7 @@ from typing import Any
 from optensemble.ensembles.base import DECISION
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.planning import RowPlan
+from optensemble.evaluation.promise import Promise
 from optensemble.report.html import Html, Sheet, element, plain_table
 from optensemble.report.tables.audit import cell_sheet, choice_sheet, conditional_sheet, lift_sheet, swap_sheet
 from optensemble.report.tables.fit import guarantee_sheet, leaderboard_sheet, plan_sheet, validation_sheet
@@ -51,6 +52,11 @@ def ensemble_html(ensemble: Any) -> str:
     sheets.append(guarantee_sheet(ensemble.guarantees_))
     tables = map(_titled_table, sheets)
     return _notebook_html(element("p", element("strong", title)), element("ul", *sentences), *tables)
+
+
+def promise_html(promise: Promise) -> str:
+    """Return the promise in a sentence."""
+    return _notebook_html(element("p", str(promise)))
 
 
 def plan_html(plan: RowPlan) -> str:

@@ -86,10 +86,6 @@ class ReportTerms:
             raise InputError(f"{where} {error}") from None
 
 
-DEFAULT_TERMS = ReportTerms()
-"""The terms of a report where none are given."""
-
-
 def _require_text(value: Any, name: str, longest: int) -> None:
     if not isinstance(value, str):
         raise InputError(f"{name} must be text; got {value!r}. Put it in quotes.")
@@ -97,3 +93,7 @@ def _require_text(value: Any, name: str, longest: int) -> None:
         raise InputError(f"{name} has {len(value):,} characters; {longest} are possible. Shorten it.")
     if any(not letter.isprintable() for letter in value):
         raise InputError(f"{name} must be one line of printable text; got {value!r}. Remove what is not.")
+
+
+DEFAULT_TERMS = ReportTerms()
+"""The terms of a report where none are given."""

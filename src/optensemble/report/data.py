@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,8 +17,14 @@ from optensemble._core.buckets import Buckets
 from optensemble.ensembles.base import DECISION, Answer, Policy
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.exceptions import FallbackWarning, SolverError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import align_labels
+from optensemble.members.validation import as_labels
+from optensemble.report.terms import DEFAULT_TERMS, ReportTerms
 from optensemble.stats.blocks import LEVEL
+
+__all__ = ["ActionProfile", "Blocks", "ReportData", "ReportTerms", "report_data"]
 
 MOST_BLOCKS = 20
 _FEWEST_ROWS_IN_BLOCK = 5
@@ -56,6 +64,14 @@ class ReportData:
         The feasible set bound to the rows; by default that of the ensemble, if it is one set for all rows.
     parameters
         The parameters of the set that come from the row, a sentence each.
+    terms
+        The title, the word for a row, and the currency.
+    weights
+        The number of rows that each row counts for; None where each is one.
+    foresight
+        The payoff that each row would have had with its labels known beforehand; None where that cannot be solved.
+    ids
+        What each row is called, if it has a name: else it is known by its time or number.
     """
 
     ensemble: Policy
@@ -68,6 +84,10 @@ class ReportData:
     labels: Floats
     omega: FeasibleSet | None = None
     parameters: tuple[str, ...] = ()
+    terms: ReportTerms = DEFAULT_TERMS
+    weights: Floats | None = None
+    foresight: Floats | None = None
+    ids: Sequence[str] | None = None
 
     @property
     def rows(self) -> int:
@@ -107,6 +127,76 @@ class ReportData:
         ensemble: Any = self.ensemble
         names = ensemble.names_ if ensemble.kind == DECISION else []
         return str(ensemble.winner_) if names and ensemble.winner_ in names else ""
+
+
+def report_data(
+    ensemble: Policy,
+    audit: Audit,
+    answer: Answer,
+    X: Any,
+    Y: Any,
+    *,
+    when: pd.Series | None = None,
+    coordinates: Sequence[str] | None = None,
+    source: str = "",
+    terms: ReportTerms = DEFAULT_TERMS,
+    weights: Floats | None = None,
+    ids: Sequence[str] | None = None,
+    parameters: tuple[str, ...] = (),
+) -> ReportData:
+    """Return the data of a report on rows with known labels.
+
+    Parameters
+    ----------
+    ensemble
+        The fitted ensemble.
+    audit, answer
+        Its audit on these rows, and the answer that it judges, as ``audit_with_answer`` returns them.
+    X, Y
+        The rows and their labels; rows without labels, which the audit leaves out, are not among them.
+    when, weights, ids
+        For each row its time, the number of rows that it counts for, and its name, where it has them.
+    coordinates
+        The names of the coordinates of an action; by default those of the labels, or numbers.
+    source
+        The files of the rows.
+    terms
+        The title, the word for a row, and the currency.
+    parameters
+        The parameters of the feasible set that come from the row, a sentence each.
+    """
+    labels = as_labels(align_labels(Y, X, ensemble.labels_), len(answer.actions), ensemble.feasible_.dimension, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)  # the audit has told of these rows
+        omega = ensemble.feasible_.for_rows(X)
+        realised = ensemble.earned(X, answer.actions, Y)
+        foresight = _foresight(omega, labels, 1.0 if ensemble.sense == "max" else -1.0)
+    names = coordinates or ensemble.labels_ or [f"coordinate {j}" for j in range(labels.shape[1])]
+    return ReportData(
+        ensemble=ensemble,
+        audit=audit,
+        answer=answer,
+        realised=realised,
+        coordinates=[str(name) for name in names],
+        when=when,
+        source=source,
+        labels=labels,
+        omega=omega,
+        parameters=parameters,
+        terms=terms,
+        weights=weights,
+        foresight=foresight,
+        ids=ids,
+    )
+
+
+def _foresight(omega: FeasibleSet, labels: Floats, sign: float) -> Floats | None:
+    """Return the payoff of the best action of each row, its labels known; None if a row cannot be solved."""
+    try:
+        best = omega.argmax(sign * labels)
+    except SolverError:  # predictions were solved, but labels may be a harder problem
+        return None
+    return np.asarray(sign * omega.value(best, sign * labels))
 
 
 # By block

@@ -5,19 +5,19 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.estimator import BaseEstimator
 from optensemble._core.validation import as_flag, as_floats, require_choice
-from optensemble.ensembles._answer import Answer
-from optensemble.ensembles._frames import DEFAULT, kind_of, output_of, require_output
+from optensemble.ensembles._frames import DEFAULT, NUMPY, answer_frame, answer_text, kind_of, output_of, require_output
+from optensemble.ensembles._shown import Shown
 from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.data_sample import Finding
@@ -33,13 +33,7 @@ from optensemble.members.subgroups import Grouping
 from optensemble.members.validation import as_labels, number_labels, row_count, row_labels
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.axes import Axes
-
     from optensemble.explanation.explanation import Explanation
-
-__all__ = ["BLACK_BOX", "DECISION", "WHITE_BOX", "Answer", "AuditedRows", "Policy"]
 
 _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _LOOKING_UP = threading.Lock()
@@ -47,6 +41,85 @@ _LOOKING_UP = threading.Lock()
 
 DECISION, WHITE_BOX, BLACK_BOX = "decision", "white_box", "black_box"
 """The kinds of ensembles."""
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """Everything an ensemble has to say of a batch of rows.
+
+    Attributes
+    ----------
+    actions
+        The decisions, of shape (n, d).
+    promised
+        The expected payoff of each row's action.
+    low, high
+        95 % prediction interval for a row's payoff; ±inf without an out-of-fold record.
+    chosen
+        The candidate followed, as an index into ``names_``.
+    predictions
+        The coefficients behind the decision, of shape (n, d).
+    assessed
+        The raw self-assessment of each row, before its calibration: what a promise of the mean is made of.
+    beyond
+        The number of rows whose own bounds of actions go beyond those of all rows fitted on: actions out there count as
+        in the outermost level set.
+    fallback
+        The number of rows that could not be solved, and took the fallback action of the feasible set.
+    absent, incomplete
+        The number of rows in which each member has no answer, of those that lack some; and whether some member has
+        none in each row, None if all have.
+    mended
+        The number of rows in which the action of a policy was off by rounding, and was moved onto the feasible set.
+    labels, candidates
+        The names of the labels, and so of the coordinates of an action, if they have any; and ``names_``.
+    index, frame
+        The index of X, if it has one, and the kind of table that :meth:`to_frame` makes.
+    """
+
+    actions: Floats
+    promised: Floats
+    low: Floats
+    high: Floats
+    chosen: Indices
+    predictions: Floats
+    assessed: Floats
+    beyond: int = 0
+    fallback: int = 0
+    absent: dict[str, int] = field(default_factory=dict)
+    incomplete: npt.NDArray[np.bool_] | None = None
+    mended: int = 0
+    labels: tuple[str, ...] | None = None
+    candidates: tuple[str, ...] = ()
+    index: pd.Index | None = None
+    frame: str = NUMPY
+
+    @property
+    def followed(self) -> npt.NDArray[Any]:
+        """The name of the candidate followed in each row."""
+        names = self.candidates or tuple(map(str, range(int(self.chosen.max(initial=-1)) + 1)))
+        return np.array(names, dtype=object)[self.chosen]
+
+    def to_frame(self) -> Any:
+        """Return the answer as a table, with a row for each row of X, and its index.
+
+        Its columns are ``action_…`` for each label, ``followed`` (a name), ``promised``, ``low`` and ``high``. It is a
+        polars or pyarrow table if X is one, and otherwise pandas.
+        """
+        return answer_frame(self)
+
+    def take(self, rows: Indices) -> Answer:
+        """Return the answer for some of the rows, in this order; the numbers of rows stay those of all."""
+        named = ("actions", "promised", "low", "high", "chosen", "predictions", "assessed")
+        index = None if self.index is None else self.index.take(rows)
+        incomplete = None if self.incomplete is None else self.incomplete[rows]
+        return replace(self, index=index, incomplete=incomplete, **{name: getattr(self, name)[rows] for name in named})
+
+    def __str__(self) -> str:
+        return "\n".join(answer_text(self))
+
+    def __repr__(self) -> str:
+        return f"Answer({'; '.join(answer_text(self))})"
 
 
 class AuditedRows(NamedTuple):
@@ -61,7 +134,7 @@ class AuditedRows(NamedTuple):
     order: Indices | None
 
 
-class Policy(BaseEstimator, ABC):
+class Policy(Shown, ABC):
     """The base of all ensembles; not to be used itself.
 
     Threads may share an ensemble. Whatever changes it holds its lock, works on a copy and puts that in its place by one
@@ -254,11 +327,11 @@ class Policy(BaseEstimator, ABC):
     ) -> tuple[Audit, Answer]:
         """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
         options = {"sample_weight": sample_weight, "missing_labels": missing_labels}
-        audited = self.audited_rows(X, Y, time_ordered=time_ordered, groups=groups, **options)
+        audited = self._audited_rows(X, Y, time_ordered=time_ordered, groups=groups, **options)
         answer, order = audited.answer, audited.order
         return audited.audit, answer if order is None else answer.take(np.argsort(order))
 
-    def audited_rows(
+    def _audited_rows(
         self, X: Any, Y: Any, *, time_ordered: bool | None, groups: Any, sample_weight: Any, missing_labels: str
     ) -> AuditedRows:
         """Return the audit on labelled rows, with these rows and the answer for them in the order of the audit."""
@@ -302,62 +375,6 @@ class Policy(BaseEstimator, ABC):
         """The column or callable by which ``fit`` found rows that belong together; None if there is none."""
         return None
 
-    def report(
-        self,
-        X: Any,
-        Y: Any,
-        path: str | PathLike[str] = "report.html",
-        *,
-        title: str = "",
-        unit: str = "row",
-        currency: str = "",
-        time_ordered: bool | None = None,
-        groups: Any = None,
-        sample_weight: Any = None,
-        missing_labels: str = "raise",
-    ) -> Path:
-        """Write the page on rows of known labels that it was not fitted on: one HTML file that opens offline.
-
-        Parameters
-        ----------
-        X, Y, time_ordered, groups, sample_weight, missing_labels
-            As of :meth:`audit`. A time index of X gives the times of the page.
-        path
-            The file; it is written whole or not at all, and replaces one that is there.
-        title, unit, currency
-            The title of the page, the word for a row ("day"), and what payoffs are counted in ("€").
-
-        Returns
-        -------
-        The path of the page. The numbers on it are those of :meth:`audit` on the same rows.
-        """
-        from optensemble.report.writing import write_report
-
-        options = {"time_ordered": time_ordered, "groups": groups, "sample_weight": sample_weight}
-        terms = {"title": title, "unit": unit, "currency": currency}
-        return write_report(self._as_it_stands(), X, Y, path, terms, missing_labels=missing_labels, **options)
-
-    def plot_leaderboard(self, ax: Axes | None = None) -> Axes:
-        """Draw the mean payoff of each candidate out of fold, with 95 % intervals; what decides is emphasised.
-
-        Of a white or black box it is the payoff over rounds of debiasing, for each shrinkage that cross-validation
-        tried; with ``validation=None`` nothing was compared, and that is an error.
-
-        Parameters
-        ----------
-        ax
-            Axes of matplotlib to draw into; by default those of a new figure of ``matplotlib.pyplot``.
-
-        Returns
-        -------
-        The axes drawn into.
-        """
-        from optensemble.report.plots import plot_leaderboard
-
-        now = self._as_it_stands()
-        now._require_fitted()
-        return plot_leaderboard(now, ax)
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
         from optensemble.persistence.files import save
@@ -365,20 +382,6 @@ class Policy(BaseEstimator, ABC):
         now = self._as_it_stands()
         now._require_fitted()
         save(now, path)
-
-    def _repr_html_inner(self) -> str:
-        """Return what a notebook shows: the outcome of the fit, or scikit-learn's diagram before it."""
-        if not self.__sklearn_is_fitted__():
-            diagram: str = super()._repr_html_inner()
-            return diagram
-        from optensemble.report.notebook import ensemble_html
-
-        return ensemble_html(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        # scikit-learn leaves HTML out where its setting display="text" says so
-        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -23,7 +23,7 @@ def write_report(
 ) -> Path:
     """Write the page of an ensemble on rows with known labels, and return its path; ``options`` are of an audit."""
     page, named = _output_path(path), ReportTerms(**terms)  # before any work is done
-    audited = ensemble.audited_rows(X, Y, **options)
+    audited = ensemble._audited_rows(X, Y, **options)
     batch = audited.batch
     index = index_of(batch.X)
     times = _times(index)

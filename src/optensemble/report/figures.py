@@ -17,8 +17,10 @@ from matplotlib.ticker import MaxNLocator
 
 from optensemble._core.arrays import Floats
 from optensemble.evaluation.audit import Audit
-from optensemble.report.data import ACTION_LEVELS, ActionProfile, Blocks, ReportData
+from optensemble.report.blocks import Blocks
+from optensemble.report.data import ReportData
 from optensemble.report.drawing import BAND_OPACITY, COLOURS, INK, MUTED, new_figure
+from optensemble.report.profile import ACTION_LEVELS, ActionProfile
 
 REALISED_COLOUR, PROMISED_COLOUR, WARNING_COLOUR = COLOURS[0], COLOURS[3], COLOURS[2]
 

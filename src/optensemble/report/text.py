@@ -17,9 +17,10 @@ from optensemble._core.number_format import (
 )
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.audit_text import outcome
-from optensemble.evaluation.payoff_summary import Assessments
-from optensemble.report.data import MOST_COORDINATES, Blocks, ReportData
+from optensemble.report.blocks import Blocks, moment_text
+from optensemble.report.data import ReportData
 from optensemble.report.phrases import as_sentence, count_of, join_words
+from optensemble.report.profile import MOST_COORDINATES
 from optensemble.report.tables.audit import BETTER, IDENTICAL, NOT_SIGNIFICANT, WORSE, gain_result
 
 STATUS_KEPT, STATUS_BROKEN, STATUS_OPEN = "kept", "broken", "open"
@@ -112,7 +113,7 @@ def report_subject(data: ReportData) -> str:
 
 def cautions(data: ReportData) -> list[str]:
     """Return reasons to doubt the promise, a sentence each."""
-    promise = data.ensemble.promise_of(Assessments.of(data.answer.assessed))
+    promise = data.ensemble.promise_of(data.assessments(), data.answer.absent)
     due = data.ensemble.refit_due_
     return [as_sentence(said) for said in (promise.note, f"a refit is due: {due}" if due else "") if said]
 
@@ -277,15 +278,13 @@ def provenance(data: ReportData) -> list[str]:
 
 def block_name(blocks: Blocks, number: int) -> str:
     """Return the first and last time, or row number, of a block."""
-    first, last = (_moment(at[number], blocks.is_time) for at in (blocks.start, blocks.end))
+    first, last = (_place(at[number], blocks.is_time) for at in (blocks.start, blocks.end))
     return first if first == last else f"{first} to {last}"
 
 
 def _first_and_last(blocks: Blocks) -> tuple[str, str]:
-    return _moment(blocks.start[0], blocks.is_time), _moment(blocks.end[-1], blocks.is_time)
+    return _place(blocks.start[0], blocks.is_time), _place(blocks.end[-1], blocks.is_time)
 
 
-def _moment(at: Any, is_time: bool) -> str:
-    if not isinstance(at, pd.Timestamp):
-        return f"{at:,.6g}" if is_time else f"{at:,}"
-    return str(at.date()) if at == at.normalize() else at.isoformat(" ", "minutes")
+def _place(at: Any, is_time: bool) -> str:
+    return moment_text(at) if is_time else f"{at:,}"

@@ -21,7 +21,7 @@ from optensemble.report.overview.text import (
 )
 from optensemble.report.overview.totals import period_totals
 from optensemble.report.overview.typical import TypicalDecision, typical_decisions
-from optensemble.report.overview.verdict import verdict_look
+from optensemble.report.overview.verdict import headline, mark_of, status_of
 from optensemble.report.parts import card, panels, picture
 from optensemble.report.phrases import as_sentence
 from optensemble.report.text import block_summary, cautions
@@ -29,15 +29,15 @@ from optensemble.report.text import block_summary, cautions
 
 def overview_header(data: ReportData) -> list[Html]:
     """Return what is read without scrolling: title, verdict, promised, realised and the share of foresight."""
-    totals, look = period_totals(data), verdict_look(data)
-    mark = element("span", look.mark, aria_hidden="true")
+    totals, verdict = period_totals(data), data.audit.judgement
+    mark = element("span", mark_of(verdict), aria_hidden="true")
     return [
         element("h1", overview_title(data)),
         element("p", overview_subject(data, totals), class_="soft subject"),
-        element("p", mark, f" {as_sentence(look.outcome)}", class_=f"verdict {look.status}"),
-        element("p", as_sentence(look.sentence), class_="lead"),
+        element("p", mark, f" {headline(verdict)}", class_=f"verdict {status_of(verdict)}"),
+        element("p", as_sentence(verdict.sentence), class_="lead"),
         element("div", *map(card, period_figures(data, totals)), class_="facts top"),
-        *(element("p", as_sentence(doubt), class_="caution") for doubt in look.doubts),
+        *(element("p", as_sentence(f"doubt: {doubt}"), class_="caution") for doubt in verdict.doubts),
         *(element("p", caution, class_="caution") for caution in cautions(data)),
     ]
 

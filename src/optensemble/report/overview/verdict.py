@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from optensemble.evaluation.verdict import Grade, Verdict
 
-from optensemble.evaluation.audit_text import outcome
-from optensemble.report.data import ReportData
+_BROKEN = {"status": "broken", "mark": "✗"}
+_LOOKS = {
+    Grade.KEPT: {"status": "kept", "mark": "✓"},
+    Grade.BIASED: {"status": "doubt", "mark": "≈"},
+    Grade.WIDE: {"status": "doubt", "mark": "≈"},
+    Grade.FEW: {"status": "unsure", "mark": "?"},
+    Grade.LESS: _BROKEN,
+    Grade.MORE: _BROKEN,
+    Grade.OPEN: {"status": "open", "mark": "–"},
+    Grade.SEEN: {"status": "open", "mark": "–"},
+}
+_OF_A_PROMISE = (Grade.KEPT, Grade.BIASED, Grade.WIDE, Grade.LESS, Grade.MORE)
 
 
-@dataclass(frozen=True)
-class VerdictLook:
-    """A verdict as it is shown: status for its colour, a mark, the outcome in a few words, its sentence and doubts."""
-
-    status: str
-    mark: str
-    outcome: str
-    sentence: str
-    doubts: tuple[str, ...] = ()
+def status_of(verdict: Verdict) -> str:
+    """Return the status that a verdict is coloured by: kept, doubt, unsure, broken or open."""
+    return _LOOKS[verdict.grade]["status"]
 
 
-def verdict_look(data: ReportData) -> VerdictLook:
-    """Return the verdict of the audit as it is shown."""
-    kept = data.audit.kept
-    status = "open" if kept is None else "kept" if kept else "broken"
-    mark = {"open": "–", "kept": "✓", "broken": "✗"}[status]
-    return VerdictLook(status, mark, outcome(data.audit.totals, data.sign), data.audit.verdict)
+def mark_of(verdict: Verdict) -> str:
+    """Return the mark before a verdict: ✓ kept, ≈ kept with a reservation, ? too few rows, ✗ broken, – none."""
+    return _LOOKS[verdict.grade]["mark"]
+
+
+def headline(verdict: Verdict) -> str:
+    """Return the outcome as a heading.
+
+    >>> headline(Verdict(Grade.WIDE, "kept, but too wide to be useful", ""))
+    'The promise was kept, but too wide to be useful'
+    >>> headline(Verdict(Grade.FEW, "too few rows to tell", ""))
+    'Too few rows to tell'
+    """
+    said = verdict.outcome
+    return f"The promise was {said}" if verdict.grade in _OF_A_PROMISE else f"{said[:1].upper()}{said[1:]}"

@@ -73,11 +73,11 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
     return TableAudit(saved, tables, rows, labels, audit, answer, len(read) - len(rows))
 
 
-def make_report(audited: TableAudit) -> str:
-    """Return the report as an HTML page."""
+def make_report(audited: TableAudit, **terms: str | None) -> str:
+    """Return the report as an HTML page; ``terms`` given here replace those of the job file."""
     from optensemble.report.page import make_report_page  # loads matplotlib, which only a report needs
 
-    return make_report_page(table_report(audited))
+    return make_report_page(table_report(audited, **terms))
 
 
 def table_report(audited: TableAudit, **terms: str | None) -> ReportData:

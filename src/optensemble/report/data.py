@@ -1,4 +1,4 @@
-"""Data of a report: an ensemble, its audit on rows with known labels, and summaries by block and coordinate."""
+"""Data of a report: an ensemble, its audit on rows with known labels, and what foresight would have earned."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.buckets import Buckets
 from optensemble.ensembles.base import DECISION, Answer, Policy
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.payoff_summary import Assessments
@@ -21,21 +19,11 @@ from optensemble.exceptions import FallbackWarning, SolverError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import align_labels
 from optensemble.members.validation import as_labels
+from optensemble.report.blocks import Blocks, moment_text, summarise_blocks, time_axis
+from optensemble.report.profile import ActionProfile, summarise_actions
 from optensemble.report.terms import DEFAULT_TERMS, ReportTerms
-from optensemble.stats.blocks import LEVEL
 
-__all__ = ["ActionProfile", "Blocks", "ReportData", "ReportTerms", "report_data"]
-
-MOST_BLOCKS = 20
-_FEWEST_ROWS_IN_BLOCK = 5
-
-MOST_COORDINATES = 30
-"""Coordinates shown at most: those used most."""
-
-ACTION_LEVELS = 10
-"""Levels between the bounds of a coordinate."""
-
-_BOUND_TOLERANCE = 1e-7  # share of the range: solvers return a bound only up to rounding
+__all__ = ["ReportData", "ReportTerms", "report_data"]
 
 
 @dataclass(frozen=True)
@@ -95,6 +83,11 @@ class ReportData:
         return len(self.realised)
 
     @property
+    def weight(self) -> float:
+        """The number of rows that the rows count for."""
+        return float(self.rows) if self.weights is None else float(self.weights.sum())
+
+    @property
     def sense(self) -> str:
         """``"max"`` for payoffs, ``"min"`` for costs."""
         return str(self.ensemble.sense)
@@ -112,14 +105,27 @@ class ReportData:
     @cached_property
     def blocks(self) -> Blocks:
         """Promised and realised payoffs by block of rows."""
-        return _summarise_blocks(self)
+        return summarise_blocks(self)
 
     @cached_property
     def profile(self) -> ActionProfile:
         """The distribution of actions by coordinate."""
         known = self.ensemble.feasible_
         own = (known.lower, known.upper) if self.omega is None else self.omega.row_bounds()
-        return _summarise_actions(self.answer.actions, known.lower, known.upper, own)
+        return summarise_actions(self.answer.actions, known.lower, known.upper, own)
+
+    def assessments(self, rows: Indices | slice = slice(None)) -> Assessments:
+        """Return a summary of the self-assessments of some rows, of which a promise is made."""
+        answer, weights = self.answer, None if self.weights is None else self.weights[rows]
+        incomplete = None if answer.incomplete is None else answer.incomplete[rows]
+        return Assessments.of(answer.assessed[rows], weights, incomplete)
+
+    def row_name(self, row: int) -> str:
+        """Return what a row is called: by its id, its time, or its number from 1."""
+        axis = None if self.when is None else time_axis(self.when)
+        time = "" if self.when is None else moment_text(self.when.iloc[row] if axis is None else axis[row])
+        named = [text for text in (self.ids[row] if self.ids is not None else "", time) if text]
+        return ", ".join(dict.fromkeys(named)) or f"{self.terms.unit} {row + 1:,}"
 
     @property
     def decides_alone(self) -> str:
@@ -197,134 +203,3 @@ def _foresight(omega: FeasibleSet, labels: Floats, sign: float) -> Floats | None
     except SolverError:  # predictions were solved, but labels may be a harder problem
         return None
     return np.asarray(sign * omega.value(best, sign * labels))
-
-
-# By block
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Promised and realised mean payoffs of consecutive blocks of rows of about equal size.
-
-    ``start`` and ``end`` are the first and last time, or row number, of a block. ``low`` and ``high`` are the promised
-    interval of its mean; ``half_width`` is half the width of the interval of the realised mean.
-    """
-
-    is_time: bool
-    start: pd.Index
-    end: pd.Index
-    rows: Indices
-    promised: Floats
-    low: Floats
-    high: Floats
-    realised: Floats
-    half_width: Floats
-
-    @property
-    def has_intervals(self) -> bool:
-        """Whether intervals were promised."""
-        return bool(np.isfinite(self.low).any())
-
-    @property
-    def outside(self) -> Indices:
-        """The indices of blocks whose realised mean lies outside the promised interval."""
-        return np.flatnonzero((self.realised < self.low) | (self.realised > self.high))
-
-    @property
-    def middle(self) -> pd.Index:
-        """The middle of each block in time, or row number."""
-        return self.start + (self.end - self.start) / 2
-
-
-def _summarise_blocks(data: ReportData) -> Blocks:
-    parts = _split_rows(data.rows)
-    axis = _axis(data.when)
-    at = pd.Index(np.arange(1, data.rows + 1)) if axis is None else axis
-    promises = [data.ensemble.promise_of(Assessments.of(data.answer.assessed[part])) for part in parts]
-    return Blocks(
-        is_time=axis is not None,
-        start=at[[part[0] for part in parts]],
-        end=at[[part[-1] for part in parts]],
-        rows=np.array([len(part) for part in parts]),
-        promised=np.array([promise.mean for promise in promises]),
-        low=np.array([promise.low for promise in promises]),
-        high=np.array([promise.high for promise in promises]),
-        realised=np.array([data.realised[part].mean() for part in parts]),
-        half_width=_half_widths(data, parts),
-    )
-
-
-def _split_rows(n: int) -> list[Indices]:
-    return np.array_split(np.arange(n), max(min(MOST_BLOCKS, n // _FEWEST_ROWS_IN_BLOCK), 1))
-
-
-def _half_widths(data: ReportData, parts: list[Indices]) -> Floats:
-    """Return half the width of the interval of each block's mean payoff.
-
-    For independent rows it is the audit's half-width, rescaled to the rows of the block. In time order the audit's
-    interval also covers the drift between blocks, which is what the blocks are to show: there the variance is that
-    *within* blocks, between at least two stretches of rows in each.
-    """
-    sizes, length = np.array([len(part) for part in parts]), data.audit.block_length
-    if length is None:
-        return np.asarray(data.audit.totals.half_width * np.sqrt(data.rows / sizes))
-    sums = []
-    for part in parts:
-        apart = data.realised[part] - data.realised[part].mean()
-        sums += [stretch.sum() for stretch in np.array_split(apart, max(len(part) // length, 2))]
-    freedom = len(sums) - len(parts)
-    variance = float(np.square(sums).sum()) / data.rows * len(sums) / freedom
-    return np.asarray(float(student.ppf((1 + LEVEL) / 2, freedom)) * np.sqrt(variance / sizes))
-
-
-def _axis(when: pd.Series | None) -> pd.Index | None:
-    """Return times for an axis; None if they are no times, missing, or not in order."""
-    if when is None:
-        return None
-    axis = _numbers_or_times(when)
-    if not (axis.notna().all() and axis.is_monotonic_increasing):
-        return None
-    return axis.tz_localize(None) if isinstance(axis, pd.DatetimeIndex) else axis
-
-
-def _numbers_or_times(when: pd.Series) -> pd.Index:
-    axis: pd.Index
-    if pd.api.types.is_numeric_dtype(when) and not pd.api.types.is_bool_dtype(when):
-        axis = pd.Index(when.to_numpy(dtype=np.float64, na_value=np.nan))
-    elif pd.api.types.is_datetime64_any_dtype(when):
-        axis = pd.DatetimeIndex(when)
-    else:
-        axis = pd.DatetimeIndex(pd.to_datetime(when, format="ISO8601", errors="coerce", utc=True))
-    return axis
-
-
-# By coordinate
-
-
-@dataclass(frozen=True)
-class ActionProfile:
-    """The distribution of actions on the coordinates in ``shown``: all of them, or those used most.
-
-    ``shares`` (coordinates, 2 + levels) is the share of rows at the lower bound, at each level in between in ascending
-    order, and at the upper bound. A coordinate with equal bounds is always at the lower. Where bounds come from the
-    row, ``lower`` and ``upper`` are those of all fitting rows, and a row is at a bound if it is at its own.
-    """
-
-    shown: Indices
-    mean: Floats
-    lower: Floats
-    upper: Floats
-    shares: Floats
-
-
-def _summarise_actions(actions: Floats, lower: Floats, upper: Floats, own: tuple[Floats, Floats]) -> ActionProfile:
-    span = np.where(upper > lower, upper - lower, 1.0)
-    used = np.abs(actions).mean(axis=0) / span
-    shown = np.sort(np.argsort(-used, kind="stable")[:MOST_COORDINATES])
-    taken, lower, upper, margin = actions[:, shown], lower[shown], upper[shown], _BOUND_TOLERANCE * span[shown]
-    least, most = (np.broadcast_to(side, actions.shape)[:, shown] for side in own)
-    places = Buckets(lower, upper, ACTION_LEVELS)(np.ascontiguousarray(taken)) + 1
-    places[taken >= most - margin] = ACTION_LEVELS + 1
-    places[taken <= least + margin] = 0
-    shares = np.stack([np.bincount(of, minlength=ACTION_LEVELS + 2) / len(of) for of in places.T])
-    return ActionProfile(shown, taken.mean(axis=0), lower, upper, shares)

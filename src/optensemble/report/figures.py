@@ -21,8 +21,10 @@ from matplotlib.ticker import MaxNLocator
 from optensemble._core.arrays import Floats
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.audit_tables import AuditSummary
-from optensemble.report.data import ACTION_LEVELS, ActionProfile, Blocks, ReportData
+from optensemble.report.blocks import Blocks
+from optensemble.report.data import ReportData
 from optensemble.report.drawing import BAND_OPACITY, COLOURS, MUTED, current_ink, new_figure
+from optensemble.report.profile import ACTION_LEVELS, ActionProfile
 
 REALISED_COLOUR, PROMISED_COLOUR, WARNING_COLOUR = COLOURS[0], COLOURS[3], COLOURS[2]
 
@@ -36,7 +38,10 @@ _LONGEST_NAME = 22  # characters
 
 @dataclass(frozen=True)
 class DotPlot:
-    """A dot plot of estimates with intervals, one per line; ``marked`` ones are emphasised."""
+    """A dot plot of estimates with intervals, one per line; ``marked`` ones are emphasised.
+
+    An estimate without an interval has a hollow dot.
+    """
 
     names: Sequence[str]
     values: Floats
@@ -77,9 +82,11 @@ class DotPlot:
     def _draw_one(self, axes: Axes, place: int) -> None:
         colour = self.colours[place] if self.colours else REALISED_COLOUR if self.marked[place] else MUTED
         ends = [self.low[place], self.high[place]]
-        if np.isfinite(ends).all():
+        known = bool(np.isfinite(ends).all())
+        if known:
             axes.plot(ends, [place, place], color=colour, linewidth=3, alpha=0.55, solid_capstyle="butt")
-        axes.plot(self.values[place], place, marker="o", color=colour, markersize=6, linestyle="none")
+        fill = "full" if known else "none"  # a lone number, of which nobody can say how sure it is
+        axes.plot(self.values[place], place, "o", color=colour, markersize=6, fillstyle=fill, markeredgewidth=1.4)
 
 
 def promise_plot(row: AuditSummary, title: str) -> DotPlot:
@@ -96,12 +103,13 @@ def promise_plot(row: AuditSummary, title: str) -> DotPlot:
     )
 
 
-def lift_plot(audit: Audit) -> DotPlot:
-    """Return the gain over each baseline, the strongest baseline first."""
+def lift_plot(audit: Audit, *, cost: bool = False) -> DotPlot:
+    """Return the gain over each baseline, or what was saved of its cost, the strongest baseline first."""
     frame = audit.lift.sort_values("gain", kind="stable")
     low, high = frame["low"].to_numpy(), frame["high"].to_numpy()
     names = frame["rival"].tolist()
-    return DotPlot(names, frame["gain"].to_numpy(), low, high, "Gain over each baseline", low > 0, zero=True)
+    title = "Saved against each baseline" if cost else "Gain over each baseline"
+    return DotPlot(names, frame["gain"].to_numpy(), low, high, title, low > 0, zero=True)
 
 
 def gap_plot(audit: Audit) -> DotPlot:
@@ -128,9 +136,9 @@ def draw_promise(data: ReportData) -> Figure:
     return promise_plot(data.audit.totals, f"Promised and realised {data.objective}").figure()
 
 
-def draw_lift(audit: Audit) -> Figure:
-    """Draw the gain over each baseline, the strongest baseline first."""
-    return lift_plot(audit).figure()
+def draw_lift(audit: Audit, *, cost: bool = False) -> Figure:
+    """Draw the gain over each baseline, or what was saved of its cost, the strongest baseline first."""
+    return lift_plot(audit, cost=cost).figure()
 
 
 def draw_leaderboard(frame: pd.DataFrame, objective: str) -> Figure:
@@ -171,8 +179,8 @@ def draw_curves(axes: Axes, frame: pd.DataFrame) -> None:
     axes.set_xlabel("rounds of debiasing")
 
 
-def draw_blocks(blocks: Blocks, objective: str) -> Figure:
-    """Draw promised and realised payoffs by block."""
+def draw_blocks(blocks: Blocks, title: str) -> Figure:
+    """Draw promised and realised payoffs by block; dots are hollow where no interval is known."""
     figure = new_figure(_WIDTH, CURVE_HEIGHT)
     axes = figure.subplots()
     at = blocks.middle.to_numpy()
@@ -180,16 +188,17 @@ def draw_blocks(blocks: Blocks, objective: str) -> Figure:
         band: dict[str, Any] = {"color": PROMISED_COLOUR, "alpha": BAND_OPACITY, "linewidth": 0}
         axes.fill_between(at, blocks.low, blocks.high, label="promised, 95 %", **band)
     axes.plot(at, blocks.promised, color=PROMISED_COLOUR, linestyle="--", label="promised")
-    half = np.nan_to_num(blocks.half_width)
+    known = bool(np.isfinite(blocks.half_width).all())
+    half, fill = (blocks.half_width, "full") if known else (np.zeros(len(at)), "none")
     axes.vlines(at, blocks.realised - half, blocks.realised + half, color=REALISED_COLOUR, alpha=0.45, linewidth=1.5)
     line: dict[str, Any] = {"color": REALISED_COLOUR, "marker": "o", "markersize": 4.5, "linewidth": 1.2}
-    axes.plot(at, blocks.realised, label="realised, 95 %", **line)
+    axes.plot(at, blocks.realised, fillstyle=fill, label="realised, 95 %" if known else "realised", **line)
     out = blocks.outside
     if out.size:
-        mark: dict[str, Any] = {"color": WARNING_COLOUR, "markersize": 7, "zorder": 5}
+        mark: dict[str, Any] = {"color": WARNING_COLOUR, "markersize": 7, "zorder": 5, "fillstyle": fill}
         axes.plot(at[out], blocks.realised[out], "o", label="outside the interval", **mark)
     _set_time_axis(axes, blocks)
-    _set_title(figure, f"Mean {objective} by block")
+    _set_title(figure, title)
     figure.legend(loc="outside lower left", ncols=2)
     return figure
 
@@ -233,7 +242,7 @@ def _rgb(colour: str) -> tuple[float, ...]:
     return tuple(int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
 
 
-def axis_name(name: str) -> str:
+def axis_name(name: str, longest: int = _LONGEST_NAME) -> str:
     """Return a name shortened to fit beside an axis, with unprintable characters replaced."""
     shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

@@ -52,16 +52,16 @@ _NOTEBOOK_CSS = """
 
 
 def audit_html(audit: Audit) -> str:
-    """Return the verdict, the tables by candidate and baseline, and folded those that only a doubt opens."""
-    summary = element("p", element("strong", audit.verdict), Html("<br>"), bias_summary(audit))
-    cells = _titled_table if audit.biased else _folded_table
+    """Return the verdict with its doubts, tables by candidate and baseline, and those on cells and swaps folded."""
+    lines = [*(f"doubt: {doubt}" for doubt in audit.judgement.doubts), bias_summary(audit)]
+    cells, cost = _titled_table if audit.biased else _folded_table, audit.sense == "min"
     return _notebook_html(
-        summary,
+        element("p", element("strong", audit.verdict), *(part for line in lines for part in (Html("<br>"), line))),
         _titled_table(choice_sheet(audit), "by_choice"),
-        _titled_table(lift_sheet(audit), "lift"),
+        _titled_table(lift_sheet(audit, cost=cost), "lift"),
         cells(cell_sheet(audit, most=MOST_ROWS), "cells"),
         _folded_table(swap_sheet(audit, most=_ALL), "swap"),
-        _folded_table(conditional_sheet(audit, most=_ALL), "conditional"),
+        _folded_table(conditional_sheet(audit, most=_ALL, cost=cost), "conditional"),
     )
 
 

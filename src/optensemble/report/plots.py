@@ -48,12 +48,12 @@ def plot_audit(audit: Audit, ax: Axes | None, what: str) -> Axes:
     require_choice(what, "what", AUDIT_PLOTS)
     if what == "gains" and audit.lift.empty:
         raise InputError("this audit has no baseline to compare with, and so no gains. Plot what='promise' instead.")
+    cost = audit.sense == "min"
     if what == "promise":
-        plot = promise_plot(audit.totals, capitalise(audit.verdict))
-    else:
-        plot = lift_plot(audit) if what == "gains" else gap_plot(audit)
-    xlabel = {"promise": "mean per row", "gains": "gain, mean per row", "gaps": "mean per row"}[what]
-    return _dot_plot(plot, ax, xlabel)
+        return _dot_plot(promise_plot(audit.totals, capitalise(audit.verdict)), ax, _mean_of(audit.sense))
+    if what == "gains":
+        return _dot_plot(lift_plot(audit, cost=cost), ax, "saved, mean per row" if cost else "gain, mean per row")
+    return _dot_plot(gap_plot(audit), ax, _mean_of(audit.sense))
 
 
 def plot_promise(promise: Promise, ax: Axes | None) -> Axes:
@@ -76,7 +76,7 @@ def plot_leaderboard(ensemble: Policy, ax: Axes | None) -> Axes:
     fitted: Any = ensemble
     objective = "payoff" if fitted.sense == "max" else "cost"
     if fitted.kind == DECISION:
-        return _dot_plot(leaderboard_plot(fitted.leaderboard_, objective), ax, f"{objective}, mean per row")
+        return _dot_plot(leaderboard_plot(fitted.leaderboard_, objective), ax, _mean_of(fitted.sense))
     if not fitted.terms_.validated:
         raise InputError(
             f"this {type(ensemble).__name__} was fitted with validation=None: nothing was compared out of fold, and so "
@@ -84,10 +84,14 @@ def plot_leaderboard(ensemble: Policy, ax: Axes | None) -> Axes:
         )
     with _axes(ax, CURVE_HEIGHT) as (axes, finish):
         draw_curves(axes, fitted.validation_)
-        axes.set_ylabel(f"{objective}, mean per row")
+        axes.set_ylabel(_mean_of(fitted.sense))
         axes.legend()
         finish(validation_title(objective))
     return axes
+
+
+def _mean_of(sense: str) -> str:
+    return f"{'payoff' if sense == 'max' else 'cost'}, mean per row"
 
 
 def _dot_plot(dots: DotPlot, ax: Axes | None, xlabel: str) -> Axes:

@@ -179,7 +179,7 @@ def draw_curves(axes: Axes, frame: pd.DataFrame) -> None:
     axes.set_xlabel("rounds of debiasing")
 
 
-def draw_blocks(blocks: Blocks, title: str) -> Figure:
+def draw_blocks(blocks: Blocks, title: str, unit: str = "row") -> Figure:
     """Draw promised and realised payoffs by block; dots are hollow where no interval is known."""
     figure = new_figure(_WIDTH, CURVE_HEIGHT)
     axes = figure.subplots()
@@ -197,20 +197,20 @@ def draw_blocks(blocks: Blocks, title: str) -> Figure:
     if out.size:
         mark: dict[str, Any] = {"color": WARNING_COLOUR, "markersize": 7, "zorder": 5, "fillstyle": fill}
         axes.plot(at[out], blocks.realised[out], "o", label="outside the interval", **mark)
-    _set_time_axis(axes, blocks)
+    _set_time_axis(axes, blocks, unit)
     _set_title(figure, title)
     figure.legend(loc="outside lower left", ncols=2)
     return figure
 
 
-def _set_time_axis(axes: Axes, blocks: Blocks) -> None:
+def _set_time_axis(axes: Axes, blocks: Blocks, unit: str) -> None:
     if isinstance(blocks.start, pd.DatetimeIndex):
         locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         return
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    axes.set_xlabel("time" if blocks.is_time else "row")
+    axes.set_xlabel("time" if blocks.is_time else axis_name(unit))
 
 
 def _set_title(figure: Figure, title: str) -> None:

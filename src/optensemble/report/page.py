@@ -24,10 +24,12 @@ from optensemble.report.tables.fit import guarantee_sheet, leaderboard_sheet, va
 
 __all__ = ["ReportData", "make_report_page"]
 
-_TITLES = {
+_FOR_ALL = {
     "period": "Over the period",
     "typical": "Typical decisions",
     "technical": "In detail",
+}
+_TECHNICAL = {
     "baselines": "Comparison with baselines",
     "time": "Promised and realised",
     "cells": "Biases",
@@ -36,6 +38,7 @@ _TITLES = {
     "decisions": "Decisions",
     "glossary": "Glossary",
 }
+_TITLES = _FOR_ALL | _TECHNICAL
 
 
 def make_report_page(data: ReportData) -> str:
@@ -54,9 +57,13 @@ def make_report_page(data: ReportData) -> str:
     }
     sections = [element("section", element("h2", _TITLES[name], id=name), *parts) for name, parts in body.items()]
     foot = element("footer", *(element("p", line) for line in text.provenance(data)), class_="soft")
-    links = [element("li", element("a", title, href=f"#{name}")) for name, title in _TITLES.items()]
-    head = element("header", *overview_header(data), element("nav", element("ul", *links)))
+    head = element("header", *overview_header(data), _links(_FOR_ALL))
     return html_page(overview_title(data), head, *sections, foot)
+
+
+def _links(titles: dict[str, str]) -> Html:
+    items = [element("li", element("a", title, href=f"#{name}")) for name, title in titles.items()]
+    return element("nav", element("ul", *items))
 
 
 def _technical_summary(data: ReportData) -> list[Html]:
@@ -66,6 +73,7 @@ def _technical_summary(data: ReportData) -> list[Html]:
     ]
     promised = f"Means over all rows, with 95 % intervals: the promise above, the realised {data.objective} below."
     return [
+        _links(_TECHNICAL),
         element("div", *map(card, text.key_figures(data)), class_="facts"),
         panels(
             picture("verdict", lambda: figures.draw_promise(data), data.audit.verdict, promised),
@@ -105,7 +113,7 @@ def _baseline_section(data: ReportData) -> list[Html]:
 def _time_section(data: ReportData) -> list[Html]:
     audit, label = data.audit, f"Promised minus realised {data.objective}, by followed candidate"
     return [
-        element("p", text.block_summary(data.blocks), " ", element("a", "Picture", href="#period")),
+        element("p", text.block_summary(data.blocks, data.terms.units), " ", element("a", "Picture", href="#period")),
         panels(picture("gaps", lambda: figures.draw_gaps(audit), label, text.about_gaps(data))),
         sortable_table(choice_sheet(audit)),
         _folded("Blocks in numbers", sortable_table(block_sheet(data))),

@@ -64,6 +64,10 @@ class ReportTerms:
         """Return a number, already text, with the currency after it."""
         return f"{number}{_NO_BREAK}{self.currency}" if self.currency.strip() else number
 
+    def titled(self, quantity: str) -> str:
+        """Return a quantity with what it is counted in, for an axis."""
+        return f"{quantity}, {self.currency}" if self.currency.strip() else quantity
+
     def as_plain(self) -> dict[str, str]:
         """Return what is not by default, in JSON types."""
         return {name: value for name, value in vars(self).items() if value != getattr(type(self), name)}

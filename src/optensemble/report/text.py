@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from math import isfinite, isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 from optensemble._core.number_format import (
     column_decimals,
@@ -13,6 +13,7 @@ from optensemble._core.number_format import (
     format_number,
 )
 from optensemble.evaluation.audit import Audit
+from optensemble.evaluation.audit_tables import AuditSummary
 from optensemble.report.blocks import Blocks, moment_text
 from optensemble.report.data import ReportData
 from optensemble.report.phrases import KeyFigure, as_sentence, count_of, join_words
@@ -81,25 +82,38 @@ _GLOSSARY = {
 
 def cautions(data: ReportData) -> list[str]:
     """Return reasons to doubt the promise, a sentence each."""
-    promise = data.ensemble.promise_of(data.assessments(), data.answer.absent)
-    due = data.ensemble.refit_due_
-    return [as_sentence(said) for said in (promise.note, f"a refit is due: {due}" if due else "") if said]
+    doubts, due = data.audit.judgement.doubts, data.ensemble.refit_due_
+    note = data.ensemble.promise_of(data.assessments(), data.answer.absent).note
+    said = [*(f"doubt: {doubt}" for doubt in doubts), "" if note in doubts else note]
+    return [as_sentence(each) for each in (*said, f"a refit is due: {due}" if due else "") if each]
 
 
 def key_figures(data: ReportData) -> list[KeyFigure]:
     """Return the promised and the realised mean, and the gain over the best member."""
     row, terms = data.audit.totals, data.terms
+    means = mean_texts(row)
+    interval = f"95 % interval: {means.interval}" if means.interval else "no interval"
+    return [
+        KeyFigure(f"Promised {data.objective}, mean", terms.amount(means.promised), interval),
+        KeyFigure(f"Realised {data.objective}, mean", terms.amount(means.realised), f"over {terms.count(row.rows)}"),
+        *_gain_over_best_member(data),
+    ]
+
+
+class MeanTexts(NamedTuple):
+    """Promised and realised mean of an audit as text, to the digits that their errors leave."""
+
+    promised: str
+    interval: str
+    realised: str
+
+
+def mean_texts(row: AuditSummary) -> MeanTexts:
+    """Return the means of an audit as text; one place, so that they are the same wherever they stand."""
     promise, low, high, realised, half = format_by_error([row.promise, row.low, row.high, row.realised, row.half_width])
     limited = isfinite(row.low) or isfinite(row.high)
     error = "" if isnan(row.half_width) else f" ± {half}"
-    interval = f"95 % interval: {low} to {high}" if limited else "no interval"
-    return [
-        KeyFigure(f"Promised {data.objective}, mean", terms.amount(promise), interval),
-        KeyFigure(
-            f"Realised {data.objective}, mean", terms.amount(f"{realised}{error}"), f"over {terms.count(row.rows)}"
-        ),
-        *_gain_over_best_member(data),
-    ]
+    return MeanTexts(promise, f"{low} to {high}" if limited else "", realised + error)
 
 
 def _gain_over_best_member(data: ReportData) -> list[KeyFigure]:
@@ -125,7 +139,7 @@ def section_summaries(data: ReportData) -> dict[str, str]:
     audit = data.audit
     return {
         **({"baselines": baseline_summary(audit)} if len(audit.lift) else {}),
-        "time": block_summary(data.blocks),
+        "time": block_summary(data.blocks, data.terms.units),
         "cells": bias_summary(audit),
         "swaps": swap_summary(data),
     }
@@ -195,11 +209,11 @@ def about_swaps(data: ReportData) -> str:
     )
 
 
-def block_summary(blocks: Blocks) -> str:
-    """Return how many blocks lie outside their promised intervals."""
+def block_summary(blocks: Blocks, units: str = "rows") -> str:
+    """Return how many blocks lie outside their promised intervals; ``units`` is the word for rows."""
     low, high = blocks.rows.min(), blocks.rows.max()
     size = f"{low:,}" if low == high else f"{low:,} or {high:,}"
-    what = f"{count_of(len(blocks.rows), 'block')} of {size} rows in {'time' if blocks.is_time else 'row'} order"
+    what = f"{count_of(len(blocks.rows), 'block')} of {size} {units} in {'time' if blocks.is_time else 'row'} order"
     if not blocks.has_intervals:
         return f"{what}; no interval was promised."
     out = len(blocks.outside)

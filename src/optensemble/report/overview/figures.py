@@ -40,13 +40,26 @@ def draws_graph(decision: TypicalDecision) -> bool:
 
 
 def draw_decision(decision: TypicalDecision, coordinates: Sequence[str]) -> Figure:
-    """Draw what was decided in one row."""
+    """Draw what was decided in one row; names without what all of them begin with."""
+    coordinates = short_names(coordinates)
     graph = decision.path_set
     if graph is not None and draws_graph(decision):
         return draw_path(graph, decision.action)
     if MOST_LINES < len(decision.action) <= MOST_COLUMNS and graph is None:
         return _draw_columns(decision.action, coordinates)
     return _draw_lines(decision, coordinates)
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return names without the beginning that all of them share, up to a character that is no letter or digit.
+
+    >>> short_names(["price_00", "price_01"]), short_names(["north", "northwest"]), short_names(["alone_1"])
+    (['00', '01'], ['north', 'northwest'], ['alone_1'])
+    """
+    first, last = min(names), max(names)  # what these two share, all in between do
+    shared = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), 0)
+    cut = max((place + 1 for place, letter in enumerate(first[:shared]) if not letter.isalnum()), default=0)
+    return [name[cut:] for name in names] if all(name[cut:] for name in names) else list(names)
 
 
 def shown_lines(decision: TypicalDecision) -> Indices:
@@ -79,8 +92,14 @@ def _value_texts(decision: TypicalDecision, values: Floats) -> list[str]:
     if decision.is_share:
         whole = float(decision.action.sum())
         return [format_percent(max(value / whole, 0.0)) for value in values.tolist()]
-    decimals = 0 if np.array_equal(values, np.rint(values)) else max(column_decimals(values) - 1, 0)
-    return [format_number(value, decimals) for value in values.tolist()]
+    return [format_number(value, _decimals(values)) for value in values.tolist()]
+
+
+def _decimals(values: Floats) -> int:
+    """Return the fewest decimals that show each number to half a percent of the largest."""
+    enough = column_decimals(values)
+    close = 0.005 * float(np.abs(values).max(initial=0.0))
+    return next((few for few in range(enough) if np.abs(values - values.round(few)).max() <= close), enough)
 
 
 def _write_values(axes: Axes, values: Floats, texts: Sequence[str]) -> None:
@@ -107,7 +126,7 @@ def _draw_columns(action: Floats, coordinates: Sequence[str]) -> Figure:
     axes.set_xticks(list(shown), [names[j] for j in shown])
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
     return figure
 
 
@@ -140,5 +159,5 @@ def _name_nodes(axes: Axes, graph: ShortestPath, places: Floats, on_path: Indice
         bold = "bold" if node in ends else "normal"
         x, y = places[node]
         axes.annotate(
-            name, (x, y), xytext=(0, 6), textcoords="offset points", ha="center", color=INK, fontweight=bold, zorder=5
+            name, (x, y), xytext=(3, 5), textcoords="offset points", ha="left", color=INK, fontweight=bold, zorder=5
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from optensemble._core.number_format import format_percent
@@ -37,18 +39,20 @@ def overview_header(data: ReportData) -> list[Html]:
         element("p", mark, f" {headline(verdict)}", class_=f"verdict {status_of(verdict)}"),
         element("p", as_sentence(verdict.sentence), class_="lead"),
         element("div", *map(card, period_figures(data, totals)), class_="facts top"),
-        *(element("p", as_sentence(f"doubt: {doubt}"), class_="caution") for doubt in verdict.doubts),
         *(element("p", caution, class_="caution") for caution in cautions(data)),
     ]
 
 
 def period_section(data: ReportData) -> list[Html]:
     """Return the trend over the period, and who decides how often."""
-    summary, title = block_summary(data.blocks), f"{data.objective.capitalize()} per {data.terms.unit}"
+    summary = block_summary(data.blocks, data.terms.units)
+    unit = data.terms.unit
+    title = data.terms.titled(f"{data.objective.capitalize()} per {unit}")
+    trend = partial(figures.draw_blocks, data.blocks, title, unit)
     return [
         element("p", summary),
         panels(
-            picture("blocks", lambda: figures.draw_blocks(data.blocks, title), summary, about_trend(data)),
+            picture("blocks", trend, summary, about_trend(data)),
             _followed_bars(data),
         ),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, isnan
+from math import isfinite
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from optensemble.report.overview.totals import PeriodTotals
 from optensemble.report.overview.typical import TypicalDecision
 from optensemble.report.phrases import KeyFigure
 from optensemble.report.terms import ReportTerms
+from optensemble.report.text import mean_texts
 
 _SPACE = "\N{NO-BREAK SPACE}"
 
@@ -75,10 +76,7 @@ def foresight_figure(totals: PeriodTotals, terms: ReportTerms, decimals: int) ->
 
 def _per_unit(data: ReportData) -> str:
     row, terms = data.audit.totals, data.terms
-    decimals = column_decimals([row.realised], [row.half_width])
-    mean = format_number(row.realised, decimals)
-    error = "" if isnan(row.half_width) else f" ± {format_number(row.half_width, decimals)}"
-    return f"{terms.amount(mean + error)} per {terms.unit}"
+    return f"{terms.amount(mean_texts(row).realised)} per {terms.unit}"
 
 
 def total_decimals(data: ReportData, totals: PeriodTotals) -> int:
@@ -114,7 +112,8 @@ def typical_title(decision: TypicalDecision, terms: ReportTerms) -> str:
     >>> typical_title(SimpleNamespace(kind="good", name="2024-03-01"), ReportTerms(unit="day"))
     'A good day: 2024-03-01'
     """
-    return f"A {decision.kind} {terms.unit}: {decision.name}"
+    article = "An" if decision.kind.startswith("o") else "A"
+    return f"{article} {decision.kind} {terms.unit}: {decision.name}"
 
 
 def typical_facts(decision: TypicalDecision, data: ReportData) -> list[tuple[str, str]]:
@@ -138,8 +137,8 @@ def about_typical(data: ReportData) -> str:
     """Return how typical decisions are picked."""
     what, units = data.objective, data.terms.units
     return (
-        f"The {units} whose {what} is nearest to that of the worst quarter's edge, the middle and the best quarter's "
-        f"edge (the quartiles); the first of equals."
+        f"From the worst {what} to the best, the {units} a quarter, half and three quarters of the way (of equals, the "
+        "first)."
     )
 
 

@@ -15,7 +15,7 @@ from optensemble.feasible.with_cost import WithCost
 from optensemble.report.data import ReportData
 
 QUARTILES = (0.25, 0.5, 0.75)
-KINDS = ("weak", "middling", "good")
+KINDS = ("weak", "ordinary", "good")
 """What a row at each quartile is called, from the worst to the best."""
 
 

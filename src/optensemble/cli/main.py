@@ -29,7 +29,7 @@ app = typer.Typer(
     help="One policy from several models or policies under constraints, with a calibrated payoff forecast.\n\n"
     "A job file describes the data, the members and the feasible set: `init` writes one, `check` summarises it, `fit` "
     "makes an ensemble; `decide`, `audit`, `explain` and `report` use the ensemble.\n\n"
-    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 promise refuted (`audit`), 130 interrupted.",
+    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 less earned than promised and 4 more (`audit`), 130 interrupted.",
 )
 app.command("init")(init_command)
 app.command("check")(check_command)
@@ -44,7 +44,7 @@ app.command("reproduce")(reproduce_command)
 def main() -> None:
     """Run the command line; an error is one line on stderr, and the exit code its kind.
 
-    0 success, 1 failure, 2 wrong use, 3 promise refuted, 130 interrupted.
+    0 success, 1 failure, 2 wrong use, 3 less earned than promised, 4 more, 130 interrupted.
     """
     program = is_program()
     if program:

@@ -1,4 +1,4 @@
-"""Put the examples into the package, for `optensemble init --example`: their job files, and what make_data.py writes."""
+"""Put the examples into the package, for `optensemble init --example`: job files, and what make_data.py writes."""
 
 from __future__ import annotations
 

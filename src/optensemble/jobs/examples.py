@@ -49,10 +49,13 @@ class WrittenExample:
 def write_example(name: str, job: Path, force: bool = False) -> WrittenExample:
     """Write the tables of an example and its job file into one folder, which is made if there is none.
 
-    Raises ``InputError`` if there is no such example, if ``job`` is no name of a job file, or if a file exists and ``force`` is not given.
+    Raises ``InputError`` if there is no such example, if ``job`` is no name of a job file, or if a file exists and
+    ``force`` is not given.
     """
     if name not in EXAMPLES:
-        raise InputError(f"there is no example {name!r}.{did_you_mean(name, EXAMPLES)} There are {', '.join(EXAMPLES)}.")
+        raise InputError(
+            f"there is no example {name!r}.{did_you_mean(name, EXAMPLES)} There are {', '.join(EXAMPLES)}."
+        )
     if job.suffix != ".toml" or job.is_dir():
         raise InputError(f"{job} is no name of a job file. Give -o one beside which the tables go: {name}/{JOB}.")
     contents = {(job if part == JOB else job.parent / part): content for part, content in _contents(name).items()}

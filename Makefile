@@ -57,8 +57,9 @@ docs: $(READY)
 	$(BIN)/python -m pytest --quiet --doctest-glob='*.md' docs tests/test_docs.py
 
 # drawn from seeded runs, in about a minute; look at them
-pictures: $(READY)
+pictures: $(READY) browser
 	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/screenshots.py
 
 # imported from an empty folder, so that nothing but the wheel is found
 wheel: $(READY)

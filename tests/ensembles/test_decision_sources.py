@@ -59,7 +59,8 @@ def rows_of(pattern: str) -> oe.Rows:
 def test_arrays_and_files_learn_the_same_bits(kind: str, files: list[str], tmp_path: Path) -> None:
     parameters, options = KINDS[kind]
     expected = make(**parameters).fit(world(), labels(world()), **options)
-    for pattern in files:
+    # each kind from one of the two cuts, by turns, and the first from both
+    for pattern in files if kind == "models" else [files[list(KINDS).index(kind) % 2]]:
         same_file(make(**parameters).fit(rows_of(pattern), **options), expected, tmp_path)
     if kind == "models":
         assert "patched" in expected.names_

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.slow
 
 cp = pytest.importorskip("cvxpy")
 
+ROWS = 200  # cvxpy takes milliseconds for every one
+
 
 def battery(hours: int, start: Any = 0.5) -> tuple[Any, Any, list[Any]]:
     """Charge and discharge within the hour's limits and the state of charge."""
@@ -64,7 +66,7 @@ def test_a_battery_is_a_lifted_polytope() -> None:
     assert omega.inner.dimension > 6
     np.testing.assert_allclose(omega.lower, -1.0)
     np.testing.assert_allclose(omega.upper, np.array([0.5, 1, 1, 1, 1, 1]))
-    C = np.random.default_rng(0).normal(size=(1000, 6))
+    C = np.random.default_rng(0).normal(size=(ROWS, 6))
     actions = omega.argmax(C)
     require_same((C * actions).sum(axis=1), solved(problem, price, C))
     assert omega.violation(actions).max() <= 1e-9
@@ -174,7 +176,7 @@ def test_piecewise_linear_costs(cost: Any, sense: str) -> None:
     omega = CvxpySet(problem, a, c)
     assert omega.recognised in ("Polytope", "WithCost")
     assert omega.has_cost
-    C = np.random.default_rng(4).normal(size=(1000, 4)) * 0.4
+    C = np.random.default_rng(4).normal(size=(ROWS, 4)) * 0.4
     actions = omega.argmax(C)
     sign = 1.0 if sense == "maximised" else -1.0
     require_same(omega.value(actions, C), sign * solved(problem, c, C))
@@ -211,7 +213,7 @@ def test_costs_of_the_action_alone_are_a_set_with_a_cost() -> None:
     w, c, held = cp.Variable(4, nonneg=True), cp.Parameter(4), np.array([0.1, 0.2, 0.3, 0.4])
     S = np.cov(np.random.default_rng(12).normal(size=(4, 9)))
     simplex, capped = [cp.sum(w) == 1], [cp.sum(w) == 1, w <= 0.6]
-    C = np.random.default_rng(13).normal(size=(300, 4)) * 0.3
+    C = np.random.default_rng(13).normal(size=(100, 4)) * 0.3
     for cost, constraints, solver, within in (
         (0.1 * cp.norm1(w - held), simplex, "HIGHS", 1e-9),
         (0.1 * cp.norm1(2 * (w - held)) + w[0] + 3.0, capped, "HIGHS", 1e-9),

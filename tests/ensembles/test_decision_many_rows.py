@@ -78,6 +78,7 @@ def same_bits(left: Ensemble, right: Ensemble) -> None:
 # More than one block
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("options", "n"),
     [
@@ -144,6 +145,7 @@ def close_records(ours: Record, theirs: Record, new: Floats) -> None:
     assert (left.rows, left.unlike, left.note) == (right.rows, right.unlike, right.note)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("kind", "sense"), IN_EACH_SENSE)
 def test_what_is_promised_by_totals_and_a_sample_is_what_all_rows_promise(
     kind: str, sense: str, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +176,7 @@ def test_what_is_promised_by_totals_and_a_sample_is_what_all_rows_promise(
     np.testing.assert_array_equal(found.fingerprints_, whole.fingerprints_[whole.fingerprints_ % 64 == 0])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", KINDS)
 def test_new_rows_are_taken_in_by_totals_as_by_rows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = world(ROWS)

@@ -66,6 +66,7 @@ def test_arrays_and_files_learn_the_same_bits(kind: str, files: list[str], tmp_p
         assert "patched" in expected.names_
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", GAPS)
 def test_gaps_and_weights_of_arrays_and_files_teach_the_same_bits(kind: str, tmp_path: Path) -> None:
     (parameters, options), frame = GAPS[kind], gappy(BLOCK_ROWS + 3001)
@@ -120,6 +121,7 @@ def test_rows_that_are_there_several_times_are_found_in_files_too(tmp_path: Path
 # Further rows
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("options", [{}, {"groups": "group"}], ids=str)
 def test_files_and_frames_can_be_added_to_each_other(options: dict[str, Any], tmp_path: Path) -> None:
     frame, at = world(), 40_000

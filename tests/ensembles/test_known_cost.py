@@ -108,6 +108,7 @@ def test_the_leaderboard_is_net(which: str, sense: str, sign: float) -> None:
     assert followed["low"] <= followed["promised"] <= followed["high"]
 
 
+@pytest.mark.no_cover
 @SENSES
 @EVERY_SET
 @pytest.mark.parametrize("kind", ["white", "black"])

@@ -55,6 +55,7 @@ def require_same(values: Floats, wanted: Floats, tolerance: float = 1e-9) -> Non
     assert np.abs(values - wanted).max() <= tolerance * max(1.0, np.abs(wanted).max())
 
 
+@pytest.mark.no_cover
 def test_a_battery_is_a_lifted_polytope() -> None:
     charge, discharge, constraints = battery(6)
     price = cp.Parameter(6)
@@ -90,6 +91,7 @@ def test_the_distance_of_a_lifted_polytope_is_exact() -> None:
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "make",
     [
@@ -209,6 +211,7 @@ def test_the_cost_of_an_action_is_the_least_of_its_other_variables() -> None:
     np.testing.assert_allclose(omega.cost(held), 0.15 * np.abs(held).sum(axis=1), atol=1e-8)
 
 
+@pytest.mark.no_cover
 def test_costs_of_the_action_alone_are_a_set_with_a_cost() -> None:
     w, c, held = cp.Variable(4, nonneg=True), cp.Parameter(4), np.array([0.1, 0.2, 0.3, 0.4])
     S = np.cov(np.random.default_rng(12).normal(size=(4, 9)))

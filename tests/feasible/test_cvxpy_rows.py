@@ -118,6 +118,7 @@ LINEAR: dict[str, Callable[[np.random.Generator, int], Example]] = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", sorted(LINEAR))
 def test_linear_problems_agree_with_cvxpy_row_by_row(name: str) -> None:
     rng = np.random.default_rng(0)
@@ -180,6 +181,7 @@ def whole_lots(rng: np.random.Generator, n: int) -> Example:
     return Example(problem, a, c, {budget: "budget", stock: "stock_*"}, X)
 
 
+@pytest.mark.no_cover
 def test_whole_numbers_agree_with_cvxpy_row_by_row() -> None:
     rng = np.random.default_rng(9)
     example = whole_lots(rng, 100)

@@ -47,7 +47,6 @@ EACH = pytest.mark.parametrize("name", NAMES)
 # The numbers
 
 
-@pytest.mark.no_cover
 @EACH
 def test_the_interval_is_what_was_promised_before_labels_were_seen(
     name: str, finished: Finished, experiments: dict[str, Experiment], honest: dict[str, oe.DecisionEnsemble]
@@ -60,7 +59,6 @@ def test_the_interval_is_what_was_promised_before_labels_were_seen(
     assert audit.kept == (promise.low <= earn(honest[name].decide(X), Y).mean() <= promise.high)
 
 
-@pytest.mark.no_cover
 @EACH
 def test_gains_are_differences_row_by_row(
     name: str, finished: Finished, experiments: dict[str, Experiment], honest: dict[str, oe.DecisionEnsemble]

@@ -176,7 +176,6 @@ def test_figures_are_as_many_as_their_names_and_titles(finished: Finished) -> No
     assert len([stroke for stroke in found[2].lines if stroke.label != FORESIGHT]) == 5
 
 
-@pytest.mark.no_cover
 def test_the_same_outcomes_give_the_same_files_as_pictures_and_drawings(finished: Finished) -> None:
     shares, names = [], []
     for share, name, content in draw_files(finished.result.outcomes):

@@ -198,7 +198,6 @@ def test_the_answer_has_every_number_of_every_experiment(root: Node, results: An
         assert shown(way) == f"{line['way']:.1f} ± {judged['way_error']:.1f}"
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("allowed", "kept"), [(0.3, "yes"), (0.2, "no")])
 def test_a_promise_that_was_not_kept_is_shown_as_such(allowed: float, kept: str) -> None:
     root = read(make_experiment_page([made_up("B", allowed=allowed)], Settings(), DOCUMENT))
@@ -264,7 +263,6 @@ def test_the_page_says_what_was_found(root: Node, finished: Finished) -> None:
         assert sentence in text
 
 
-@pytest.mark.no_cover
 def test_whatever_an_experiment_is_called_the_page_stays_whole() -> None:
     nasty = '<b>&amp; "quoted"</b>'
     outcome = made_up("A", members=(nasty, "a & b"), note=f"limit {nasty}")

@@ -122,7 +122,6 @@ def expected(experiment: Experiment, ensembles: dict[str, Any], where: str) -> d
 # The table
 
 
-@pytest.mark.no_cover
 @EACH
 @KINDS
 def test_promised_and_realised_payoffs(
@@ -202,7 +201,6 @@ def test_curves_on_the_rows_debiased_on_are_the_history_of_the_fit(
             np.testing.assert_allclose(curves[column], values, rtol=1e-12, err_msg=column)
 
 
-@pytest.mark.no_cover
 @EACH
 def test_curves_on_fresh_rows_are_what_shorter_fits_answer_there(
     name: str, finished: Finished, experiments: dict[str, Experiment]

@@ -41,7 +41,6 @@ def assert_same(ours: Outcome, theirs: Outcome) -> None:
     assert ours.audit == theirs.audit
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_settings_give_the_same_outcome(
     name: str, finished: Finished, experiments: dict[str, Experiment]

@@ -14,7 +14,6 @@ from optensemble.feasible import RiskBudget
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.no_cover
 def test_the_distribution_is_as_described() -> None:
     experiment = make_experiment("D", 3, training_rows=1000)
     X, Y = experiment.draw(20_000, 1)

@@ -251,7 +251,6 @@ def test_the_command_of_a_usual_run_names_its_seed() -> None:
     assert text.repeat_command(Settings(), "ABCD") == "optensemble reproduce --seed 42"
 
 
-@pytest.mark.no_cover
 @hypothesis.given(
     st.builds(
         Settings,

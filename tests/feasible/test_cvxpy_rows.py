@@ -216,7 +216,7 @@ def test_the_contract_holds(name: str, promise: Any, monkeypatch: pytest.MonkeyP
         return example.make(), example.X
 
     monkeypatch.setitem(CASES, name, case)
-    if name == "curved":
+    if name in ("curved", "transport"):  # the set of a row alone takes a tenth of a second
         monkeypatch.setattr(contract, "ROWS", 24)
         monkeypatch.setattr(contract.make, "__defaults__", (24, 0))
     promise(name)

@@ -54,6 +54,7 @@ def test_every_built_in_set(omega: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
     sets = [
         feasible.Polytope(
@@ -80,7 +81,7 @@ def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
         feasible.Product([feasible.WithCost(feasible.Simplex(2), turnover=(0.5, [0.1, 0.2])), feasible.Simplex(1)]),
     ]
     for omega in sets:
-        ensemble = oe.WhiteBoxEnsemble(PROBLEM.models, omega, **QUICK).fit(PROBLEM.X, PROBLEM.Y)
+        ensemble = oe.WhiteBoxEnsemble(PROBLEM.models, omega, **{**QUICK, "max_rounds": 5}).fit(PROBLEM.X, PROBLEM.Y)
         round_trip(ensemble, PROBLEM.X, tmp_path, **MEMBERS)
 
 

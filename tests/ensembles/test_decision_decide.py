@@ -135,6 +135,7 @@ SETS: dict[str, feasible.FeasibleSet] = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", SETS)
 @ACCESS
 def test_it_works_with_every_kind_of_set(name: str, access: str) -> None:

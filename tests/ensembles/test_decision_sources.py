@@ -55,6 +55,7 @@ def rows_of(pattern: str) -> oe.Rows:
     return oe.Rows(pattern, labels="y_*")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_and_files_learn_the_same_bits(kind: str, files: list[str], tmp_path: Path) -> None:
     parameters, options = KINDS[kind]

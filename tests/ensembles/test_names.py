@@ -269,6 +269,7 @@ def test_set_output(kind: str) -> None:
         ensemble.set_output(transform="panda")
 
 
+@pytest.mark.no_cover
 def test_an_ensemble_is_a_policy_of_another_one() -> None:
     X, Y = split(world())
     expected = oe.BlackBoxEnsemble([("inner", lambda X: fitted("decision").answer(X).actions)], OMEGA).fit(X, Y)

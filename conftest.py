@@ -7,6 +7,13 @@ import pytest
 # helpers of the tests are shown as fully as the tests themselves where an assertion of theirs fails
 pytest.register_assert_rewrite("tests")
 
+LONG = ("tests/theorems/", "tests/distributed/", "tests/test_examples.py")
+"""Come first, so that no worker is left with a long file when the others have finished."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
 
 @pytest.fixture(autouse=True)
 def _examples_leave_nothing_behind(request: pytest.FixtureRequest) -> None:

@@ -104,13 +104,13 @@ def _entry_point(function: Any, arguments: tuple[Any, ...]) -> Any:
     return _ENTRY_POINTS[name]
 
 
-def _kind(value: Any) -> Hashable:
+def _kind(value: Any) -> Any:
     """Return what numba's type of a value hangs on: dtype, dimensions and layout of arrays, the class of others."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim, value.flags.num
     if isinstance(value, tuple):
         return type(value), *map(_kind, value)
-    kind: Hashable = type(value)
+    kind: Any = type(value)
     return (kind, value.bit_length() // 32) if kind is int else kind
 
 

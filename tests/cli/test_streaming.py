@@ -48,6 +48,7 @@ def test_a_streamed_fit_writes_the_same_bytes(line: Line, folder: Path, whole: b
     assert not (folder / PASSES).exists()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_an_interrupted_fit_goes_on(number: int, line: Line, folder: Path, whole: bytes) -> None:
     patch = interrupt_pass(number)
@@ -144,6 +145,7 @@ def test_a_scheduler_that_does_not_answer(
     assert said == f"optensemble: no Dask scheduler answers at {address}. Check the address.\n"
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 @DASK_NOISE
 def test_workers_write_the_same_bytes(line: Line, folder: Path, whole: bytes) -> None:

@@ -21,9 +21,9 @@ demo: $(READY)
 
 check: lint types rooms quick
 
-# what needs one core goes side by side, and the tests, which take both, come after
+# what needs one core goes side by side, the longest first, and the tests, which take both, come after
 test: $(READY)
-	$(MAKE) --jobs=2 --output-sync=target lint types rooms docs wheel
+	$(MAKE) --jobs=2 --output-sync=target lint docs types wheel rooms
 	$(MAKE) pytest
 
 lint: $(READY)
@@ -54,7 +54,7 @@ browser:
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -n docs build/docs
-	$(BIN)/python -m pytest --quiet --doctest-glob='*.md' docs tests/test_docs.py
+	BUILT_SITE=build/docs $(BIN)/python -m pytest --quiet --doctest-glob='*.md' docs tests/test_docs.py
 
 # drawn from seeded runs, in about a minute; look at them
 pictures: $(READY) browser

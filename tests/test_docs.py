@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 import shutil
@@ -27,7 +28,9 @@ LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"([^\"]*)\"|<li
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as strictly as can be."""
+    """The site, built as strictly as can be, by ``make docs`` already or here."""
+    if "BUILT_SITE" in os.environ:
+        return Path(os.environ["BUILT_SITE"]).absolute()
     pytest.importorskip("sphinx", reason="the group `docs` is not installed")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", "--keep-going", str(DOCS), str(folder)]

@@ -120,6 +120,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     assert not list(folder.iterdir())
 
 
+@pytest.mark.no_cover
 @BOTH
 @SENSES
 @SCHEDULES
@@ -136,6 +137,7 @@ def test_a_fit_on_files_is_the_fit_in_memory(
     assert_same(answers(streamed, X), answers(whole, X))
 
 
+@pytest.mark.no_cover
 @BOTH
 @SCHEDULES
 @pytest.mark.parametrize("sense", ["max", "min"])

@@ -162,8 +162,10 @@ def fit_command(
 
     - `optensemble fit job.toml --memory 2GB --workers 8`
     """
+    from optensemble._core.progress import DECISION_STAGES, PAPER_STAGES
     from optensemble.cli.rendering import print_fit
     from optensemble.distributed.cluster import open_client
+    from optensemble.ensembles.base import DECISION
     from optensemble.jobs.fit import fit_job, prepare
     from optensemble.jobs.job import read_job
     from optensemble.jobs.memory import memory_limit
@@ -177,6 +179,7 @@ def fit_command(
         task = prepare(description, memory_limit(memory))
         require_output_path(out, list(task.tables.paths))
         progress.rows = task.row_count
+        progress.stages = DECISION_STAGES if task.job.kind == DECISION else PAPER_STAGES
         engine = resumable(task, client, jobs, out, resume)
         try:
             ensemble = fit_job(task, progress, jobs, client if engine is None else engine)

@@ -19,7 +19,7 @@ from optensemble.jobs.examples import EXAMPLES
 
 FOLDER = Path(__file__).parent / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WIDTH, HEIGHT = 1040, 880
+WIDTH, HEIGHT = 1040, 1000
 COLOURS = 128
 """A page has few colours: a palette makes its picture a third as large."""
 

@@ -62,7 +62,7 @@ def test_terms_of_reports_are_kept_and_replaced_by_those_given(saved: Path) -> N
     assert table_report(audited).terms == ReportTerms("Batteries", currency="€")
     given = table_report(audited, title=None, unit="day", currency="£")
     assert given.terms == ReportTerms("Batteries", "day", "£")
-    assert given.ids is not None
+    assert given.when is not None
     assert given.row_name(0) == f"{LATER.sort_values('date')['day'].iloc[0]}, {moment_text(given.when.iloc[0])}"
 
 

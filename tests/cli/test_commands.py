@@ -115,9 +115,17 @@ def test_commands_from_table_to_report_agree_with_python(line: Line, folder: Pat
     by_id = told(line("explain", "ensemble.oe", "new.csv", "--id", NEW["day"][17], "--json"))
     assert by_id == {**explained, "id": NEW["day"][17]}
 
-    reported = told(line("report", "ensemble.oe", "later.csv", "--json"))
+    reported = told(line("report", "ensemble.oe", "later.csv", "--json", "--title", "A <b>", "--unit", "day"))
     assert (reported["report"], reported["verdict"]) == ("report.html", audit.verdict)
-    assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (reported["title"], reported["unit"], reported["currency"]) == ("A <b>", "day", "")
+    total = reported["total"]
+    assert (total["rows"], total["weight"]) == (len(LATER), len(LATER))
+    assert total["promised"] == pytest.approx(audit.totals.promise * len(LATER))
+    assert total["realised"] == pytest.approx(audit.totals.realised * len(LATER))
+    assert total["share"] == pytest.approx(total["realised"] / total["foresight"])
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "<h1>A &lt;b&gt;</h1>" in page
 
 
 @pytest.mark.no_cover
@@ -144,6 +152,7 @@ def test_the_commands_print_their_results_in_words(line: Line, folder: Path) -> 
     assert (said.code, said.out, said.err) == (0, f"{ensemble.explain(NEW, 3)}\n", "")
     said = line("report", "ensemble.oe", "later.csv", "-o", "page.html")
     assert (said.code, said.err) == (0, "")
+    assert f"Over {len(LATER)} rows: promised " in said.out
     assert "page.html" in said.out
 
 

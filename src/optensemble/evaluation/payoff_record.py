@@ -133,6 +133,14 @@ class Record:
         terms = sampled, earned, self.sign, self.time_ordered, None, curse, None, kept, totals
         return Record(*terms, weights=weighted[0] if weighted else None, unit=self.unit)
 
+    def first(self, n: int) -> Record:
+        """Return the record of the first rows, as it was before others came; all rows must be in it."""
+        names = ("assessed", "realised", "clusters", "folds", "weights", "incomplete")
+        rows = {name: None if (each := getattr(self, name)) is None else each[:n] for name in names}
+        if rows["incomplete"] is not None and not rows["incomplete"].any():
+            rows["incomplete"] = None
+        return replace(self, curse=self.curse * len(self) / n, **rows)
+
     def correct(self, assessed: Floats, incomplete: npt.NDArray[np.bool_] | None = None) -> Floats:
         """Return the calibrated payoff of each row, at the level of the last rows if there is a trend."""
         calibrated = self.level + self.trend[0] * len(self) / 2 + self.slope * (assessed - self.centre)

@@ -169,9 +169,7 @@ class UpdatedDecision(FittedDecision):
             )
         return found
 
-    def _take_in(
-        self, batch: LabelledBatch, done: PolicyPass, labels: Any, prints: Hashes
-    ) -> tuple[Promise, float]:
+    def _take_in(self, batch: LabelledBatch, done: PolicyPass, labels: Any, prints: Hashes) -> tuple[Promise, float]:
         """Add rows to the record, and say whether it is time to fit again; return what was promised and realised."""
         outputs, decisions, weights = done.outputs, done.decisions, batch.weights
         groups, clusters = self._same_groups(batch.groups), None
@@ -227,7 +225,9 @@ def merge_in_time(rows: list[LabelledBatch], time: str | None) -> list[LabelledB
     except TypeError as error:
         raise InputError(f"the times in column {time!r} are of several kinds. Fit again, on all rows.") from error
     weights, keys = (_joined([getattr(batch, name) for batch in rows]) for name in ("weights", "keys"))
-    joined = LabelledBatch(X, np.concatenate([batch.labels for batch in rows]), groups, weights, first.names, None, keys)
+    joined = LabelledBatch(
+        X, np.concatenate([batch.labels for batch in rows]), groups, weights, first.names, None, keys
+    )
     return [joined.take(order)]
 
 

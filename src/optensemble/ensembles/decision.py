@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self, Unpack
 
-import numpy as np
-
 from optensemble._core.engine import Engine
 from optensemble._core.progress import Progress, Stage, as_progress
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
@@ -45,8 +43,6 @@ from optensemble.members.fit_inputs import (
     as_member_list,
     checked_batches,
     group_hashes,
-    labelled_rows,
-    named_batch,
     require_enough,
     unlabelled_notes,
 )
@@ -54,7 +50,7 @@ from optensemble.members.labelled_rows import with_labels
 from optensemble.members.mending import Mending, Tally
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, SurveyPass, around_rows, as_source
 from optensemble.members.subgroups import Subgroups
-from optensemble.members.validation import as_members, row_count, row_labels
+from optensemble.members.validation import as_members, row_count
 from optensemble.stacking.leaderboard import leaderboard_frame
 from optensemble.stats.row_design import ClusterTable, RowDesign
 

@@ -137,9 +137,7 @@ def _pack_x(X: Any, arrays: Arrays, key: str) -> dict[str, Any]:
     kinds = set(X.dtypes)
     if len(kinds) == 1 and _is_number(next(iter(kinds))):  # one block, in the order that arithmetic may depend on
         return document | {"block": _pack_numbers(X.to_numpy(), arrays, key, "X")}
-    parts = [
-        _pack_column(X.iloc[:, i], arrays, f"{key}/{i}", f"column {name!r} of X") for i, name in enumerate(names)
-    ]
+    parts = [_pack_column(X.iloc[:, i], arrays, f"{key}/{i}", f"column {name!r} of X") for i, name in enumerate(names)]
     return document | {"parts": parts}
 
 

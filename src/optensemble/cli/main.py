@@ -29,7 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="One policy from several models or policies under constraints, with a calibrated payoff forecast.\n\n"
     "A job file describes the data, the members and the feasible set: `init` writes one, `check` summarises it, `fit` "
-    "makes an ensemble; `decide`, `audit`, `explain` and `report` use the ensemble; `update` and `refit` go on with it.\n\n"
+    "makes an ensemble; `decide`, `audit`, `explain` and `report` use the ensemble; `update` and `refit` "
+    "go on with it.\n\n"
     "Exit codes: 0 success, 1 failure, 2 wrong use, 3 promise refuted (`audit`), 5 refit due (`update`), "
     "130 interrupted.",
 )

@@ -101,7 +101,7 @@ class UpdatedDecision(FittedDecision):
             if changed := self.last_update_.changed:
                 warnings.warn(
                     f"{changed:,} of these {self.last_update_.rows:,} rows were given before with other labels or "
-                    "forecasts: they are skipped, and count as they were. Fit again on all rows to have them corrected.",
+                    "forecasts: they are skipped, and count as they were. Fit again on all rows to correct them.",
                     UserWarning,
                     stacklevel=2,
                 )

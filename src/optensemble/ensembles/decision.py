@@ -237,12 +237,12 @@ class DecisionEnsemble(UpdatedDecision):
         require_options(options, FitOptions, "extend")
         with self._changing():
             self._require_fitted()
+            if not self._rows:
+                raise InputError(f"{self._no_rows}: extend cannot go on from them. Fit again, on all rows: fit(X, Y).")
             if all(given is None for given in (models, policies, X, Y)) and not self._later:
                 raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
             if (X is None and Y is not None) or (Y is None and X is not None and not isinstance(X, RowSource)):
                 raise InputError("extend needs X and Y together; got only one of them.")
-            if not self._rows:
-                raise InputError(f"{self._no_rows}: extend cannot go on from them. Fit again, on all rows: fit(X, Y).")
             further = [] if X is None else [as_batch(X, Y, self._same_groups(groups), sample_weight, ids)]
             further = [self._in_order(batch, self._known) for batch in further]
             wider = self.__sklearn_clone__()

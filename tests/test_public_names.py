@@ -7,7 +7,7 @@ import optensemble as oe
 
 def test_the_public_names_are_pinned() -> None:
     estimators = ["BlackBoxEnsemble", "DecisionEnsemble", "WhiteBoxEnsemble"]
-    results = ["Answer", "Audit", "Explanation", "Promise", "RowPlan", "Situation"]
+    results = ["Answer", "Audit", "Explanation", "Grade", "Promise", "RowPlan", "Situation", "Verdict"]
     classes = sorted(["Columns", "Rows", *estimators, *results])
     assert oe.__all__ == [*classes, "exceptions", "feasible", "guarantees", "load", "plan"]
     assert oe.__all__ == sorted(oe.__all__)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from optensemble.evaluation.audit import Audit
     from optensemble.evaluation.planning import RowPlan, plan
     from optensemble.evaluation.promise import Promise
+    from optensemble.evaluation.verdict import Grade, Verdict
     from optensemble.explanation.explanation import Explanation
     from optensemble.multicalibration.state import Situation
     from optensemble.persistence.files import load
@@ -24,10 +25,12 @@ __all__ = [
     "Columns",
     "DecisionEnsemble",
     "Explanation",
+    "Grade",
     "Promise",
     "RowPlan",
     "Rows",
     "Situation",
+    "Verdict",
     "WhiteBoxEnsemble",
     "exceptions",
     "feasible",
@@ -46,10 +49,12 @@ if not TYPE_CHECKING:
         "Columns": "_core.columns",
         "DecisionEnsemble": "ensembles.decision",
         "Explanation": "explanation.explanation",
+        "Grade": "evaluation.verdict",
         "Promise": "evaluation.promise",
         "RowPlan": "evaluation.planning",
         "Rows": "tables.rows",
         "Situation": "multicalibration.state",
+        "Verdict": "evaluation.verdict",
         "WhiteBoxEnsemble": "ensembles.white_box",
         "load": "persistence.files",
         "plan": "evaluation.planning",

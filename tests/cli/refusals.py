@@ -13,7 +13,7 @@ from tests.cli.calling import Line, Said
 from tests.jobs.worlds import make_rows
 
 ROWS, NEW, LATER = make_rows(), make_rows(80, seed=1), make_rows(80, seed=2)
-FAILED, WRONG_USE, REFUTED, INTERRUPTED = 1, 2, 3, 130
+FAILED, WRONG_USE, EARNED_LESS, EARNED_MORE, INTERRUPTED = 1, 2, 3, 4, 130
 OLD = b"what was there before"
 FIT = ("fit", "job.toml", "-o", "out.oe")
 CHECK = ("check", "job.toml")

@@ -13,10 +13,11 @@ from tests.cli.refusals import (
     AUDIT,
     CHECK,
     DECIDE,
+    EARNED_LESS,
+    EARNED_MORE,
     FAILED,
     FIT,
     LATER,
-    REFUTED,
     REPORT,
     ROWS,
     WRONG_USE,
@@ -59,17 +60,36 @@ def test_a_promise_that_is_kept_is_exit_code_0(line: Line, folder: Path) -> None
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--json", None])
-def test_a_promise_that_is_refuted_is_exit_code_3(flag: str | None, line: Line, folder: Path) -> None:
-    worse = LATER.assign(**{f"y_{star}": -3 - LATER[f"y_{star}"] for star in STARS})
-    write_table(worse, folder / "later.csv")
+@pytest.mark.parametrize(("shift", "code", "way"), [(-3, EARNED_LESS, "less"), (3, EARNED_MORE, "more")])
+def test_a_promise_that_is_broken_says_which_way(
+    flag: str | None, shift: int, code: int, way: str, line: Line, folder: Path
+) -> None:
+    write_table(LATER.assign(**{f"y_{star}": LATER[f"y_{star}"] + shift for star in STARS}), folder / "later.csv")
     said = line(*AUDIT, *([flag] if flag else []))
-    assert (said.code, said.err) == (REFUTED, "")
+    assert (said.code, said.err) == (code, "")
     if flag == "--json":
-        assert json.loads(said.out)["kept"] is False
+        found = json.loads(said.out)
+        assert list(found)[:5] == ["verdict", "grade", "gap", "kept", "doubts"]
+        assert (found["grade"], found["kept"]) == (f"{way} than promised", False)
+        assert found["gap"]["low"] < found["gap"]["estimate"] == found["summary"]["gap"] < found["gap"]["high"]
     elif flag is None:
-        assert "not kept" in said.out.splitlines()[0]
+        assert said.out.splitlines()[0].endswith(f": broken, earned {way} than promised")
     else:
         assert said.out == ""
+
+
+def test_with_strict_every_doubt_counts(line: Line, folder: Path) -> None:
+    write_table(LATER.head(8), folder / "few.csv")
+    few = line("audit", "e.oe", "few.csv")
+    assert (few.code, few.out.splitlines()[0].endswith(": too few rows to tell")) == (0, True)
+    assert line("audit", "e.oe", "few.csv", "--strict").code == EARNED_LESS
+    (doubt,) = json.loads(line(*AUDIT, "--json").out)["doubts"]
+    assert re.fullmatch(r"1 of \d+ pairs of cell and coordinate is biased beyond chance", doubt)
+    assert line(*AUDIT).code == 0
+    strict = line(*AUDIT, "--strict")
+    assert (strict.code, strict.out.splitlines()[1]) == (EARNED_LESS, f"doubt: {doubt}")
+    write_table(LATER.head(60), folder / "sound.csv")
+    assert line("audit", "e.oe", "sound.csv", "--strict").code == 0
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--json", None])

@@ -458,7 +458,11 @@ def _(w: World) -> Seen:
     return Seen(numbers(fitted, new), notes=(str(fitted.promise(new)),))
 
 
-@ASKED.done("labels of the rows to audit are in other units", "earned 5,?\\d{3}.*not kept|refuted", before="the same")
+@ASKED.done(
+    "labels of the rows to audit are in other units",
+    "earned 5,?\\d{3}.*broken, earned more",
+    before="the same",
+)
 def _(w: World) -> Seen:
     audit = ensemble().fit(w.X, w.Y).audit(w.X_new, 1000 * w.Y_new)
     return Seen(audited(audit), notes=(audit.verdict,))

@@ -117,4 +117,4 @@ def _needs_power(value: float, decimals: int) -> bool:
 def _with_decimals(value: float, decimals: int) -> str:
     if isfinite(value) and _needs_power(value, decimals):
         return format_significant(value, 6)
-    return with_minus(f"{value:,.{decimals}f}")
+    return with_minus(f"{round(value, decimals) + 0.0:,.{decimals}f}")  # no -0

@@ -31,8 +31,8 @@ app = typer.Typer(
     "A job file describes the data, the members and the feasible set: `init` writes one, `check` summarises it, `fit` "
     "makes an ensemble; `decide`, `audit`, `explain` and `report` use the ensemble; `update` and `refit` "
     "go on with it.\n\n"
-    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 promise refuted (`audit`), 5 refit due (`update`), "
-    "130 interrupted.",
+    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 less earned than promised and 4 more (`audit`), 5 refit due "
+    "(`update`), 130 interrupted.",
 )
 app.command("init")(init_command)
 app.command("check")(check_command)
@@ -49,7 +49,7 @@ app.command("reproduce")(reproduce_command)
 def main() -> None:
     """Run the command line; an error is one line on stderr, and the exit code its kind.
 
-    0 success, 1 failure, 2 wrong use, 3 promise refuted, 5 refit due, 130 interrupted.
+    0 success, 1 failure, 2 wrong use, 3 less earned than promised, 4 more, 5 refit due, 130 interrupted.
     """
     program = is_program()
     if program:

@@ -21,6 +21,7 @@ from optensemble.report.tables.audit import cell_sheet, choice_sheet, lift_sheet
 from optensemble.report.tables.fit import leaderboard_sheet, validation_sheet
 
 if TYPE_CHECKING:
+    from optensemble.evaluation.audit import Audit
     from optensemble.explanation.explanation import Explanation
     from optensemble.jobs.audit import TableAudit
     from optensemble.jobs.check import JobSummary
@@ -179,7 +180,8 @@ def print_audit(output: CommandOutput, audited: TableAudit) -> None:
     """Print promised and realised payoffs."""
     audit, answer, coordinates = audited.audit, audited.answer, audited.saved.coordinates
     counts = RowCounts(unlabelled=audited.unlabelled, absent=Counter(answer.absent), mended=answer.mended)
-    output.print_lines(audit.verdict, *counts.sentences(len(audited.rows)), "")
+    doubts = [f"doubt: {doubt}" for doubt in audit.judgement.doubts]
+    output.print_lines(audit.verdict, *doubts, *counts.sentences(len(audited.rows)), "")
     output.print_table(choice_sheet(audit))
     output.print_table(lift_sheet(audit))
     if audit.biased:
@@ -192,8 +194,7 @@ def print_audit(output: CommandOutput, audited: TableAudit) -> None:
     summary = audit.summary.to_dict("records")[0]
     output.print_json(
         {
-            "verdict": audit.verdict,
-            "kept": audit.kept,
+            **verdict_document(audit),
             "unlabelled": audited.unlabelled,
             "absent": answer.absent,
             "mended": answer.mended,
@@ -207,6 +208,14 @@ def print_audit(output: CommandOutput, audited: TableAudit) -> None:
             "conditional": audit.conditional,
         }
     )
+
+
+def verdict_document(audit: Audit) -> dict[str, Any]:
+    """Return the verdict for JSON: in words with the gap, its grade, the gap in numbers, and further doubts."""
+    totals, verdict = audit.totals, audit.judgement
+    gap = {"estimate": totals.gap, "low": totals.gap_low, "high": totals.gap_high}
+    doubts = list(verdict.doubts)
+    return {"verdict": verdict.sentence, "grade": verdict.grade.value, "gap": gap, "kept": audit.kept, "doubts": doubts}
 
 
 def print_explanation(

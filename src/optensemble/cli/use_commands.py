@@ -11,11 +11,13 @@ import typer
 from optensemble.cli.console import WRONG_USE, CommandOutput, Json, Quiet, Scheduler, Workers
 
 if TYPE_CHECKING:
+    from optensemble.evaluation.audit import Audit
     from optensemble.jobs.audit import TableAudit
     from optensemble.jobs.saved_ensemble import SavedEnsemble
     from optensemble.tables.reading import Tables
 
-PROMISE_REFUTED = 3
+EARNED_LESS, EARNED_MORE = 3, 4
+"""Exit codes of a promise that is broken, or with ``--strict`` in doubt."""
 
 EnsembleFile = Annotated[Path, typer.Argument(help="A fitted ensemble.", metavar="ENSEMBLE.oe")]
 Files = Annotated[
@@ -81,29 +83,42 @@ def audit_command(
     tables: Files,
     labels: Labels = None,
     time: Time = None,
+    strict: Annotated[bool, typer.Option("--strict", metavar="", help="Let every doubt count.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare promised with realised payoffs on rows with labels that were not in the fit.
 
-    The exit code is 3 if the promise is refuted at the 95 % level, so that a scheduler can raise an alarm.
+    The exit code is 3 if less was earned than promised (a cost was higher), and 4 if more was, so that a scheduler can
+    raise an alarm. With --strict a promise that is biased, too wide or cannot be judged counts as broken, too, as does
+    every other doubt.
 
     For example:
 
     - `optensemble audit ensemble.oe later.parquet`
 
+    - `optensemble audit ensemble.oe later.parquet --strict`
+
     - `optensemble audit ensemble.oe later.parquet --quiet || echo "look at the report"`
     """
     from optensemble.cli.rendering import print_audit
-    from optensemble.evaluation.audit_inputs import SEEN
 
     output = CommandOutput(as_json, quiet)
     audited = _audit(output, ensemble, tables, labels, time)
     print_audit(output, audited)
-    if audited.audit.kept is False:
-        raise typer.Exit(PROMISE_REFUTED)
-    if audited.audit.totals.seen > SEEN * len(audited.rows):
-        raise typer.Exit(WRONG_USE)  # the warning says why
+    raise typer.Exit(_exit_code(audited.audit, strict))
+
+
+def _exit_code(audit: Audit, strict: bool) -> int:
+    """Return the exit code of an audit: which way the promise is broken, or with ``strict`` is in doubt."""
+    from optensemble.evaluation.verdict import Grade
+
+    grade, verdict = audit.grade, audit.judgement
+    if grade is Grade.SEEN:
+        return WRONG_USE  # the warning says why
+    if grade is Grade.MORE or (strict and grade is Grade.BIASED and verdict.is_better):
+        return EARNED_MORE
+    return EARNED_LESS if grade is Grade.LESS or (strict and not verdict.is_sound) else 0
 
 
 def explain_command(

@@ -463,7 +463,7 @@ def audit_inputs(
     earned = [sign * outputs.omega.value(actions, labels) for actions in arms]
     # baselines are what anyone would try, not the ensemble's own parts, nor what decides everywhere: that is itself
     elaborate = {policy.members + policy.forecasts.index(name) for name in (REFINED, PATCHED) if name in done.played}
-    own = {*elaborate, policy.winner}
+    own, blind = {*elaborate, policy.winner}, policy.members + policy.forecasts.index(MEAN)
     return AuditInputs(
         promised=promised,
         realised=sign * outputs.omega.value(done.decisions.actions, labels),
@@ -475,6 +475,7 @@ def audit_inputs(
         residuals=sign * (labels - done.decisions.forecast),
         partitions=audited_cells(done, *names),
         sign=sign,
+        blind=None if policy.winner == blind else earned[blind],
     )
 
 

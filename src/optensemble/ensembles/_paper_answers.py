@@ -42,7 +42,7 @@ from optensemble.multicalibration.corrections import walk
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.final_policy import solve_policies
-from optensemble.stacking.forecaster import Forecaster
+from optensemble.stacking.forecaster import MEAN, Forecaster
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 
@@ -141,7 +141,7 @@ class FittedPaper(Policy):
         labels = as_labels(align_labels(Y, X, self.labels_), row_count(X), self.terms_.feasible.dimension, None)
         tally = Tally()
         start = self._start([X], tally)
-        baselines = self._baselines(start.outputs, labels)
+        baselines, blind = self._baselines(start.outputs, labels)
         situation = replay_all(start.situation(), self.log_)
         answer = self._answer(situation, X, tally)
         inputs = AuditInputs(
@@ -152,6 +152,7 @@ class FittedPaper(Policy):
             chosen=answer.chosen,
             arms=np.stack([start.outputs.earned(actions, labels) for actions in situation.actions]),
             rivals=baselines,
+            blind=blind,
             residuals=labels - answer.predictions,
             partitions=list(self._partitions(situation)),
             sign=self.terms_.sign,
@@ -280,16 +281,19 @@ class FittedPaper(Policy):
         learned = Subgroups.learn(self.terms_.subgroups, [X], known or NO_GROUPING)
         return None if learned is None else learned.grouping
 
-    def _baselines(self, outputs: MemberOutputs, labels: Floats) -> dict[str, Floats]:
-        """Return what members, and average, stack, ridge and mean label if they were learned, earn in each row."""
+    def _baselines(self, outputs: MemberOutputs, labels: Floats) -> tuple[dict[str, Floats], Floats | None]:
+        """Return what members, and average, stack, ridge and mean label if they were learned, earn in each row.
+
+        What the mean label earns comes by itself too, as a member may have its name.
+        """
         names = [name for name, _ in self.members_]
         found = {name: outputs.earned(actions, labels) for name, actions in zip(names, outputs.actions, strict=True)}
-        if self._forecaster is not None:
-            with one_blas_thread():
-                batch = self._forecaster(outputs)
-            for name, actions in solve_policies(outputs.omega, batch).items():
-                found.setdefault(name, outputs.earned(actions, labels))
-        return found
+        if self._forecaster is None:
+            return found, None
+        with one_blas_thread():
+            batch = self._forecaster(outputs)
+        simple = {name: outputs.earned(taken, labels) for name, taken in solve_policies(outputs.omega, batch).items()}
+        return found | {name: payoff for name, payoff in simple.items() if name not in found}, simple[MEAN]
 
     # Calibration
 

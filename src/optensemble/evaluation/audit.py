@@ -23,7 +23,8 @@ from optensemble.evaluation.audit_tables import (
     summarise,
     swap_table,
 )
-from optensemble.evaluation.audit_text import audit_text, sentence
+from optensemble.evaluation.audit_text import audit_text, doubts
+from optensemble.evaluation.verdict import Evidence, Grade, Verdict, judge
 from optensemble.multicalibration.cell_names import CellName
 from optensemble.stats.intervals import Family, dependence
 
@@ -39,13 +40,15 @@ class Audit:
 
     Attributes
     ----------
-    verdict
-        One sentence: promised, realised, on how many rows, kept or not.
+    verdict, grade, judgement
+        One sentence: promised, realised, on how many rows, the gap with its interval, kept or not; the grade of the
+        promise; and both with further doubts, a :class:`~optensemble.evaluation.verdict.Verdict`.
     totals, summary
         As an object, and as a frame of one row: ``rows``, and among them ``seen`` in fitting; ``promised``, the mean
         over the rows; the ``promise`` of that mean with its limits ``low`` and ``high``; ``realised`` ± ``half_width``;
-        ``gap`` between ``gap_low`` and ``gap_high``, from differences row by row; ``kept``, whether the realised mean
-        lies within the limits (None if there were none); ``unlabelled``, further rows that lack labels.
+        the ``gap`` promise − realised between ``gap_low`` and ``gap_high``, from differences row by row; ``kept``,
+        whether the realised mean lies within the limits (None if there were none); ``unlabelled``, further rows that
+        lack labels.
     by_choice
         The same for each candidate that was followed; ``note`` says why limits are missing.
     cells
@@ -70,7 +73,7 @@ class Audit:
         The names of the labels, which ``cells`` and ``conditional`` speak of; empty if they have none.
     """
 
-    verdict: str
+    judgement: Verdict
     totals: AuditSummary
     by_choice: pd.DataFrame
     cells: pd.DataFrame
@@ -91,13 +94,23 @@ class Audit:
         return pd.DataFrame([vars(self.totals)])
 
     @property
+    def verdict(self) -> str:
+        """The verdict in one sentence."""
+        return self.judgement.sentence
+
+    @property
+    def grade(self) -> Grade:
+        """The grade of the promise."""
+        return self.judgement.grade
+
+    @property
     def kept(self) -> bool | None:
         """Whether the realised mean lies within the promised limits; None if that cannot be said."""
         return self.totals.kept
 
     @property
     def gap(self) -> float:
-        """Promised − realised."""
+        """The promise − the realised mean."""
         return self.totals.gap
 
     @cached_property
@@ -155,7 +168,7 @@ def make_audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
     ...     residuals=rng.normal(size=(500, 2)), partitions=[([CellName((Subgroup("all rows"),))], all_rows)],
     ... )
     >>> print(make_audit(inputs))
-    promised 2.41, earned 2.37 ± 0.09 on 500 new rows: kept
+    promised 2.41, earned 2.37 ± 0.09 on 500 new rows, gap +0.04 (95 %: −0.05 to +0.13): kept
     ...
     """
     n = len(inputs.realised)
@@ -167,15 +180,17 @@ def make_audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
             stacklevel=3,
         )
     units, length = dependence(n, inputs.series, inputs.clusters, inputs.time_ordered, inputs.weights)
-    totals = summarise(inputs, units)
+    totals, beyond_chance = summarise(inputs, units)
     cells = cell_table(inputs, units, Family(units, (random_state, 0)))
     conditional, conditional_names = conditional_table(inputs, units, Family(units, (random_state, 2)))
+    lift = lift_table(inputs, units)
+    evidence = Evidence(totals, inputs.sign, beyond_chance, inputs.distance)
     return Audit(
-        verdict=sentence(totals, inputs.sign),
+        judgement=judge(evidence, doubts(inputs.interval, lift, cells)),
         totals=totals,
         by_choice=choice_table(inputs, units),
         cells=cells.worst,
-        lift=lift_table(inputs, units),
+        lift=lift,
         swap=swap_table(inputs, units, Family(units, (random_state, 1))),
         conditional=conditional,
         thin=cells.thin,

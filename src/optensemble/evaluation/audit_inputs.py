@@ -53,6 +53,8 @@ class AuditInputs:
         The number of further rows that lack labels, and were left out.
     coordinates
         The names of the coordinates of an action, if they have any.
+    blind
+        The payoff of deciding by the mean label, of shape (n,); None if that decides, or was not learned.
     """
 
     promised: Floats
@@ -71,6 +73,7 @@ class AuditInputs:
     weights: Floats | None = None
     unlabelled: int = 0
     coordinates: tuple[str, ...] = ()
+    blind: Floats | None = None
 
     def __post_init__(self) -> None:
         n = len(self.realised)
@@ -79,7 +82,7 @@ class AuditInputs:
         payoffs += [(f"the payoff of {name!r}", payoff) for name, payoff in self.rivals.items()]
         numbers = [("chosen", self.chosen, len(self.names))]
         numbers += [(f"the partition into {[*map(str, names)]}", part, len(names)) for names, part in self.partitions]
-        optional = [("clusters", self.clusters), ("sample_weight", self.weights)]
+        optional = [("clusters", self.clusters), ("sample_weight", self.weights), ("blind", self.blind)]
         clusters = [(name, each) for name, each in optional if each is not None]
         for name, array in [*payoffs, *clusters, *((name, part) for name, part, _ in numbers)]:
             if len(array) != n:
@@ -101,6 +104,11 @@ class AuditInputs:
     def weights_of(self, rows: Indices) -> Floats | None:
         """Return the weights of some rows; None where each counts for one."""
         return None if self.weights is None else self.weights[rows]
+
+    @property
+    def distance(self) -> float | None:
+        """How far the mean payoff is from that of deciding by the mean label; None where that is no baseline."""
+        return None if self.blind is None else abs(self.mean(self.realised) - self.mean(self.blind))
 
     @cached_property
     def triple(self) -> Floats:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
@@ -22,6 +24,12 @@ FEWEST_OF_CHOICE = 30
 
 WORST = 50
 """The number of cells shown."""
+
+BIAS_LEVEL = 0.99
+"""At this level a gap is beyond chance: an audit a week at 95 % would raise a doubt every few months for nothing."""
+
+SUM_ROUNDING = 1e-9
+"""Relative: what mean payoffs may be off by in their sums, and more."""
 
 _RESIDUAL_ROUNDING = 1e-12  # relative to the largest residual: what is left of a coordinate that is known
 
@@ -49,14 +57,16 @@ class AuditSummary:
     unlabelled: int = 0
 
 
-def summarise(inputs: AuditInputs, units: Indices) -> AuditSummary:
-    """Return promised and realised payoff over all rows."""
+def summarise(inputs: AuditInputs, units: Indices) -> tuple[AuditSummary, bool]:
+    """Return promised and realised payoff over all rows, and whether the gap is beyond chance."""
     interval, found = inputs.interval, means(inputs.triple, units, weights=inputs.weights)
-    gap, promised, realised = found.estimate.tolist()
+    _, promised, realised = found.estimate.tolist()
     half = found.half_width().tolist()
+    gap = interval.mean - realised  # a trend may set the promise of a mean apart from the mean of promises
     # without limits there is nothing to keep, and rows that were fitted on prove nothing
     judged = np.isfinite([interval.low, interval.high]).any() and inputs.seen <= SEEN * len(inputs.realised)
-    return AuditSummary(
+    chance = float(found.error[0]) * float(stdtrit(max(found.freedom, 1.0), (1 + BIAS_LEVEL) / 2))
+    totals = AuditSummary(
         rows=len(inputs.realised),
         seen=inputs.seen,
         promised=promised,
@@ -68,9 +78,20 @@ def summarise(inputs: AuditInputs, units: Indices) -> AuditSummary:
         gap=gap,
         gap_low=gap - half[0],
         gap_high=gap + half[0],
-        kept=bool(interval.low <= realised <= interval.high) if judged else None,
+        kept=within_limits(interval.low, realised, interval.high) if judged else None,
         unlabelled=inputs.unlabelled,
     )
+    return totals, abs(gap) > chance
+
+
+def within_limits(low: float, realised: float, high: float) -> bool:
+    """Return whether a mean lies within limits, up to rounding.
+
+    >>> within_limits(0.1 + 0.2, 0.3, 0.5), within_limits(0.31, 0.3, 0.5)
+    (True, False)
+    """
+    room = SUM_ROUNDING * max(abs(value) for value in (low, realised, high) if isfinite(value))
+    return low - room <= realised <= high + room
 
 
 def choice_table(inputs: AuditInputs, units: Indices) -> pd.DataFrame:

@@ -1,57 +1,28 @@
-"""An audit in words: the sentence above it, and what else stands out."""
+"""An audit in words: the verdict, and what else stands out."""
 
 from __future__ import annotations
 
-from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
-from optensemble._core.number_format import format_by_error
-from optensemble.evaluation.audit_inputs import SEEN
-from optensemble.evaluation.audit_tables import AuditSummary
+import pandas as pd
+
+from optensemble.evaluation.audit_tables import AuditSummary, CellFindings
+from optensemble.evaluation.promise import Promise
 
 if TYPE_CHECKING:
     from optensemble.evaluation.audit import Audit
 
 
-def sentence(row: AuditSummary, sign: float) -> str:
-    """Return promised and realised payoff and the outcome, in one sentence."""
-    limited = isfinite(row.low) or isfinite(row.high)
-    # where promise and payoff are close the limits would only be in the way
-    close = row.kept and abs(row.promise - row.realised) <= row.half_width
-    shown = [row.promise, row.realised] + ([row.low, row.high] if limited and not close else [])
-    promise, realised, *limits, half = format_by_error([*shown, row.half_width])
-    between = f" ({limits[0]} to {limits[1]})" if limits else "" if limited else " without limits"
-    doubt = "" if isnan(row.half_width) else f" ± {half}"
-    promised, earned = ("promised", "earned") if sign > 0 else ("promised a cost of", "came to")
-    said = f"{promised} {promise}{between}, {earned} {realised}{doubt} {_on_rows(row)}: {outcome(row, sign)}"
-    return said + _raw_gap(row)
-
-
-def _on_rows(row: AuditSummary) -> str:
-    rows = f"{row.rows:,} {'rows' if row.seen else 'new rows'}"
-    return f"on {rows}" + (f", {row.seen:,} of them fitted on" if row.seen else "")
-
-
-def outcome(row: AuditSummary, sign: float) -> str:
-    """Return whether the promise was kept, in a few words; ``row`` is that of the summary."""
-    if row.seen > SEEN * row.rows:
-        return "this proves nothing"
-    if row.kept is None:
-        return "there was no promise to keep"
-    if row.kept:
-        return "kept"
-    above = row.realised > row.high
-    if sign > 0:
-        return "not kept, it earned more than promised" if above else "not kept, it promised too much"
-    return "not kept, it cost more than promised" if above else "not kept, it cost less than promised"
-
-
-def _raw_gap(row: AuditSummary) -> str:
-    """Return the mean of the rows' own promises where it lies outside the promise of their mean."""
-    if row.kept is None or row.low <= row.promised <= row.high:
-        return ""
-    assessed, _ = format_by_error([row.promised, row.half_width])
-    return f" (but row by row it assessed itself at {assessed})"
+def doubts(promise: Promise, lift: pd.DataFrame, cells: CellFindings) -> tuple[str, ...]:
+    """Return reasons for doubt that a promise may be kept over: strange rows, better baselines, biased cells."""
+    better = [str(name) for name, high in zip(lift["rival"], lift["high"], strict=True) if high < 0]
+    of = f"{cells.biased:,} of {cells.tested:,} pairs of cell and coordinate"
+    found = {
+        promise.note: promise.unlike,
+        f"{', '.join(better)} would have done significantly better": bool(better),
+        f"{of} {'is' if cells.biased == 1 else 'are'} biased beyond chance": bool(cells.biased),
+    }
+    return tuple(said for said, holds in found.items() if holds)
 
 
 def audit_text(audit: Audit) -> str:

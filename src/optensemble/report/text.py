@@ -16,7 +16,6 @@ from optensemble._core.number_format import (
     format_number,
 )
 from optensemble.evaluation.audit import Audit
-from optensemble.evaluation.audit_text import outcome
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.report.data import MOST_COORDINATES, Blocks, ReportData
 from optensemble.report.phrases import as_sentence, count_of, join_words
@@ -95,8 +94,7 @@ def promise_status(data: ReportData) -> str:
 
 def report_title(data: ReportData) -> str:
     """Return the outcome in a few words."""
-    row = data.audit.totals
-    said = outcome(row, data.sign)
+    said = data.audit.judgement.outcome
     return as_sentence(said)[:-1] if data.audit.kept is None else f"The promise was {said}"
 
 

@@ -136,7 +136,6 @@ def make_ensembles() -> Iterator[tuple[str, Any, npt.NDArray[np.float64]]]:
     extended.fit(X[:60], Y[:60])
     yield "black extended", extended.extend(policies=[("other", _member(2, 3))], X=X[60:], Y=Y[60:]), X[:40]
 
-
     yield "decision rows", make_updated(sets["box"]), X[:40]
 
 

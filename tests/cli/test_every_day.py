@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -67,10 +68,10 @@ def export(folder: Path, day: pd.Timestamp) -> None:
     """Write the tables of a day: what is to be decided, and all labels known by its evening; some come a day late."""
     end, late = day + pd.Timedelta(days=1), TIMES.dt.hour == 21
     rows = ROWS.copy()
-    rows.loc[late & (TIMES >= day), LABELS] = np.nan
+    rows.loc[late & (day <= TIMES), LABELS] = np.nan
     write_table(rows[TIMES.dt.floor("D") == day].drop(columns=LABELS), folder / "new.csv")
-    write_table(rows[(TIMES >= FIRST) & (TIMES < end)], folder / "labelled.csv")
-    write_table(rows[(TIMES >= day - pd.Timedelta(days=6)) & (TIMES < end)], folder / "week.csv")
+    write_table(rows[(TIMES >= FIRST) & (end > TIMES)], folder / "labelled.csv")
+    write_table(rows[(day - pd.Timedelta(days=6) <= TIMES) & (end > TIMES)], folder / "week.csv")
 
 
 @dataclass
@@ -180,7 +181,9 @@ def test_a_week_of_the_crontab(undisturbed: tuple[Home, list[tuple[bytes, ...]]]
     decided = pd.read_csv(home.market / "decisions.csv")
     assert len(decided) == DAILY
     ensemble = oe.load(home.market / "ensemble.oe")
-    labelled = (TIMES < FIRST + pd.Timedelta(days=7)) & ~((TIMES.dt.hour == 21) & (TIMES >= FIRST + pd.Timedelta(6, "D")))
+    labelled = (FIRST + pd.Timedelta(days=7) > TIMES) & ~(
+        (TIMES.dt.hour == 21) & (FIRST + pd.Timedelta(6, "D") <= TIMES)
+    )
     assert (ensemble.n_rows_, ensemble.n_updated_, ensemble.refit_due_) == (int(labelled.sum()), 0, "")
     whole = homes("whole")
     write_table(ROWS[labelled], whole.market / "history.csv")
@@ -200,11 +203,10 @@ def kill_at(home: Home, command: str, moment: str, delay: float) -> bool:
             break
         if moment == "written" and home.kept() != before:
             break
+        time.sleep(0.0005)
     running = process.poll() is None
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.communicate(timeout=60)
     for name in _names(home):
         if name.startswith("."):
@@ -220,12 +222,13 @@ def test_a_week_in_which_every_step_is_killed(
     undisturbed: tuple[Home, list[tuple[bytes, ...]]], homes: Callable[[str], Home]
 ) -> None:
     """What is kept is always that of before or of after the step; run again, it is the same to the last bit."""
-    quiet, states = undisturbed
-    rng, killed = np.random.default_rng(0), Counter[str]()
+    _, states = undisturbed
+    rng, killed, times = np.random.default_rng(0), Counter[str](), Counter[str]()
 
     def step(home: Home, number: int, command: str) -> None:
         before, after = states[number], states[number + 1]
-        for moment in MOMENTS:
+        times[command] += 1  # the first time at every moment, then at one after the other
+        for moment in MOMENTS if times[command] == 1 else [MOMENTS[times[command] % len(MOMENTS)]]:
             killed[moment] += kill_at(home, command, moment, float(rng.uniform(0.01, 0.3)))
             kept = home.kept()
             assert all(now in (old, new) for now, old, new in zip(kept, before, after, strict=True)), (command, moment)
@@ -234,6 +237,6 @@ def test_a_week_in_which_every_step_is_killed(
         assert home.kept() == after, command
 
     play(homes("killed"), step)
-    assert killed["begun"] >= 8
-    assert killed["writing"] >= 4
-    assert killed["written"] >= 4
+    assert killed["begun"] >= 4
+    assert killed["writing"] >= 2
+    assert killed["written"] >= 2

@@ -8,6 +8,7 @@ A command runs in the process group of whoever asked for it: to kill the group i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -33,6 +34,7 @@ def serve(path: str) -> None:
     import optensemble.jobs.update
     import optensemble.report.tables.audit  # noqa: F401
 
+    _load_kernels()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
@@ -46,10 +48,23 @@ def serve(path: str) -> None:
                 for output in outputs:
                     os.close(output)
                 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-                try:
+                with contextlib.suppress(OSError):  # the one who asked may have been killed
                     client.sendall(str(code % 256).encode())
-                except OSError:
-                    pass  # the one who asked was killed
+
+
+def _load_kernels() -> None:
+    """Do once what commands do, so that compiled code is there before the first fork."""
+    import numpy as np
+
+    import optensemble as oe
+
+    X = np.random.default_rng(0).normal(size=(200, 9))
+    Y, plan = X[:, :3] + X[:, 3:6], np.eye(3)[X[:, 6:].argmax(axis=1)]
+    rows = np.hstack([X, plan])
+    members = [(name, oe.Columns(range(at, at + 3))) for name, at in (("a", 0), ("b", 3), ("plan", 9))]
+    ensemble = oe.DecisionEnsemble(members[:2], members[2:], oe.feasible.Simplex(3))
+    ensemble.fit(rows[:120], Y[:120], time_ordered=True).update(rows[120:160], Y[120:160], ids=np.arange(40))
+    ensemble.audit(rows[160:], Y[160:])
 
 
 def _run(request: dict[str, object], outputs: list[int]) -> None:
@@ -62,7 +77,7 @@ def _run(request: dict[str, object], outputs: list[int]) -> None:
         os.chdir(str(request["folder"]))
         for number, output in enumerate(outputs, start=1):
             os.dup2(output, number)
-        sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
         sys.argv = ["optensemble", *map(str, request["arguments"])]  # type: ignore[call-overload]
         main()
     except SystemExit as done:

@@ -115,7 +115,8 @@ class DecisionEnsemble(UpdatedDecision):
     refit_due_
         After :meth:`update`: why the ensemble should be fitted again; empty if it need not be.
     last_update_
-        After :meth:`update`: an :class:`Update`, what it did with the rows it was given.
+        After :meth:`update`: how many ``rows`` with labels it was given; how many were ``taken_in``, ``skipped`` or
+        ``changed``; and the ``promise`` that was in force for those taken in, beside what they ``realised``.
 
     Examples
     --------

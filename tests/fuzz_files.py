@@ -143,9 +143,9 @@ def make_updated(omega: feasible.FeasibleSet) -> oe.DecisionEnsemble:
     """Return an ensemble whose file has rows with columns of all kinds, those of the fit and others since."""
     X, Y = make_rows(omega, 190)
     frame = named_columns(X)
-    models, policies, _ = _columns(omega.dimension)
-    named = [[(name, oe.Columns([f"c{c}" for c in each.names])) for name, each in part] for part in (models, policies)]
-    ensemble = oe.DecisionEnsemble(*named, omega, subgroups=["text", "truth", "small"])
+    names = [[f"c{3 * number + c}" for c in range(3)] for number in range(3)]
+    models, policies = [("first", oe.Columns(names[0])), ("second", oe.Columns(names[1]))], oe.Columns(names[2])
+    ensemble = oe.DecisionEnsemble(models, [("policy", policies)], omega, subgroups=["text", "truth", "small"])
     ensemble.fit(frame[:150], Y[:150], groups="date", sample_weight=1.0 + np.arange(150) % 2, ids=np.arange(150))
     return ensemble.update(frame[150:], Y[150:], sample_weight=np.ones(40), ids=np.arange(150, 190))
 

@@ -45,7 +45,10 @@ def frame() -> pd.DataFrame:
     """A frame with a column of every kind."""
     X, n = pd.DataFrame(numbers()[0], columns=NAMES), np.arange(N + 40)
     X = X.assign(region=np.where(n % 3, "north", "süd\0"), even=n % 2 == 0, k=(n % 5).astype(np.int16))
-    X = X.assign(day=pd.date_range("2026-01-01", periods=len(n), unit="s"), hour=pd.to_datetime(n, unit="h", utc=True))
+    X = X.assign(
+        day=pd.date_range("2026-01-01", periods=len(n), unit="s"),
+        hour=pd.date_range("2026-01-01", periods=len(n), freq="h", tz="UTC"),
+    )
     mixed = pd.Series([1, "two", None, 4.5, True] * (len(n) // 5), dtype=object)
     return X.assign(single=X["a0"].astype(np.float32), mixed=mixed)
 
@@ -118,7 +121,10 @@ def test_only_needed_columns_are_kept(tmp_path: Path) -> None:
 
 UNKEPT: dict[str, tuple[Callable[[], Any], str]] = {
     "a category": (lambda: frame()[[*NAMES, "k"]].assign(c=pd.Categorical(["u"] * (N + 40))), "column 'c' of X holds"),
-    "objects": (lambda: frame()[[*NAMES, "k"]].assign(c=[{1}] * (N + 40)), "column 'c' of X holds values of type set"),
+    "objects": (
+        lambda: frame()[[*NAMES, "k"]].assign(c=pd.Series([{1}] * (N + 40), dtype=object)),
+        "column 'c' of X holds values of type set",
+    ),
     "names": (lambda: frame()[[*NAMES, "k"]].assign(c=1.0).rename(columns={"c": (1, 2)}), "no distinct names of text"),
     "levels": (lambda: frame()[[*NAMES, "k"]].set_index([np.arange(N + 40)] * 2), "an index of several levels"),
 }

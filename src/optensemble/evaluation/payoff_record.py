@@ -135,11 +135,19 @@ class Record:
 
     def first(self, n: int) -> Record:
         """Return the record of the first rows, as it was before others came; all rows must be in it."""
-        names = ("assessed", "realised", "clusters", "folds", "weights", "incomplete")
-        rows = {name: None if (each := getattr(self, name)) is None else each[:n] for name in names}
-        if rows["incomplete"] is not None and not rows["incomplete"].any():
-            rows["incomplete"] = None
-        return replace(self, curse=self.curse * len(self) / n, **rows)
+        clusters, folds, weights, incomplete = (
+            None if each is None else each[:n] for each in (self.clusters, self.folds, self.weights, self.incomplete)
+        )
+        return replace(
+            self,
+            assessed=self.assessed[:n],
+            realised=self.realised[:n],
+            clusters=clusters,
+            curse=self.curse * len(self) / n,
+            folds=folds,
+            weights=weights,
+            incomplete=None if incomplete is None or not incomplete.any() else incomplete,
+        )
 
     def correct(self, assessed: Floats, incomplete: npt.NDArray[np.bool_] | None = None) -> Floats:
         """Return the calibrated payoff of each row, at the level of the last rows if there is a trend."""

@@ -34,8 +34,8 @@ NUMBER, DATE, PLAIN = "number", "date", "plain"
 ARRAY, FRAME = "array", "frame"
 """The kinds of X."""
 
-DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-DTYPES += ("float16", "float32", "float64")
+_WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES = ("bool", *_WHOLE, "float16", "float32", "float64")
 """The types of numbers that are kept, without loss."""
 
 UNITS = ("D", "h", "m", "s", "ms", "us", "ns")

@@ -111,6 +111,8 @@ COMMANDS = {
     "fit": "fit job.toml -o other.oe",
     "decide": "decide ensemble.oe new.csv -o other.csv",
     "audit": "audit ensemble.oe later.csv",
+    "update": "update ensemble.oe later.csv -o other.oe",
+    "refit": "refit ensemble.oe --with later.csv -o other.oe",
     "explain": "explain ensemble.oe new.csv --row 3",
     "report": "report ensemble.oe later.csv -o other.html",
 }

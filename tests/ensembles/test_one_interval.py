@@ -217,4 +217,4 @@ def test_a_bound_of_infinity_is_no_bound_in_the_table() -> None:
 
 
 def wrong(X: pd.DataFrame) -> Floats:
-    return np.eye(3)[(X["a0"] > 0.7).to_numpy().astype(int)]
+    return np.asarray(np.eye(3)[(X["a0"] > 0.7).to_numpy().astype(int)])

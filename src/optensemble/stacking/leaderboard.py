@@ -270,7 +270,7 @@ class Competition:
 
     def _is_sure(self, lead: UnitSums) -> bool:
         """Return whether one candidate would lead another on other rows too, had it been any of all candidates."""
-        learning = np.sqrt(1 + LEARNING / lead.effective)
+        learning = float(np.sqrt(1 + LEARNING / lead.effective))
         return float(lead.means[0]) > lead.quantile(len(self.candidates) - 1) * float(lead.errors[0]) * learning
 
     @property

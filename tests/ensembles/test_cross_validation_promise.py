@@ -91,8 +91,15 @@ def right_half(X: Floats) -> Floats:
 
 
 @NOT_CONVERGED
-@pytest.mark.parametrize(("validation", "sense"), [("cv", "max"), ("cv", "min"), (None, "max"), (None, "min")])
-@BOTH
+@pytest.mark.parametrize(
+    ("kind", "validation", "sense"),
+    [
+        (oe.WhiteBoxEnsemble, "cv", "max"),
+        (oe.WhiteBoxEnsemble, None, "min"),
+        (oe.BlackBoxEnsemble, "cv", "min"),
+        (oe.BlackBoxEnsemble, None, "max"),
+    ],
+)
 def test_what_is_earned_on_fresh_rows_lies_in_the_interval(kind: Any, validation: str | None, sense: str) -> None:
     omega, sign, repetitions = feasible.Simplex(2), 1 if sense == "max" else -1, 60
     models: list[tuple[str, Any]] = [("left", left_half), ("right", right_half)]

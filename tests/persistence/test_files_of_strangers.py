@@ -258,6 +258,7 @@ def test_a_cost_of_no_set(tmp_path: Path) -> None:
             oe.load(small(tmp_path, "WithCost", {"omega": omega, "linear": 1.0}))
 
 
+@pytest.mark.no_cover
 def test_sets_of_many_parts_are_read_in_time(tmp_path: Path) -> None:
     d, ends = 2_000, {"lower": np.zeros(1), "upper": np.ones(1)}
     arrays = {f"{number}/{name}": end for number in range(d) for name, end in ends.items()}
@@ -453,6 +454,7 @@ def test_the_size_limit_is_set_by_the_reader_of_the_file(tmp_path: Path) -> None
     assert oe.load(path, limit=1 << 20).names_ == oe.load(path).names_
 
 
+@pytest.mark.no_cover
 def test_a_record_of_many_rows_loads(tmp_path: Path) -> None:
     content, n = Content.of(SAVED / "decision.oe"), 100_000
     for name in ("assessed", "realised", "advantage_assessed", "advantage_realised"):

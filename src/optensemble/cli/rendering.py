@@ -17,6 +17,7 @@ from optensemble.exceptions import DataWarning
 from optensemble.jobs.row_checks import RowCounts
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import number_cell
+from optensemble.report.phrases import as_sentence
 from optensemble.report.tables.audit import cell_sheet, choice_sheet, lift_sheet
 from optensemble.report.tables.fit import leaderboard_sheet, validation_sheet
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from optensemble.jobs.check import JobSummary
     from optensemble.jobs.decide import DecisionSummary
     from optensemble.jobs.fit import Task
+    from optensemble.report.data import ReportData
 
 _MOST_LABELS = 12
 _MOST_SETTINGS = 8
@@ -113,16 +115,7 @@ def print_fit(output: CommandOutput, ensemble: Any, task: Task, out: Path) -> No
     document: dict[str, Any] = {"ensemble": str(out), "kind": type(ensemble).__name__, "rows": task.row_count}
     document |= _counts(task)
     if ensemble.kind == DECISION:
-        board = ensemble.leaderboard_
-        output.print_table(leaderboard_sheet(board[board["kind"] != "left out"]), _LEADERBOARD)
-        why = board.loc[board["chosen"].astype(bool), "why"].iloc[0]
-        output.print_lines(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *_fit_notes(ensemble, task))
-        document |= {
-            "winner": ensemble.winner_,
-            "finding": ensemble.finding_,
-            "leaderboard": board,
-            "notes": ensemble.notes_,
-        }
+        document |= print_board(output, ensemble, _fit_notes(ensemble, task))
     elif ensemble.terms_.validated:
         settings = ensemble.validation_
         best = settings["gain"].nlargest(_MOST_SETTINGS)
@@ -130,6 +123,20 @@ def print_fit(output: CommandOutput, ensemble: Any, task: Task, out: Path) -> No
         document["validation"] = ensemble.validation_
     output.print_json({**document, "guarantees": ensemble.guarantees_, "doubts": list(ensemble.data_warnings_)})
     output.print_lines(f"Wrote {out}.")
+
+
+def print_board(output: CommandOutput, ensemble: Any, notes: list[str]) -> dict[str, Any]:
+    """Print the leaderboard and its result, and return them for JSON."""
+    board = ensemble.leaderboard_
+    output.print_table(leaderboard_sheet(board[board["kind"] != "left out"]), _LEADERBOARD)
+    why = board.loc[board["chosen"].astype(bool), "why"].iloc[0]
+    output.print_lines(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *notes)
+    return {
+        "winner": ensemble.winner_,
+        "finding": ensemble.finding_,
+        "leaderboard": board,
+        "notes": ensemble.notes_,
+    }
 
 
 def _fit_notes(ensemble: Any, task: Task) -> list[str]:
@@ -201,6 +208,23 @@ def print_audit(output: CommandOutput, audited: TableAudit) -> None:
             "swap": audit.swap,
             "swap_regret": audit.swap_regret,
             "conditional": audit.conditional,
+        }
+    )
+
+
+def print_report(output: CommandOutput, data: ReportData, out: Path) -> None:
+    """Print the verdict and the totals of a report."""
+    from optensemble.report.overview.text import totals_sentence  # loads matplotlib
+    from optensemble.report.overview.totals import period_totals
+
+    totals = period_totals(data)
+    output.print_lines(data.audit.verdict, as_sentence(totals_sentence(data, totals)), f"Wrote {out}.")
+    output.print_json(
+        {
+            "report": str(out),
+            **verdict_document(data.audit),
+            **vars(data.terms),
+            "total": {name: value for name, value in vars(totals).items() if name != "cost"} | {"share": totals.share},
         }
     )
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.estimator import BaseEstimator
 from optensemble._core.validation import as_flag, as_floats, require_choice
 from optensemble.ensembles._frames import DEFAULT, NUMPY, answer_frame, answer_text, kind_of, output_of, require_output
+from optensemble.ensembles._shown import Shown
 from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.data_sample import Finding
@@ -132,7 +132,19 @@ class Answer:
         return f"Answer({'; '.join(answer_text(self))})"
 
 
-class Policy(BaseEstimator, ABC):
+class AuditedRows(NamedTuple):
+    """An audit, the answer that it judges, and the rows with their labels and weights, in the order of the audit.
+
+    ``order`` are the places that the rows had as they were given; None if they are there still.
+    """
+
+    audit: Audit
+    answer: Answer
+    batch: LabelledBatch
+    order: Indices | None
+
+
+class Policy(Shown, ABC):
     """The base of all ensembles; not to be used itself.
 
     Threads may share an ensemble. Whatever changes it holds its lock, works on a copy and puts that in its place by one
@@ -324,6 +336,15 @@ class Policy(BaseEstimator, ABC):
         missing_labels: str = "raise",
     ) -> tuple[Audit, Answer]:
         """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
+        options = {"sample_weight": sample_weight, "missing_labels": missing_labels}
+        audited = self._audited_rows(X, Y, time_ordered=time_ordered, groups=groups, **options)
+        answer, order = audited.answer, audited.order
+        return audited.audit, answer if order is None else answer.take(np.argsort(order))
+
+    def _audited_rows(
+        self, X: Any, Y: Any, *, time_ordered: bool | None, groups: Any, sample_weight: Any, missing_labels: str
+    ) -> AuditedRows:
+        """Return the audit on labelled rows, with these rows and the answer for them in the order of the audit."""
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         now = self._as_it_stands()
@@ -338,11 +359,10 @@ class Policy(BaseEstimator, ABC):
         if len(batch.labels) < n:
             kept = np.flatnonzero(~np.isnan(as_labels(rows.labels, n, d, None, gaps=True)).any(axis=1))
         inputs, answer = now._audit_inputs(batch.X, batch.labels, batch.weights)
-        order = None if rows.order is None else np.argsort(rows.order[kept])
         clusters = None if groups is None else number_labels(row_labels(batch.groups, batch.X, len(answer.actions)))
         inputs = replace(inputs, time_ordered=ordered, clusters=clusters, weights=batch.weights)
         inputs = replace(inputs, unlabelled=n - len(kept), coordinates=tuple(now.labels_ or ()))
-        return make_audit(inputs), answer if order is None else answer.take(order)
+        return AuditedRows(make_audit(inputs), answer, batch, None if rows.order is None else rows.order[kept])
 
     @property
     def _known(self) -> RowNames:
@@ -365,27 +385,25 @@ class Policy(BaseEstimator, ABC):
         """The column or callable by which ``fit`` found rows that belong together; None if there is none."""
         return None
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
+    def save(self, path: str | PathLike[str], *, keep_rows: bool = True) -> None:
+        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`.
+
+        Parameters
+        ----------
+        path
+            The file.
+        keep_rows
+            Whether the file of a :class:`~optensemble.DecisionEnsemble` has the rows that it was fitted on and updated
+            with, which ``extend`` needs: the columns that are needed, labels, groups and weights. False forgets them.
+            Rows that were read from files, and rows of more than 256 MB, which is told by a warning, are never in it;
+            nor is an X that is neither an array of numbers nor a pandas frame of numbers, text and dates.
+        """
         from optensemble.persistence.files import save
 
         now = self._as_it_stands()
         now._require_fitted()
-        save(now, path)
-
-    def _repr_html_inner(self) -> str:
-        """Return what a notebook shows: the outcome of the fit, or scikit-learn's diagram before it."""
-        if not self.__sklearn_is_fitted__():
-            diagram: str = super()._repr_html_inner()
-            return diagram
-        from optensemble.report.notebook import ensemble_html
-
-        return ensemble_html(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        # scikit-learn leaves HTML out where its setting display="text" says so
-        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+        require_choice(keep_rows := as_flag(keep_rows), "keep_rows", [True, False])
+        save(now, path, keep_rows=bool(keep_rows))
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -141,6 +141,22 @@ class Record:
         known = self.labels.joined(labels)
         return Record(*terms, weights=weighted[0] if weighted else None, unit=self.unit, labels=known)
 
+    def first(self, n: int) -> Record:
+        """Return the record of the first rows, as it was before others came; all rows must be in it."""
+        clusters, folds, weights, incomplete = (
+            None if each is None else each[:n] for each in (self.clusters, self.folds, self.weights, self.incomplete)
+        )
+        return replace(
+            self,
+            assessed=self.assessed[:n],
+            realised=self.realised[:n],
+            clusters=clusters,
+            curse=self.curse * len(self) / n,
+            folds=folds,
+            weights=weights,
+            incomplete=None if incomplete is None or not incomplete.any() else incomplete,
+        )
+
     def correct(
         self,
         assessed: Floats,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from math import isfinite
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optensemble._core.number_format import format_by_error
 from optensemble.evaluation.payoff_summary import Assessments
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,26 @@ class Promise:
     advantage: Promise | None = None
     note: str = ""
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the promised mean with its interval, and the limit to rely on where rows are in time order.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib to draw into; by default those of a new figure of ``matplotlib.pyplot``.
+
+        Returns
+        -------
+        The axes drawn into.
+        """
+        from optensemble.report.plots import plot_promise
+
+        return plot_promise(self, ax)
+
     def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
+        from optensemble.report.notebook import promise_html
+
+        return promise_html(self)
 
     def __str__(self) -> str:
         half = (self.high - self.low) / 2

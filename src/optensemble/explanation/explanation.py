@@ -14,7 +14,7 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.explanation.patch_trace import Move
-from optensemble.explanation.text import Comparison, explanation_html, explanation_text, reason
+from optensemble.explanation.text import Comparison, explanation_text, reason
 from optensemble.multicalibration.cell_names import named
 
 __all__ = ["Explanation"]
@@ -108,6 +108,8 @@ class Explanation:
         return f"Explanation(row={self.row}, {self.reason!r})"
 
     def _repr_html_(self) -> str:
+        from optensemble.report.notebook import explanation_html
+
         return explanation_html(self)
 
 

@@ -1,9 +1,8 @@
-"""An explanation in words: the sentence above it, as text and as HTML."""
+"""An explanation in words: its sentences, its tables, and both as text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,10 +58,15 @@ def reason(comparison: Comparison) -> str:
 
 def explanation_text(explanation: Explanation) -> str:
     """Return the sentence, the action and the tables, for a terminal."""
-    lines = [f"row {explanation.row}: {explanation.reason}", _done(explanation), *_binds(explanation)]
-    for title, table in _tables(explanation).items():
+    lines = explanation_lines(explanation)
+    for title, table in explanation_tables(explanation).items():
         lines += ["", title, *([_table_text(table)] if len(table) else [])]
     return "\n".join(lines)
+
+
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """Return the row and the reason, the action, and what binds, a line each."""
+    return [f"row {explanation.row}: {explanation.reason}", _done(explanation), *_binds(explanation)]
 
 
 def _done(explanation: Explanation) -> str:
@@ -103,7 +107,7 @@ def _number(value: float) -> str:
     return f"{value:.4g}".replace("-", "−")
 
 
-def _tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
+def explanation_tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
     """Return the head of every table under its title; of many coordinates those of the largest actions."""
     count = len(explanation.action)
     shown = np.sort(np.argsort(-np.abs(explanation.action), kind="stable")[:_WIDE])
@@ -140,18 +144,3 @@ def _table_text(table: pd.DataFrame) -> str:
             text[name] = text[name].str.ljust(width)
             text = text.rename(columns={name: name.ljust(width)})
     return str(text.to_string(index=False, na_rep="", float_format=_number))
-
-
-def explanation_html(explanation: Explanation) -> str:
-    """Return the sentence and the head of every table."""
-    shown = [
-        f"<h4>{escape(title)}</h4>\n{_html(table) if len(table) else ''}"
-        for title, table in _tables(explanation).items()
-    ]
-    said = f"<p><strong>row {explanation.row}: {escape(explanation.reason)}</strong></p>"
-    lines = "<br>".join(map(escape, [_done(explanation), *_binds(explanation)]))
-    return "\n".join([f"<div>{said}\n<p>{lines}</p>", *shown, "</div>"])
-
-
-def _html(table: pd.DataFrame) -> str:
-    return str(table.to_html(index=False, escape=True, border=0, justify="left", na_rep="", float_format=_number))

@@ -181,7 +181,8 @@ def check_roles(file: SavedFile, groups: int) -> None:
     table.require(isinstance(table.value, dict), "be a table of roles")
     older = "subgroups" not in table.value  # groups were called clusters, and subgroups groups
     one, several = ("clusters", "groups") if older else ("groups", "subgroups")
-    known = {"labels", "coordinates", "id", "time", one, several, *(() if older else ("weight", "missing_labels"))}
+    since = () if older else ("weight", "missing_labels", "report")
+    known = {"labels", "coordinates", "id", "time", one, several, *since}
     table.require(set(table.value) <= known, f"be among {', '.join(sorted(known))}")
     table["coordinates"].texts(length=file.d)
     table["labels"].require(len(table["labels"].texts()) in (0, file.d), f"have {file.d} entries")
@@ -191,6 +192,10 @@ def check_roles(file: SavedFile, groups: int) -> None:
             part.text()
     if (part := table.get("missing_labels")) is not None:
         part.choice(["drop", "raise"])
+    if (part := table.get("report")) is not None:
+        part.require(isinstance(part.value, dict) and set(part.value) <= {"title", "unit", "currency"}, "be its terms")
+        for name in part.value:
+            part[name].text()
 
 
 def check_names(file: SavedFile) -> None:

@@ -56,14 +56,15 @@ def leaderboard_sheet(frame: pd.DataFrame) -> Sheet:
     return Sheet("Every candidate out of fold, the best first", columns, rows)
 
 
-def validation_sheet(frame: pd.DataFrame) -> Sheet:
+def validation_sheet(frame: pd.DataFrame, *, cost: bool = False) -> Sheet:
     """Return the settings that cross-validation tried, and the one selected."""
+    what = "saved" if cost else "gain"
     columns = [
         Column("rounds"),
         Column("shrinkage"),
         Column("realised"),
         Column("self-assessed"),
-        Column("gain"),
+        Column(what),
         Column("standard error"),
         Column("selected", kind="text"),
     ]
@@ -80,7 +81,7 @@ def validation_sheet(frame: pd.DataFrame) -> Sheet:
         ]
         for row in frame_rows(frame)
     ]
-    return Sheet("Cross-validation of rounds and shrinkage; a gain is over no debiasing", columns, rows)
+    return Sheet(f"Cross-validation of rounds and shrinkage; {what}: against no debiasing", columns, rows)
 
 
 def guarantee_sheet(frame: pd.DataFrame) -> Sheet:

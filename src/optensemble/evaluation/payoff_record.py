@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -143,19 +143,11 @@ class Record:
 
     def first(self, n: int) -> Record:
         """Return the record of the first rows, as it was before others came; all rows must be in it."""
-        clusters, folds, weights, incomplete = (
-            None if each is None else each[:n] for each in (self.clusters, self.folds, self.weights, self.incomplete)
-        )
-        return replace(
-            self,
-            assessed=self.assessed[:n],
-            realised=self.realised[:n],
-            clusters=clusters,
-            curse=self.curse * len(self) / n,
-            folds=folds,
-            weights=weights,
-            incomplete=None if incomplete is None or not incomplete.any() else incomplete,
-        )
+        names = ("assessed", "realised", "clusters", "folds", "weights", "incomplete")
+        rows: dict[str, Any] = {name: None if (each := getattr(self, name)) is None else each[:n] for name in names}
+        if rows["incomplete"] is not None and not rows["incomplete"].any():
+            rows["incomplete"] = None
+        return replace(self, curse=self.curse * len(self) / n, **rows)
 
     def correct(
         self,

@@ -68,6 +68,7 @@ def same(found: list[dict[str, Any]], frame: pd.DataFrame) -> bool:
 # From a table to a report
 
 
+@pytest.mark.no_cover
 def test_commands_from_table_to_report_agree_with_python(line: Line, folder: Path) -> None:
     job = told(line(*INIT, "--json"))
     assert (job["labels"], job["models"], job["policies"]) == ("y_*", {"a": "a_*", "b": "b_*"}, {"plan": "plan_*"})
@@ -127,6 +128,7 @@ def test_commands_from_table_to_report_agree_with_python(line: Line, folder: Pat
     assert "<h1>A &lt;b&gt;</h1>" in page
 
 
+@pytest.mark.no_cover
 def test_the_commands_print_their_results_in_words(line: Line, folder: Path) -> None:
     said = line(*INIT)
     assert (said.code, said.err) == (0, "")
@@ -154,6 +156,7 @@ def test_the_commands_print_their_results_in_words(line: Line, folder: Path) -> 
     assert "page.html" in said.out
 
 
+@pytest.mark.no_cover
 def test_quiet_prints_nothing(line: Line, folder: Path) -> None:
     for command in (
         INIT,
@@ -168,6 +171,7 @@ def test_quiet_prints_nothing(line: Line, folder: Path) -> None:
     assert {"job.toml", "ensemble.oe", "decisions.parquet", "report.html"} <= {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.no_cover
 def test_the_same_input_gives_the_same_bytes(line: Line, folder: Path) -> None:
     write_job(folder, data={"id": "day"})
     made = []
@@ -419,6 +423,7 @@ def test_without_a_terminal_guesses_are_used(line: Line, folder: Path) -> None:
     assert told(line("check", "job.toml", "--json"))["enough"] is True
 
 
+@pytest.mark.no_cover
 def test_a_closed_pipe_ends_the_command_quietly(line: Line, folder: Path) -> None:
     write_job(folder)
     line("fit", "job.toml", "-q")

@@ -61,7 +61,7 @@ def decide_command(
     saved, found = _open(ensemble, tables, None, id_column, None)
     with output.progress("deciding") as progress, open_client(scheduler, workers) as client:
         total = progress.rows = found.rows
-        share = None if not total else (lambda rows: progress("rows", rows / total))
+        share = None if not total else (lambda rows: progress("deciding", rows / total))
         over = None if client is None else (lambda function, parts: map_in_order(client, function, parts))
         decisions = decide_table(saved, found, out, share, over=over, keep=keep or ())
     if decisions.promise.unlike and not output.prints_text:  # otherwise the printed promise says so

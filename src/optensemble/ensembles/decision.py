@@ -34,6 +34,7 @@ from optensemble.evaluation.data_warnings import (
     tell,
 )
 from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.possible_payoffs import LabelRange
 from optensemble.exceptions import InputError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
@@ -303,8 +304,10 @@ class DecisionEnsemble(FittedDecision):
             self._sign * outputs.omega.value(decisions.actions, labels),
         )
         incomplete = outputs.incomplete if outputs.absent is not None else None
-        promised = self.record_.promise(Assessments.of(assessed, weights, incomplete))
-        self.record_ = self.record_.extend(assessed, realised, clusters, weights, incomplete)
+        possible = self._possible(outputs, decisions.actions)
+        promised = self.record_.promise(Assessments.of(assessed, weights, incomplete, possible))
+        seen_labels = LabelRange.of(self._sign * labels)
+        self.record_ = self.record_.extend(assessed, realised, clusters, weights, incomplete, seen_labels)
         ahead, gained = done.beyond_members(labels)
         ahead, gained = self._sign * ahead, self._sign * gained
         self.advantage_ = self.advantage_.extend(ahead, gained, clusters, weights, incomplete)

@@ -227,4 +227,7 @@ def check_record(file: SavedFile, *others: str) -> int:
     for name in ("realised", *others):
         file.shelf.floats(name, n)
     file.root["curse"].number()
+    if (labels := file.root.get("label_range")) is not None:
+        ends = [end.number() for end in labels]
+        labels.require(len(ends) == 2 and ends[0] <= ends[1], "be the least and the largest label")
     return n

@@ -114,11 +114,11 @@ class ReportData:
         own = (known.lower, known.upper) if self.omega is None else self.omega.row_bounds()
         return summarise_actions(self.answer.actions, known.lower, known.upper, own)
 
-    def assessments(self, rows: Indices | slice = slice(None)) -> Assessments:
-        """Return a summary of the self-assessments of some rows, of which a promise is made."""
-        answer, weights = self.answer, None if self.weights is None else self.weights[rows]
-        incomplete = None if answer.incomplete is None else answer.incomplete[rows]
-        return Assessments.of(answer.assessed[rows], weights, incomplete)
+    def assessments(self, rows: Indices | None = None) -> Assessments:
+        """Return a summary of the self-assessments of all or some rows, of which a promise is made."""
+        if rows is None:
+            return self.answer.assessments(self.weights)
+        return self.answer.take(rows).assessments(None if self.weights is None else self.weights[rows])
 
     def row_name(self, row: int) -> str:
         """Return what a row is called: by its id, its time, or its number from 1."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import pandas as pd
 
 from optensemble._core.number_format import column_decimals
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import (
+    BLANK,
     count_cell,
     flag_cell,
     interval_cell,
@@ -100,10 +103,10 @@ def guarantee_sheet(frame: pd.DataFrame) -> Sheet:
             [
                 Cell(row["lemma"]),
                 Cell(row["quantity"]),
-                Cell("none", "") if row["bound"] == float("inf") else _lone_cell(row["bound"], half),
+                _lone_cell(row["bound"], half) if (bounded := isfinite(row["bound"])) else Cell("no bound", ""),
                 _lone_cell(row["observed"], half),
                 *([interval_cell(row["low"], row["high"], column_decimals([row["low"]], [half]))] if measured else []),
-                flag_cell(row["holds"], no="no"),
+                flag_cell(row["holds"], no="no") if bounded else BLANK,
                 flag_cell(row["guaranteed"], no="observed only"),
             ]
         )

@@ -158,7 +158,7 @@ def test_a_number_without_an_interval_is_hollow() -> None:
     with style():
         lone = np.array([np.nan, 1.0])
         plot = DotPlot(["one row", "many"], np.array([1.0, 2.0]), lone, lone + 2, "t", np.array([False, False]))
-        axes = plot.draw().axes[0]
+        axes = plot.figure().axes[0]
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [dot.get_fillstyle() for dot in dots] == ["none", "full"]
 

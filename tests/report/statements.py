@@ -19,12 +19,19 @@ _AMOUNT = rf"(?:[€$] )?({N})"
 
 OUT_OF_FOLD, PAIRS = "out of fold", "pairs of cell and coordinate"
 
+COUNTS = (
+    *("rows", "blocks", "blocks outside", "rows of a block", PAIRS, "biased pairs", "cells of too few rows"),
+    *("significant swaps", "baselines", "members", "rows of the fit", "coordinates"),
+)
+"""Whole numbers, which are not rounded."""
+
 
 class Shown(NamedTuple):
-    """A number as it is shown, and where."""
+    """A number as it is shown, and where; whole numbers are counts, which are not rounded."""
 
     text: str
     where: str
+    whole: bool = False
 
     @property
     def value(self) -> float:
@@ -33,6 +40,8 @@ class Shown(NamedTuple):
     @property
     def rounding(self) -> float:
         """The most that a number may be off by which is rounded to this."""
+        if self.whole:
+            return 0.0
         mantissa, _, power = self.text.partition("e")
         digits = len(mantissa.partition(".")[2])
         return 0.5 * 10.0 ** (int(power.replace("−", "-") or 0) - digits) * (1 + 1e-6)
@@ -126,7 +135,7 @@ class Statements:
 
     def add(self, quantity: str, text: str | None, where: str) -> None:
         if quantity and text and re.fullmatch(N, text):
-            self.shown[quantity].append(Shown(text, where))
+            self.shown[quantity].append(Shown(text, where, quantity in COUNTS or quantity.startswith("rows followed")))
 
     def add_range(self, quantity: str, text: str, where: str) -> None:
         """Add the limits of an interval; a dash is none."""
@@ -171,6 +180,10 @@ def _read_sentence(found: Statements, text: str) -> None:
     for template, quantities in TEMPLATES:
         match = re.match(template, text)
         if match:
+            if "none lies outside" in text:
+                found.add("blocks outside", "0", text)
+            if "no bias is significant" in text:
+                found.add("biased pairs", "0", text)
             for quantity, number in zip(quantities, match.groups(), strict=True):
                 found.add(quantity, number, text)
             return

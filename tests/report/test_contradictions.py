@@ -74,6 +74,35 @@ def the(name: str, quantity: str) -> Shown:
     return min(said_in(name).shown[quantity], key=lambda shown: shown.rounding)
 
 
+@pytest.mark.parametrize(
+    ("number", "other"),
+    [
+        ("10,958", "10,858"),  # the total earned
+        ("76\N{NO-BREAK SPACE}%", "86\N{NO-BREAK SPACE}%"),
+        ("+5.3", "+6.3"),
+        ("20 blocks", "19 blocks"),
+        ("none lies outside", "1 lies outside"),
+        ("6,696 pairs", "6,697 pairs"),
+        ("earns 3.7 more", "earns 4.7 more"),
+        ("gap −0.1", "gap −0.4"),
+    ],
+)
+def test_a_number_that_is_changed_in_one_place_is_found(
+    number: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = make_report_page(REPORTS["electricity"]().data)
+    assert number in page, "the page has changed: choose another number"
+    changed = read_statements(page.replace(number, other, 1))
+    monkeypatch.setattr(f"{__name__}.said_in", lambda name: changed)
+    found = 0
+    for check in CHECKS:
+        try:
+            check("electricity")
+        except AssertionError:
+            found += 1
+    assert found
+
+
 def test_ten_reports_and_more_are_walked() -> None:
     assert len(REPORTS) >= 10
 
@@ -179,3 +208,11 @@ def test_nothing_infinite_and_nothing_impossible_is_shown(name: str) -> None:
     never_negative = data.labels.min() >= 0 and data.ensemble.feasible_.lower.min() >= 0
     if never_negative:
         assert the(name, "promise low").value >= 0
+
+
+CHECKS = [
+    test_the_same_quantity_is_the_same_number_wherever_it_is_shown,
+    test_totals_are_means_times_rows_and_the_gap_is_their_difference,
+    test_the_share_of_foresight_is_that_of_the_totals_beside_it,
+    test_the_comparison_with_the_mean_label_is_that_of_the_leaderboard,
+]

@@ -8,10 +8,10 @@ import pytest
 pytest.register_assert_rewrite("tests")
 
 LONG = ("tests/theorems/", "tests/distributed/", "tests/test_examples.py")
-"""Come first, so that no worker is left with a long file when the others have finished."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put long files first, so that no worker is left with one when the others have finished."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 

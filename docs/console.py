@@ -21,7 +21,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 START = "index.md"
 PAGES = (
-    *(START, "command_line.md", "howto/time_series.md", "howto/by_row.md"),
+    *(START, "command_line.md", "howto/time_series.md", "howto/every_day.md", "howto/by_row.md"),
     *("howto/deployment.md", "howto/scheduling.md"),
 )
 

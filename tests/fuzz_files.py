@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 import optensemble as oe
 from optensemble import feasible
@@ -134,6 +135,27 @@ def make_ensembles() -> Iterator[tuple[str, Any, npt.NDArray[np.float64]]]:
     extended = oe.BlackBoxEnsemble(policies, sets["box"], validation=None, max_rounds=20, subgroups=[9])
     extended.fit(X[:60], Y[:60])
     yield "black extended", extended.extend(policies=[("other", _member(2, 3))], X=X[60:], Y=Y[60:]), X[:40]
+
+    yield "decision rows", make_updated(sets["box"]), X[:40]
+
+
+def make_updated(omega: feasible.FeasibleSet) -> oe.DecisionEnsemble:
+    """Return an ensemble whose file has rows with columns of all kinds, those of the fit and others since."""
+    X, Y = make_rows(omega, 190)
+    frame = named_columns(X)
+    names = [[f"c{3 * number + c}" for c in range(3)] for number in range(3)]
+    models, policies = [("first", oe.Columns(names[0])), ("second", oe.Columns(names[1]))], oe.Columns(names[2])
+    ensemble = oe.DecisionEnsemble(models, [("policy", policies)], omega, subgroups=["text", "truth", "small"])
+    ensemble.fit(frame[:150], Y[:150], groups="date", sample_weight=1.0 + np.arange(150) % 2, ids=np.arange(150))
+    return ensemble.update(frame[150:], Y[150:], sample_weight=np.ones(40), ids=np.arange(150, 190))
+
+
+def named_columns(X: npt.NDArray[np.float64]) -> pd.DataFrame:
+    """Return rows as a frame, with columns of text, truth values, small numbers and dates."""
+    frame, numbers = pd.DataFrame(X).add_prefix("c"), np.arange(len(X))
+    dates = pd.to_datetime(numbers // 3 * 86400, unit="s")
+    text = np.where(X[:, 0] > 0, "north", "south")
+    return frame.assign(text=text, truth=X[:, 1] > 0, small=(numbers % 3).astype(np.int8), date=dates)
 
 
 def make_biased(omega: feasible.FeasibleSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -294,7 +316,7 @@ def mutated(samples: list[Content], seed: int) -> tuple[int, Content]:
 # Loading them
 
 
-def ask_all(path: Path, X: npt.NDArray[np.float64]) -> str:
+def ask_all(path: Path, X: npt.NDArray[np.float64] | pd.DataFrame) -> str:
     """Load a file and ask all that can be asked; say how far that went, or what was raised that must not be."""
     try:
         ensemble = oe.load(path)
@@ -310,6 +332,13 @@ def ask_all(path: Path, X: npt.NDArray[np.float64]) -> str:
             fate = "cannot answer"
         except Exception:
             return f"FOREIGN from {ask}\n{traceback.format_exc()}"
+    try:
+        if getattr(ensemble, "_later", ()):
+            ensemble.extend()
+    except OptEnsembleError:
+        fate = "cannot answer"
+    except Exception:
+        return f"FOREIGN from extend\n{traceback.format_exc()}"
     return fate
 
 
@@ -318,7 +347,8 @@ def work(folder: Path, first: int, count: int) -> None:
     warnings.simplefilter("ignore")
     names = json.loads((folder / "samples.json").read_text())
     samples = [Content.of(folder / f"{name}.oe") for name in names]
-    rows = [np.load(folder / f"{name}.npy") for name in names]
+    arrays = {name: np.load(folder / f"{name}.npy") for name in names}
+    rows = [named_columns(X) if name == "decision rows" else X for name, X in arrays.items()]
     for name, X in zip(names, rows, strict=True):
         fate = ask_all(folder / f"{name}.oe", X)  # compiles what has to be
         assert fate == "answers", f"{name}: {fate}"

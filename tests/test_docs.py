@@ -17,6 +17,7 @@ import optensemble as oe
 from optensemble.cli import app
 from optensemble.jobs import job, sets
 from optensemble.jobs.examples import EXAMPLES
+from optensemble.report.terms import ReportTerms
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +93,12 @@ def test_every_option_of_every_command_is_told() -> None:
 
 def test_every_key_of_a_job_file_is_told() -> None:
     text = (DOCS / "command_line.md").read_text(encoding="utf-8")
-    keys = {*job._DATA, *(key for options in job.OPTIONS.values() for key in options), *sets.SET_KINDS}
+    keys = {
+        *job._DATA,
+        *vars(ReportTerms()),
+        *(key for options in job.OPTIONS.values() for key in options),
+        *sets.SET_KINDS,
+    }
     for key in keys:
         assert f"`{key}`" in text, key
     for section in job._SECTIONS:
@@ -105,6 +111,8 @@ COMMANDS = {
     "fit": "fit job.toml -o other.oe",
     "decide": "decide ensemble.oe new.csv -o other.csv",
     "audit": "audit ensemble.oe later.csv",
+    "update": "update ensemble.oe later.csv -o other.oe",
+    "refit": "refit ensemble.oe --with later.csv -o other.oe",
     "explain": "explain ensemble.oe new.csv --row 3",
     "report": "report ensemble.oe later.csv -o other.html",
 }

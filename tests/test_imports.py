@@ -63,7 +63,8 @@ def test_the_package_opens_without_anything_heavy() -> None:
     [
         ("--version",),
         ("--help",),
-        *((name, "--help") for name in ("init", "check", "fit", "decide", "audit", "explain", "report", "reproduce")),
+        *((name, "--help") for name in ("init", "check", "fit", "decide", "audit", "update", "refit")),
+        *((name, "--help") for name in ("explain", "report", "reproduce")),
     ],
 )
 def test_help_and_version_load_nothing_heavy(arguments: tuple[str, ...]) -> None:
@@ -76,7 +77,7 @@ def test_help_and_version_load_nothing_heavy(arguments: tuple[str, ...]) -> None
     ("line", "expected"),
     [
         ("optensemble de", ["decide"]),
-        ("optensemble re", ["report", "reproduce"]),
+        ("optensemble re", ["refit", "report", "reproduce"]),
         ("optensemble reproduce --n", ["--noise"]),
         ("optensemble reproduce --trees ", ["histogram", "exact"]),
         ("optensemble decide --i", ["--id-column"]),

@@ -16,7 +16,7 @@ from tests.cli.calling import Line
 from tests.cli.refusals import DECIDE, FAILED, FIT, INTERRUPTED, ROWS, WRONG_USE, refused, require_line
 from tests.jobs.worlds import write_job, write_table
 
-STREAMED = (*FIT, "--memory", "1kB")
+STREAMED = (*FIT, "--memory", "1kB", "--forget-rows")
 DASK_NOISE = pytest.mark.filterwarnings("ignore::ResourceWarning")
 PASSES = "out.oe.passes"
 
@@ -24,7 +24,7 @@ PASSES = "out.oe.passes"
 @pytest.fixture
 def whole(line: Line, folder: Path) -> bytes:
     """The ensemble as it is fitted in memory."""
-    assert line("fit", "job.toml", "-o", "whole.oe").code == 0
+    assert line("fit", "job.toml", "-o", "whole.oe", "--forget-rows").code == 0
     return (folder / "whole.oe").read_bytes()
 
 

@@ -110,6 +110,6 @@ def write(frame: pd.DataFrame, folder: Path, cuts: list[int], group: int) -> str
 def same_file(left: Ensemble, right: Ensemble, folder: Path) -> None:
     """All that was learned is the same, and the files are too."""
     same_bits(left, right)
-    left.save(folder / "left.oe")
-    right.save(folder / "right.oe")
+    left.save(folder / "left.oe", keep_rows=False)
+    right.save(folder / "right.oe", keep_rows=False)
     assert (folder / "left.oe").read_bytes() == (folder / "right.oe").read_bytes()

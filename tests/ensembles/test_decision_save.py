@@ -61,37 +61,44 @@ def test_a_loaded_ensemble_is_updated_as_the_saved_one(tmp_path: Path) -> None:
     assert again.promise(X[NEW]) == ensemble.promise(X[NEW])
 
 
-def test_a_loaded_ensemble_has_no_rows_to_extend(tmp_path: Path) -> None:
-    X, Y = problem().X, problem().Y
-    again = loaded(fitted(), tmp_path, models=problem().models)
-    with pytest.raises(InputError, match=r"rows this ensemble was fitted on are not in its file. Give X= and Y= too"):
-        again.extend(models=[("more", problem().models[0][1])])
-    with pytest.warns(UserWarning, match="it is fitted on the new rows alone"):
-        again.extend(X=X[NEW], Y=Y[NEW])
-    assert same(state(again), state(make().fit(X[NEW], Y[NEW])))
-
-
 @pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
-def test_a_loaded_ensemble_that_is_due_is_fitted_again_on_all_rows(tmp_path: Path) -> None:
-    """The rows fitted on are not in its file: extend() would have only those that came since."""
-    X, Y = problem().X, problem().Y
-    again = loaded(fitted(), tmp_path, models=problem().models)
-    with pytest.warns(RefitWarning, match=r"far from the promised .*\. Fit again, on all rows\.$"):
-        again.update(X[NEW], Y[NEW] + 50)
-    with pytest.warns(UserWarning, match="it is fitted on the new rows alone"):
-        again.extend()
-    assert same(state(again), state(make().fit(X[NEW], Y[NEW] + 50)))
-
-
 @pytest.mark.parametrize("time_ordered", [True, False])
-def test_folds_and_seed_are_in_the_file(time_ordered: bool, tmp_path: Path) -> None:
+def test_load_update_extend_has_all_rows(time_ordered: bool, tmp_path: Path) -> None:
+    """To the bit what an ensemble that was never saved comes to: 400 rows and 200, not 200."""
     X, Y = problem().X, problem().Y
     ensemble = make().fit(X[OLD], Y[OLD], time_ordered=time_ordered, random_state=9)
     again = loaded(ensemble, tmp_path, models=problem().models)
     np.testing.assert_array_equal(again.record_.folds, ensemble.record_.folds)
-    with pytest.warns(UserWarning, match="it is fitted on the new rows alone"):
-        again.extend(X=X[NEW], Y=Y[NEW])
-    assert same(state(again), state(make().fit(X[NEW], Y[NEW], time_ordered=time_ordered, random_state=9)))
+    for start in (N, N + 50, N + 100):
+        rows = slice(start, start + 50)
+        for each in (ensemble, again):
+            each.update(X[rows], Y[rows])
+        again = loaded(again, tmp_path, models=problem().models)
+    for each in (ensemble, again):
+        each.extend(X=X[N + 150 : N + 200], Y=Y[N + 150 : N + 200])
+    assert again.n_rows_ == ensemble.n_rows_ == N + 200
+    assert same(state(again), state(ensemble))
+
+
+def test_an_ensemble_without_its_rows_is_not_extended(tmp_path: Path) -> None:
+    X, Y = problem().X, problem().Y
+    fitted().save(tmp_path / "ensemble.oe", keep_rows=False)
+    again = oe.load(tmp_path / "ensemble.oe", models=problem().models)
+    before, forgotten = state(again), r"rows of the fit were forgotten when the file was written: extend cannot go on"
+    for given in ({"models": [("more", problem().models[0][1])]}, {"X": X[NEW], "Y": Y[NEW]}):
+        with pytest.raises(InputError, match=f"{forgotten} from them. Fit again, on all rows"):
+            again.extend(**given)
+    assert same(state(again), before)
+    with pytest.warns(RefitWarning, match=r"far from the promised .*\. Fit again, on all rows\.$"):
+        again.update(X[NEW], Y[NEW] + 50)
+    with pytest.raises(InputError, match=forgotten):
+        loaded(again, tmp_path, models=problem().models).extend()
+
+
+def test_rows_are_not_in_files_of_earlier_versions() -> None:
+    old = oe.load(Path(__file__).parents[1] / "saved" / "decision.oe")
+    with pytest.raises(InputError, match="the rows this ensemble was fitted on are not in its file: extend cannot"):
+        old.extend(models=[("more", lambda X: X[:, :3])])
 
 
 def test_members_that_are_not_in_the_file_must_be_given(tmp_path: Path) -> None:

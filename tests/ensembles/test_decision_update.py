@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from optensemble import feasible
@@ -159,15 +160,21 @@ def test_rows_of_few_values_may_come_again() -> None:
     assert ensemble.n_rows_ == 300
 
 
-def test_rows_of_an_update_are_seen_by_an_audit() -> None:
+def test_rows_of_an_update_are_audited_by_the_promise_of_the_fit() -> None:
+    """Decisions have not learned from them, but the promise has: it is that of before which is judged."""
     ensemble, X, Y = half_updated(), problem().X, problem().Y
-    rows = slice(N + 100, N + 300)
-    assert ensemble.audit(X[rows], Y[rows]).summary["seen"].tolist() == [0]
-    ensemble.update(X[N : N + 150], Y[N : N + 150])
-    with pytest.warns(UserWarning, match="50 of these 200 rows are rows the ensemble was fitted on"):
-        found = ensemble.audit(X[rows], Y[rows])
-    assert found.summary["seen"].tolist() == [50]
-    assert found.kept is None
+    rows, old = slice(N, N + 150), slice(N - 100, N + 50)
+    before = ensemble.audit(X[rows], Y[rows])
+    ensemble.update(X[rows], Y[rows])
+    after = ensemble.audit(X[rows], Y[rows])
+    assert after.verdict == before.verdict
+    assert after.summary["seen"].tolist() == [0]
+    pd.testing.assert_frame_equal(after.summary, before.summary, rtol=1e-9)
+    assert ensemble.audit(X[N + 150 :], Y[N + 150 :]).summary["promise"].tolist() != [
+        ensemble._as_fitted().promise(X[N + 150 :]).mean
+    ]
+    with pytest.warns(UserWarning, match="100 of these 150 rows are rows the ensemble was fitted on"):
+        assert ensemble.audit(X[old], Y[old]).kept is None
 
 
 @pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")

@@ -13,6 +13,7 @@ import pytest
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble.report.tables.fit import guarantee_sheet
 from tests.problems import Floats
 
 N, NEW = 240, 12
@@ -206,5 +207,14 @@ def test_what_decides_alone_has_no_difference_and_is_no_baseline() -> None:
         assert ensemble.finding_ == "the mean label itself decides, in every row"
 
 
+def test_a_bound_of_infinity_is_no_bound_in_the_table() -> None:
+    frame = fitted("decision").guarantees_
+    sheet = guarantee_sheet(frame)
+    bound, holds = ([column.heading for column in sheet.columns].index(name) for name in ("bound", "holds"))
+    for row, infinite in zip(sheet.rows, np.isinf(frame["bound"]), strict=True):
+        assert (row[bound].text == "no bound") == (row[holds].text == "–") == infinite
+    assert np.isinf(frame["bound"]).any()
+
+
 def wrong(X: pd.DataFrame) -> Floats:
-    return np.eye(3)[(X["a0"] > 0.7).to_numpy().astype(int)]
+    return np.asarray(np.eye(3)[(X["a0"] > 0.7).to_numpy().astype(int)])

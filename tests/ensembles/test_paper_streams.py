@@ -139,8 +139,7 @@ def test_a_fit_on_files_is_the_fit_in_memory(
 
 @pytest.mark.no_cover
 @BOTH
-@SCHEDULES
-@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.parametrize(("schedule", "sense"), [("frozen", "min"), ("joint", "max")])
 def test_several_blocks_are_the_fit_in_memory_on_any_threads_and_row_groups(
     kind: Any, sense: str, schedule: str, tmp_path: Path
 ) -> None:

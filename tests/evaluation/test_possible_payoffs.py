@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN, LabelRange, Possible
+from optensemble.evaluation.promise import Promise
 from optensemble.feasible import Box, WithCost
 from tests.problems import Floats
 
@@ -176,3 +177,16 @@ def test_where_one_row_may_come_to_anything_so_may_the_mean() -> None:
     assert (known + Assessments.of(np.array([1.0]))).floor == -np.inf
     ends: Floats = np.array([-3.0, np.inf])
     assert Assessments.of(np.array([1.0, 2.0]), possible=Possible(-ends, ends)).ceiling == np.inf
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ((1.0, 3.0), "2.0 (95 %: 1.0 to 3.0; rely on 1.0) on average over 5 rows"),
+        ((0.0, np.inf), "2.000 (95 %: at least 0.000; rely on 0.000) on average over 5 rows"),
+        ((-np.inf, 3.0), "2.000 (95 %: at most 3.000) on average over 5 rows"),
+        ((-np.inf, np.inf), "2.000 (no limits) on average over 5 rows"),
+    ],
+)
+def test_an_infinite_limit_is_no_limit_in_words(limits: tuple[float, float], said: str) -> None:
+    assert str(Promise(2.0, *limits, rows=5, rely_on=limits[0], time_ordered=True)) == said

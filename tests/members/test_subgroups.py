@@ -432,8 +432,7 @@ def test_columns_of_subgroups_are_in_the_file(rule: Any, tmp_path: Path) -> None
         assert again.audit(table[800:], Y[800:]).cells["cell"].str.startswith("region=north").any()
     with pytest.raises(InputError, match=r"fitted with subgroups=.*got 'half'. Leave them out"):
         oe.load(tmp_path / "ensemble.oe", subgroups="half")
-    with pytest.warns(UserWarning, match="it is fitted on the new rows alone"):
-        again.extend(X=table[:800], Y=Y[:800])
+    again.fit(table[:800], Y[:800])
     assert same(state(again, table), state(ensemble, table))
 
 

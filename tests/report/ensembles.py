@@ -36,8 +36,8 @@ def judge(
     ensemble: Policy, X: Any, Y: Floats, coordinates: list[str], when: pd.Series | None = None, **audited: Any
 ) -> Case:
     answer, audit = ensemble.answer(X), ensemble.audit(X, Y, **audited)
-    terms = {"when": when, "coordinates": coordinates, "source": "later.parquet"}
-    return Case(report_data(ensemble, audit, answer, X, Y, **terms), X)
+    data = report_data(ensemble, audit, answer, X, Y, when=when, coordinates=coordinates, source="later.parquet")
+    return Case(data, X)
 
 
 @cache

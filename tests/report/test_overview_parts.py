@@ -129,7 +129,7 @@ def test_a_path_is_drawn_on_its_graph_and_large_graphs_as_edges() -> None:
     roads = feasible.ShortestPath(edges, "home", "work", closed=[0, 0, 1, 0])
     with style():
         figure = draw_path(roads, np.array([0.0, 1.0, 0.0, 1.0]))
-    lines = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 2 and line.get_linestyle() != "None"]
+    lines = [line for line in figure.axes[0].lines if np.size(line.get_xdata()) == 2 and line.get_linestyle() != "None"]
     assert [line.get_linewidth() > 3 for line in lines][:4] == [False, True, False, True]
     assert [line.get_linestyle() for line in lines][:4] == ["-", "-", ":", "-"]
     named = {text.get_text(): text.get_fontweight() for text in figure.axes[0].texts}
@@ -158,7 +158,7 @@ def test_a_number_without_an_interval_is_hollow() -> None:
     with style():
         lone = np.array([np.nan, 1.0])
         plot = DotPlot(["one row", "many"], np.array([1.0, 2.0]), lone, lone + 2, "t", np.array([False, False]))
-        axes = plot.draw().axes[0]
+        axes = plot.figure().axes[0]
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [dot.get_fillstyle() for dot in dots] == ["none", "full"]
 

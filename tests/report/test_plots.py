@@ -124,9 +124,10 @@ def test_a_promise_is_drawn_with_its_interval_and_the_limit_to_rely_on() -> None
 def test_axes_in_axes_out_and_nothing_else_changes() -> None:
     before, (figure, panels) = dict(mpl.rcParams), pyplot.subplots(2, 2)
     audit, ensemble = portfolio().data.audit, portfolio().data.ensemble
-    plots = [*(lambda ax, what=what: audit.plot(ax, what=what) for what in AUDIT_PLOTS), ensemble.plot_leaderboard]
-    for plot, axes in zip(plots, panels.ravel(), strict=True):
-        assert plot(axes) is axes
+    *some, last = panels.ravel()
+    for axes, what in zip(some, AUDIT_PLOTS, strict=True):
+        assert audit.plot(axes, what=what) is axes
+    assert ensemble.plot_leaderboard(last) is last
     figure.canvas.draw()
     assert pyplot.get_fignums() == [figure.number]
     assert pyplot.gca() is panels[1, 1]

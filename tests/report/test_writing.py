@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 
 def by_day() -> tuple[Any, pd.DataFrame, pd.DataFrame]:
     case = electricity()
+    assert case.data.when is not None
     days = pd.DatetimeIndex(case.data.when)
     return case.data.ensemble, case.X.set_index(days), pd.DataFrame(case.data.labels, index=days)
 
@@ -71,12 +72,13 @@ def test_rows_without_labels_are_left_out_with_their_weights(tmp_path: Path) -> 
 def test_what_is_wrong_is_said_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ensemble, X, Y = by_day()
     monkeypatch.setattr(type(ensemble), "_audited_rows", None)
-    for given, message in {
-        "folder": ({"path": tmp_path}, "is a folder. Give the name of a file"),
-        "nowhere": ({"path": tmp_path / "none" / "r.html"}, "does not exist. Give the name of a file"),
-        "number": ({"path": 3}, "path must be the name of a file; got 3"),
-        "unit": ({"path": tmp_path / "r.html", "unit": " "}, "unit is empty"),
-    }.values():
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"path": tmp_path}, "is a folder. Give the name of a file"),
+        ({"path": tmp_path / "none" / "r.html"}, "does not exist. Give the name of a file"),
+        ({"path": 3}, "path must be the name of a file; got 3"),
+        ({"path": tmp_path / "r.html", "unit": " "}, "unit is empty"),
+    ]
+    for given, message in wrong:
         with pytest.raises(InputError, match=message):
             ensemble.report(X, Y, **given)
     assert not list(tmp_path.iterdir())

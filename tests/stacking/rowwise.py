@@ -385,7 +385,7 @@ class Fit:
         """What the winner earns more than the mean label out of fold, the half-width, and whether that is sure."""
         rows, (mean,) = self.rows, [each for each in self.candidates.values() if each.name == "mean"]
         gain = payoff(self.candidates[self.winner].actions, rows.labels) - payoff(mean.actions, rows.labels)
-        sure = gain.mean() > rows.quantile(len(self.candidates) - 1) * rows.error(gain)
+        sure = gain.mean() > rows.quantile(len(self.candidates) - 1) * rows.error(gain) * np.sqrt(1 + 50 / rows.n)
         return float(gain.mean()), rows.quantile() * rows.error(gain), bool(sure)
 
     def guarantees(self) -> Iterator[tuple[str, float, float, float, float]]:

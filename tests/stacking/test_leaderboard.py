@@ -296,7 +296,7 @@ def test_a_candidate_that_earns_the_same_is_listed_after_the_winner() -> None:
 
 @pytest.mark.parametrize("others", [[], [-1.0, -2.0, -3.0, -4.0, -5.0]], ids=["two", "seven"])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize("lead", [5.0, 2.2, 0.5, -0.5, -3.0])
+@pytest.mark.parametrize("lead", [5.0, 2.8, 2.2, 0.5, -0.5, -3.0])
 def test_the_finding_says_of_the_mean_label_what_its_line_in_the_table_says(
     lead: float, sign: float, others: list[float]
 ) -> None:
@@ -313,12 +313,13 @@ def test_the_finding_says_of_the_mean_label_what_its_line_in_the_table_says(
     turned = sorted(abs(line["difference"]) / line["difference"] * line[["difference_low", "difference_high"]])
     assert shown == pytest.approx([abs(line["difference"]), *turned], abs=0.5 * 10**-digits + 1e-12)
     assert shown == pytest.approx([abs(gain.mean()), *(abs(gain.mean()) + np.array([-half, half]))], abs=10**-digits)
-    # it may be any of those that are compared with the mean label: each interval must hold more often
-    sure = gain.mean() > stats.t.ppf(1 - 0.025 / (n - 1), 119) * float(stats.sem(gain))
+    # it may be any of those that are compared with the mean label: each interval must hold more often; and other rows
+    # would teach otherwise
+    sure = gain.mean() > stats.t.ppf(1 - 0.025 / (n - 1), 119) * float(stats.sem(gain)) * np.sqrt(1 + 50 / 120)
     beats = "" if sure else "surely beat" if lead > 0 else "does not beat"
     assert beats in words
-    assert ("beat" in words) == (not sure) == (lead < 2 or (lead < 3 and bool(others)))
-    assert (f"but was selected among {n} candidates" in words) == (gain.mean() > half and not sure)
+    assert ("beat" in words) == (not sure) == (lead < 2.3 or (lead < 3 and bool(others)))
+    assert (f"but was learned and selected among {n} candidates" in words) == (gain.mean() > half and not sure)
     assert " out of fold (95 %: " in words
 
 

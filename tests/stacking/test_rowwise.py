@@ -181,7 +181,7 @@ def test_the_finding_is_the_line_of_the_mean_label(case: Case) -> None:
     size = gain if better else -gain
     assert shown == pytest.approx([size, size - half, size + half], abs=0.51 * 10**-digits)
     assert ("surely beat" in fit.finding or "not beat" in fit.finding) == (not sure)
-    assert ("but was selected among" in fit.finding) == (gain > half and not sure)
+    assert ("but was learned and selected among" in fit.finding) == (gain > half and not sure)
 
 
 @EVERY

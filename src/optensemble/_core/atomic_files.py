@@ -11,6 +11,11 @@ from pathlib import Path
 
 from optensemble.exceptions import FileError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 def replace(path: Path, content: bytes) -> None:
     """Write a file: a reader finds the old one or the new one, whole."""
@@ -46,6 +51,32 @@ def whole(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise FileError(f"cannot write {path}: {error.strerror or error}. Nothing was written.") from error
         raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file while it is read and then replaced: another process that wants to do so waits.
+
+    The lock is the operating system's, on the file itself: a process that is killed leaves none behind. Systems and
+    file systems without such locks (Windows, some network drives) have none here. Those who only read need no lock.
+    """
+    held = None
+    while fcntl is not None and held is None and path.is_file():
+        file = open(path, "rb")  # noqa: SIM115  (closed below)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            file.close()
+            break
+        if path.is_file() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            held = file
+        else:  # another process has put a new file in its place while this one waited
+            file.close()
+    try:
+        yield
+    finally:
+        if held is not None:
+            held.close()
 
 
 def _umask() -> int:

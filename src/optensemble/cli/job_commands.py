@@ -149,6 +149,9 @@ def fit_command(
     resume: Annotated[
         bool, typer.Option("--resume", metavar="", help="Go on with an interrupted fit of a streamed table.")
     ] = False,
+    forget_rows: Annotated[
+        bool, typer.Option("--forget-rows", metavar="", help="Leave the rows out of the file: see update and refit.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -183,7 +186,7 @@ def fit_command(
         engine = resumable(task, client, jobs, out, resume)
         try:
             ensemble = fit_job(task, progress, jobs, client if engine is None else engine)
-            ensemble.save(out)
+            ensemble.save(out, keep_rows=not forget_rows)
         except KeyboardInterrupt:
             if engine is None:
                 raise

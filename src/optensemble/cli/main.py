@@ -13,6 +13,7 @@ import typer
 
 import optensemble
 from optensemble.cli.console import FAILED, INTERRUPTED, WRONG_USE, CommandInterrupted, print_error
+from optensemble.cli.day_commands import refit_command, update_command
 from optensemble.cli.job_commands import check_command, fit_command, init_command
 from optensemble.cli.program import exit_quickly, is_program, start_quickly
 from optensemble.cli.reproduce import reproduce_command
@@ -28,14 +29,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="One policy from several models or policies under constraints, with a calibrated payoff forecast.\n\n"
     "A job file describes the data, the members and the feasible set: `init` writes one, `check` summarises it, `fit` "
-    "makes an ensemble; `decide`, `audit`, `explain` and `report` use the ensemble.\n\n"
-    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 less earned than promised and 4 more (`audit`), 130 interrupted.",
+    "makes an ensemble; `decide`, `audit`, `explain` and `report` use the ensemble; `update` and `refit` "
+    "go on with it.\n\n"
+    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 less earned than promised and 4 more (`audit`), 5 refit due "
+    "(`update`), 130 interrupted.",
 )
 app.command("init")(init_command)
 app.command("check")(check_command)
 app.command("fit")(fit_command)
 app.command("decide")(decide_command)
 app.command("audit")(audit_command)
+app.command("update")(update_command)
+app.command("refit")(refit_command)
 app.command("explain")(explain_command)
 app.command("report")(report_command)
 app.command("reproduce")(reproduce_command)
@@ -44,7 +49,7 @@ app.command("reproduce")(reproduce_command)
 def main() -> None:
     """Run the command line; an error is one line on stderr, and the exit code its kind.
 
-    0 success, 1 failure, 2 wrong use, 3 less earned than promised, 4 more, 130 interrupted.
+    0 success, 1 failure, 2 wrong use, 3 less earned than promised, 4 more, 5 refit due, 130 interrupted.
     """
     program = is_program()
     if program:

@@ -115,16 +115,7 @@ def print_fit(output: CommandOutput, ensemble: Any, task: Task, out: Path) -> No
     document: dict[str, Any] = {"ensemble": str(out), "kind": type(ensemble).__name__, "rows": task.row_count}
     document |= _counts(task)
     if ensemble.kind == DECISION:
-        board = ensemble.leaderboard_
-        output.print_table(leaderboard_sheet(board[board["kind"] != "left out"]), _LEADERBOARD)
-        why = board.loc[board["chosen"].astype(bool), "why"].iloc[0]
-        output.print_lines(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *_fit_notes(ensemble, task))
-        document |= {
-            "winner": ensemble.winner_,
-            "finding": ensemble.finding_,
-            "leaderboard": board,
-            "notes": ensemble.notes_,
-        }
+        document |= print_board(output, ensemble, _fit_notes(ensemble, task))
     elif ensemble.terms_.validated:
         settings = ensemble.validation_
         best = settings["gain"].nlargest(_MOST_SETTINGS)
@@ -132,6 +123,20 @@ def print_fit(output: CommandOutput, ensemble: Any, task: Task, out: Path) -> No
         document["validation"] = ensemble.validation_
     output.print_json({**document, "guarantees": ensemble.guarantees_, "doubts": list(ensemble.data_warnings_)})
     output.print_lines(f"Wrote {out}.")
+
+
+def print_board(output: CommandOutput, ensemble: Any, notes: list[str]) -> dict[str, Any]:
+    """Print the leaderboard and its result, and return them for JSON."""
+    board = ensemble.leaderboard_
+    output.print_table(leaderboard_sheet(board[board["kind"] != "left out"]), _LEADERBOARD)
+    why = board.loc[board["chosen"].astype(bool), "why"].iloc[0]
+    output.print_lines(f"{ensemble.winner_} decides: it {why}", ensemble.finding_, *notes)
+    return {
+        "winner": ensemble.winner_,
+        "finding": ensemble.finding_,
+        "leaderboard": board,
+        "notes": ensemble.notes_,
+    }
 
 
 def _fit_notes(ensemble: Any, task: Task) -> list[str]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
+from optensemble._core.hashing import Hashes
 from optensemble._core.suggestions import listed
 from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles._decision_fit import audit_inputs
 from optensemble.ensembles.base import DECISION, Answer, Policy
-from optensemble.evaluation.audit_inputs import AuditInputs
+from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.possible_payoffs import Possible
@@ -28,6 +29,7 @@ from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames, align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_inputs import LabelledBatch, is_rule
+from optensemble.members.known_rows import KnownRows
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Tally
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
@@ -38,6 +40,9 @@ from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
 from optensemble.stats.row_design import KnownClusters
 
 _FEW_ABSENT = 0.05  # share of the rows: fewer hardly move their mean
+
+NO_ROWS = "the rows this ensemble was fitted on are not in its file"
+"""Why there are no rows to go on from, where a file does not say more."""
 
 BUCKETS = 10
 """The number of level sets of each coordinate."""
@@ -69,6 +74,8 @@ class FittedDecision(Policy):
     on_error: str
     _rows: list[LabelledBatch]
     _later: list[LabelledBatch]
+    _known_rows: KnownRows = KnownRows()
+    _no_rows: str = NO_ROWS
 
     # Answers
 
@@ -176,17 +183,32 @@ class FittedDecision(Policy):
     def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
         tally = Tally()
         done, labels = self._decide_labelled(X, Y, every=True, tally=tally)
-        answer = self._answer(done, X, tally)
+        found, (fitted, later) = fingerprints(*done.outputs.known_by, labels), self._marks
+        now = self._as_fitted() if count_seen(found, later) > SEEN * len(found) else self
+        answer = now._answer(done, X, tally)
         inputs = audit_inputs(
             done,
             self.decider_,
             labels,
             promised=answer.promised,
-            interval=self.promise_of(answer.assessments(weights), answer.absent),
+            interval=now.promise_of(answer.assessments(weights), answer.absent),
             names=(self.names_, [name for name, _ in self.members_]),
         )
-        seen = count_seen(fingerprints(*done.outputs.known_by, labels), self.fingerprints_)
-        return replace(inputs, seen=seen), answer
+        return replace(inputs, seen=count_seen(found, fitted)), answer
+
+    @property
+    def _marks(self) -> tuple[Hashes, Hashes]:
+        """The marks of rows fitted on, and of those taken in since; where they are a sample, all count as fitted on."""
+        marks = self.fingerprints_
+        whole = len(marks) == self.n_rows_ + self.n_updated_ == len(self.record_.assessed)
+        return (marks[: self.n_rows_], marks[self.n_rows_ :]) if whole else (marks, marks[:0])
+
+    def _as_fitted(self) -> Self:
+        """Return the ensemble with the promise of its fit, which has learned nothing from rows taken in since."""
+        then, n = self._as_it_stands(), self.n_rows_
+        then.record_ = self.record_.first(n)
+        then.fingerprints_, then.n_updated_ = self.fingerprints_[:n], 0
+        return then
 
     # What kind it is
 

@@ -127,6 +127,8 @@ class DecisionFit:
         The out-of-fold record of payoffs, and of the advantage over the mean member.
     marks
         The fingerprints of the rows, or of very many rows of a sample; none where rows are alike by chance.
+    prints
+        The fingerprints of all rows, alike or not; none of very many rows.
     scores
         The share of the labels' variance that each model explains.
     absent
@@ -144,6 +146,7 @@ class DecisionFit:
     record: Record
     advantage: Record
     marks: Hashes
+    prints: Hashes
     scores: list[float]
     absent: list[int]
 
@@ -401,6 +404,7 @@ def _conclude(
         record=replace(record, labels=labels),
         advantage=advantage,
         marks=first.marks.hashes if first.marks.telling else first.marks.hashes[:0],
+        prints=first.marks.hashes if data.design.rows <= EXACT_ROWS else first.marks.hashes[:0],
         scores=learned.scores,
         absent=absent,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from optensemble._core.columns import Columns
 from optensemble._core.engine import Engine, Local
+from optensemble._core.hashing import Hashes
 from optensemble._core.patterns import is_pattern
 from optensemble._core.threads import thread_count
 from optensemble.evaluation.data_sample import DataSample
@@ -15,12 +16,13 @@ from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.blocks import Block
 from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_groups
+from optensemble.members.known_rows import KnownRows
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
 from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
 
 
-def as_batch(X: Any, Y: Any, groups: Any, weights: Any = None) -> LabelledBatch:
+def as_batch(X: Any, Y: Any, groups: Any, weights: Any = None, ids: Any = None) -> LabelledBatch:
     """Return what ``fit`` was given as a batch: arrays or frames with labels, or a source, which has its own."""
     if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
         from optensemble.distributed.dask_rows import DaskRows
@@ -33,9 +35,11 @@ def as_batch(X: Any, Y: Any, groups: Any, weights: Any = None) -> LabelledBatch:
             raise InputError("the groups of rows that are read from files must be found in them. Name a column.")
         if weights is not None and not is_rule(weights):
             raise InputError("the weights of rows that are read from files must be found in them. Name a column.")
+        if ids is not None:
+            raise InputError("the ids of rows that are read from files are not known. Leave ids out.")
     elif Y is None:
         raise InputError("the labels are missing. Give Y, or X as oe.Rows with labels.")
-    return LabelledBatch(X, Y, groups, weights)
+    return LabelledBatch(X, Y, groups, weights, ids=ids, keys=X.keys if isinstance(X, RowSource) else None)
 
 
 def as_engine(engine: Any, n_jobs: int | None) -> Engine:
@@ -126,3 +130,16 @@ def known_clusters(design: RowDesign, table: ClusterTable | None) -> tuple[RowDe
         return design, None
     require_groups(len(table.ids))
     return design.clustered(table), KnownClusters.of(table)
+
+
+def with_keys(rows: list[LabelledBatch], prints: Hashes) -> KnownRows:
+    """Return the ids of rows fitted on with their fingerprints, of batches that have ids; of very many rows none."""
+    if len(rows) > 1 and is_streamed(rows):  # unlabelled rows are left out as they are read
+        return KnownRows()
+    known, start = KnownRows(), 0
+    for keys, count in ((batch.keys, len(prints) if len(rows) == 1 else len(batch.labels)) for batch in rows):
+        found = prints[start : start + count]
+        if keys is not None and len(keys) == len(found):
+            known += KnownRows(keys, found)
+        start += count
+    return known

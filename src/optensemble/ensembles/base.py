@@ -385,13 +385,25 @@ class Policy(Shown, ABC):
         """The column or callable by which ``fit`` found rows that belong together; None if there is none."""
         return None
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`."""
+    def save(self, path: str | PathLike[str], *, keep_rows: bool = True) -> None:
+        """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`.
+
+        Parameters
+        ----------
+        path
+            The file.
+        keep_rows
+            Whether the file of a :class:`~optensemble.DecisionEnsemble` has the rows that it was fitted on and updated
+            with, which ``extend`` needs: the columns that are needed, labels, groups and weights. False forgets them.
+            Rows that were read from files, and rows of more than 256 MB, which is told by a warning, are never in it;
+            nor is an X that is neither an array of numbers nor a pandas frame of numbers, text and dates.
+        """
         from optensemble.persistence.files import save
 
         now = self._as_it_stands()
         now._require_fitted()
-        save(now, path)
+        require_choice(keep_rows := as_flag(keep_rows), "keep_rows", [True, False])
+        save(now, path, keep_rows=bool(keep_rows))
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

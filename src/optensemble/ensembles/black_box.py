@@ -196,8 +196,8 @@ class BlackBoxEnsemble(PaperEnsemble):
             Further pairs of a name and a policy.
         X, Y
             Further rows. They are added to the rows fitted on so far (labels are copied, X is not), and
-            come after them in time. An ensemble that was loaded from a file has none of these: it learns from the new
-            rows alone, with a warning.
+            come after them in time. An ensemble that was loaded from a file has none of these: with
+            ``validation=None`` it goes on with the new rows alone, with a warning, and otherwise it refuses.
         callback
             Called as ``callback(round, violation)`` after every round.
 
@@ -215,6 +215,11 @@ class BlackBoxEnsemble(PaperEnsemble):
             require_in_memory(X, streamed=self._streamed)
             if X is None and not self._rows:
                 raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
+            if not self._rows and Hyperparameters.of(self).validated:
+                raise InputError(
+                    'the rows this ensemble was fitted on are not in its file, and with validation="cv" extend fits '
+                    "again, on all rows. Give all of them to fit(X, Y)."
+                )
             fitted = self._extended(policies, X, Y)
             if X is not None and not self._rows:
                 warnings.warn(

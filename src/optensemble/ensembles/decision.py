@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self, Unpack
 
-import numpy as np
-
 from optensemble._core.engine import Engine
-from optensemble._core.hashing import hash_labels
 from optensemble._core.progress import Progress, Stage, as_progress
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
-from optensemble.ensembles._decision_answers import FittedDecision
-from optensemble.ensembles._decision_fit import STALE, DecisionData, FitOptions, learn_decision, why_broken
+from optensemble.ensembles._decision_fit import DecisionData, FitOptions, learn_decision
 from optensemble.ensembles._decision_rows import (
     as_batch,
     as_engine,
@@ -24,7 +19,9 @@ from optensemble.ensembles._decision_rows import (
     member_room,
     needed_columns,
     survey_source,
+    with_keys,
 )
+from optensemble.ensembles._decision_update import UpdatedDecision, merge_in_time
 from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.data_warnings import (
     find_data_warnings,
@@ -33,23 +30,19 @@ from optensemble.evaluation.data_warnings import (
     merge_findings,
     tell,
 )
-from optensemble.evaluation.payoff_summary import Assessments
-from optensemble.evaluation.possible_payoffs import LabelRange
-from optensemble.exceptions import InputError, RefitWarning
+from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import require_set
 from optensemble.members.absence import warn_of_absence
 from optensemble.members.alignment import RowNames, require_set_columns, sorted_times
 from optensemble.members.blocks import ArrayBlocks
-from optensemble.members.fingerprints import add_marks, count_seen, fingerprints, repeat_notes
+from optensemble.members.fingerprints import repeat_notes
 from optensemble.members.fit_inputs import (
     MISSING_LABELS,
     LabelledBatch,
     as_member_list,
     checked_batches,
     group_hashes,
-    labelled_rows,
-    named_batch,
     require_enough,
     unlabelled_notes,
 )
@@ -57,15 +50,14 @@ from optensemble.members.labelled_rows import with_labels
 from optensemble.members.mending import Mending, Tally
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, SurveyPass, around_rows, as_source
 from optensemble.members.subgroups import Subgroups
-from optensemble.members.validation import as_members, row_count, row_labels
+from optensemble.members.validation import as_members, row_count
 from optensemble.stacking.leaderboard import leaderboard_frame
 from optensemble.stats.row_design import ClusterTable, RowDesign
 
-_FIT_KEYWORDS = ("time_ordered", "groups", "sample_weight", "missing_labels")
-_SEEN = 0.1  # some rows may be alike by chance: a night without sun
+_FIT_KEYWORDS = ("time_ordered", "groups", "sample_weight", "missing_labels", "ids")
 
 
-class DecisionEnsemble(FittedDecision):
+class DecisionEnsemble(UpdatedDecision):
     """One policy from models, policies or both, honest out of sample.
 
     Nothing is to be tuned. Everything that is kept, chosen or promised is judged out of fold: a stack of what the
@@ -122,6 +114,9 @@ class DecisionEnsemble(FittedDecision):
         Self-assessed and realised payoff, out of fold: what the promise rests on.
     refit_due_
         After :meth:`update`: why the ensemble should be fitted again; empty if it need not be.
+    last_update_
+        After :meth:`update`: how many ``rows`` with labels it was given; how many were ``taken_in``, ``skipped`` or
+        ``changed``; and the ``promise`` that was in force for those taken in, beside what they ``realised``.
 
     Examples
     --------
@@ -170,6 +165,7 @@ class DecisionEnsemble(FittedDecision):
         groups: Any = None,
         sample_weight: Any = None,
         missing_labels: str = "raise",
+        ids: Any = None,
         **options: Unpack[FitOptions],
     ) -> Self:
         """Learn to decide from rows that the members were not trained on.
@@ -199,6 +195,9 @@ class DecisionEnsemble(FittedDecision):
         missing_labels
             What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them;
             ``notes_`` counts them.
+        ids
+            An id for every row, a column of X, or a callable of X, by which :meth:`update` knows rows again; a hash of
+            each is kept. Times will do: rows of one id are told apart by their numbers.
         random_state
             Seeds how rows are shuffled into folds; the same seed gives the same bits, and None is a seed too.
         n_jobs
@@ -213,7 +212,7 @@ class DecisionEnsemble(FittedDecision):
         require_options(options, FitOptions, "fit", _FIT_KEYWORDS)
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         with self._changing():
-            self._fit_rows([as_batch(X, Y, groups, sample_weight)], time_ordered, missing_labels, options)
+            self._fit_rows([as_batch(X, Y, groups, sample_weight, ids)], time_ordered, missing_labels, options)
         return self
 
     def extend(
@@ -226,37 +225,32 @@ class DecisionEnsemble(FittedDecision):
         groups: Any = None,
         sample_weight: Any = None,
         missing_labels: str = "raise",
+        ids: Any = None,
         **options: Unpack[FitOptions],
     ) -> Self:
         """Fit again with further members, further rows, or both, and with all rows that :meth:`update` was given.
 
-        Rows are added to those so far (labels are kept, X is kept by reference). An ensemble that was loaded from a
-        file has none of these: it is fitted on the new rows alone, with a warning. Other parameters are as of
-        :meth:`fit`.
+        Rows are added to those so far (labels are kept, X is kept by reference; a file has them unless they were
+        forgotten). Where they are not there, fit again on all rows: ``extend`` refuses. The rows of a job with a column
+        of times are sorted by it. Other parameters are as of :meth:`fit`.
         """
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         require_options(options, FitOptions, "extend")
         with self._changing():
             self._require_fitted()
+            if not self._rows:
+                raise InputError(f"{self._no_rows}: extend cannot go on from them. Fit again, on all rows: fit(X, Y).")
             if all(given is None for given in (models, policies, X, Y)) and not self._later:
                 raise InputError("extend got nothing to go on with. Give models=, policies=, or X= and Y=.")
             if (X is None and Y is not None) or (Y is None and X is not None and not isinstance(X, RowSource)):
                 raise InputError("extend needs X and Y together; got only one of them.")
-            further = [] if X is None else [as_batch(X, Y, self._same_groups(groups), sample_weight)]
+            further = [] if X is None else [as_batch(X, Y, self._same_groups(groups), sample_weight, ids)]
             further = [self._in_order(batch, self._known) for batch in further]
-            if X is None and not self._rows and not self._later:
-                raise InputError("the rows this ensemble was fitted on are not in its file. Give X= and Y= too.")
-            if not self._rows:
-                warnings.warn(
-                    "the rows this ensemble was fitted on are not in its file: it is fitted on the new rows alone.",
-                    UserWarning,
-                    stacklevel=2,
-                )
             wider = self.__sklearn_clone__()
             wider.models = [*self.members_[: self.n_models_], *as_member_list(models, "models")]
             wider.policies = [*self.policy_members, *as_member_list(policies, "policies")]
             self._require_same_rows()
-            rows = [*self._rows, *self._later, *further]
+            rows = merge_in_time([*self._rows, *self._later, *further], self._time_column)
             if options.get("random_state") is None:
                 options["random_state"] = self._seed
             wider._fit_rows(rows, self.time_ordered_, missing_labels, options, self._doubts)
@@ -264,63 +258,6 @@ class DecisionEnsemble(FittedDecision):
                 wider.table_ = self.table_
             self._become(wider)
         return self
-
-    def update(
-        self, X: Any, Y: Any, *, groups: Any = None, sample_weight: Any = None, missing_labels: str = "raise"
-    ) -> Self:
-        """Take in the labels of past decisions: the promise is redone, decisions stay as they are.
-
-        The rows must be new: neither fitted on nor given before, in time order if those fitted on were, with groups if
-        those had groups (a column name or a callable need not be given again). Weights and rows that lack labels are as
-        of :meth:`fit`. When it is time to fit again, ``refit_due_`` says why, and a :class:`RefitWarning` does;
-        ``extend()`` does it.
-        """
-        require_choice(missing_labels, "missing_labels", MISSING_LABELS)
-        with self._changing():
-            updated = self._as_it_stands()
-            updated._require_fitted()
-            batch = updated._in_order(as_batch(X, Y, groups, sample_weight), updated._known)
-            updated._take_in(labelled_rows(batch, updated._set.dimension, missing_labels))
-            self._become(updated)
-            if self.refit_due_:
-                advice = "Call extend() to fit again with them" if self._rows else "Fit again, on all rows"
-                warnings.warn(f"{self.refit_due_}. {advice}.", RefitWarning, stacklevel=2)
-        return self
-
-    def _take_in(self, batch: LabelledBatch) -> None:
-        """Add rows to the record, and say whether it is time to fit again."""
-        X, weights = batch.X, batch.weights
-        done, labels = self._decide_labelled(X, batch.labels)
-        outputs, decisions = done.outputs, done.decisions
-        found, groups = fingerprints(*outputs.known_by, labels), self._same_groups(batch.groups)
-        seen = count_seen(found, self.fingerprints_)
-        if seen > _SEEN * len(labels):
-            raise InputError(f"{seen:,} of these {len(labels):,} rows were fitted on or given before. Give new ones.")
-        clusters = None
-        if groups is not None and self._groups is not None:
-            clusters, self._groups = self._groups.number(hash_labels(row_labels(groups, X, outputs.count)))
-        assessed, realised = (
-            self._sign * decisions.assessed,
-            self._sign * outputs.omega.value(decisions.actions, labels),
-        )
-        incomplete = outputs.incomplete if outputs.absent is not None else None
-        possible = self._possible(outputs, decisions.actions)
-        promised = self.record_.promise(Assessments.of(assessed, weights, incomplete, possible))
-        seen_labels = LabelRange.of(self._sign * labels)
-        self.record_ = self.record_.extend(assessed, realised, clusters, weights, incomplete, seen_labels)
-        ahead, gained = done.beyond_members(labels)
-        ahead, gained = self._sign * ahead, self._sign * gained
-        self.advantage_ = self.advantage_.extend(ahead, gained, clusters, weights, incomplete)
-        if len(self.fingerprints_):
-            self.fingerprints_ = add_marks(self.fingerprints_, found)
-        before = self.n_updated_
-        self.n_updated_ += len(labels)
-        self._later = [*self._later, LabelledBatch(X, self._sign * labels, groups, weights, self._known)]
-        reasons = [self.refit_due_] if self.refit_due_ else []
-        reasons += [broken] if (broken := why_broken(promised, float(np.average(realised, weights=weights)))) else []
-        if self.time_ordered_ and before < STALE * self.n_rows_ <= self.n_updated_:
-            reasons.append(f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}")
-        self.refit_due_ = "; ".join(reasons)
 
     # Fitting
 
@@ -362,6 +299,7 @@ class DecisionEnsemble(FittedDecision):
         ]
         fitted._absences = tuple(number for number, count in enumerate(fit.absent) if count)
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
+        fitted._known_rows = with_keys(fitted._rows, fit.prints)
         fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
         self._become(fitted)
         warn_of_absence(names, fit.absent, data.design.rows, stacklevel=4)
@@ -396,11 +334,6 @@ class DecisionEnsemble(FittedDecision):
             if not isinstance(batch.X, RowSource):
                 require_set_columns(self._set, batch.X, known.labels)
         return found
-
-    def _in_order(self, batch: LabelledBatch, known: RowNames) -> LabelledBatch:
-        """Return further rows in the order of names that are known, and of time where rows are."""
-        source = batch.X.names if isinstance(batch.X, RowSource) else None
-        return named_batch(batch, known, self._set.dimension, time_ordered=self.time_ordered_, source=source)
 
     def _in_memory(
         self, rows: list[LabelledBatch], missing_labels: str, progress: Progress, tally: Tally

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -140,6 +140,14 @@ class Record:
         terms = sampled, earned, self.sign, self.time_ordered, None, curse, None, kept, totals
         known = self.labels.joined(labels)
         return Record(*terms, weights=weighted[0] if weighted else None, unit=self.unit, labels=known)
+
+    def first(self, n: int) -> Record:
+        """Return the record of the first rows, as it was before others came; all rows must be in it."""
+        names = ("assessed", "realised", "clusters", "folds", "weights", "incomplete")
+        rows: dict[str, Any] = {name: None if (each := getattr(self, name)) is None else each[:n] for name in names}
+        if rows["incomplete"] is not None and not rows["incomplete"].any():
+            rows["incomplete"] = None
+        return replace(self, curse=self.curse * len(self) / n, **rows)
 
     def correct(
         self,

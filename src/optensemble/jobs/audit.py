@@ -13,12 +13,11 @@ from optensemble._core.arrays import Floats
 from optensemble.ensembles.base import Answer
 from optensemble.evaluation.audit import Audit
 from optensemble.exceptions import FallbackWarning, InputError
-from optensemble.jobs.rows import RowPlace, in_time_order
-from optensemble.jobs.saved_ensemble import SavedEnsemble
+from optensemble.jobs.rows import RowPlace
+from optensemble.jobs.saved_ensemble import SavedEnsemble, read_labelled
 from optensemble.jobs.set_columns import summarise_parameters
-from optensemble.members.absence import absent_rows
 from optensemble.tables.labels import column_text, value_text
-from optensemble.tables.reading import Tables, require_columns
+from optensemble.tables.reading import Tables
 
 if TYPE_CHECKING:
     from optensemble.explanation.explanation import Explanation
@@ -41,21 +40,9 @@ class TableAudit:
 def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
     """Audit the ensemble on rows with labels."""
     roles = saved.roles
-    if not roles.labels:
-        raise InputError(f"{saved.path} does not name the label columns. Give --labels, for example --labels 'y_*'.")
-    missing = [name for name in roles.labels if name not in tables.columns]
-    if missing:
-        raise InputError(
-            f"{tables} has no column {missing[0]!r}: an audit needs the labels. Add them, or name their "
-            "columns with --labels."
-        )
-    if roles.weight is not None:
-        require_columns([roles.weight], tables.columns, f"[data] weight of the job: {tables}")
-    read, _ = saved.grouped(saved.reader(tables, roles).read(tables))
-    labelled = read[~absent_rows(read[list(roles.labels)].to_numpy())]
-    if not len(labelled):
+    sorted_rows, unlabelled = read_labelled(saved, tables, "an audit")
+    if not len(sorted_rows):
         raise InputError(f"{tables} has no row with labels: an audit needs them. Wait until they are known.")
-    sorted_rows = in_time_order(labelled, roles, str(tables))
     rows = sorted_rows.reset_index(drop=True)
     groups = roles.groups
     if groups is not None and rows[groups].nunique() == 1:
@@ -70,7 +57,7 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
     if answer.fallback:
         unsolved = f"{answer.fallback:,} of {len(rows):,} rows could not be solved"
         warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)
-    return TableAudit(saved, tables, rows, labels, audit, answer, len(read) - len(rows))
+    return TableAudit(saved, tables, rows, labels, audit, answer, unlabelled)
 
 
 def make_report(audited: TableAudit, **terms: str | None) -> str:

@@ -17,10 +17,11 @@ from optensemble.jobs.job import Job
 from optensemble.jobs.role_warnings import find_role_warnings
 from optensemble.jobs.roles import Roles, find_members, find_roles
 from optensemble.jobs.row_checks import Fallbacks, MendingTerms, RowChecks, RowCounts
-from optensemble.jobs.rows import RowPlace, RowReader, in_time_order, optional_columns
+from optensemble.jobs.rows import RowPlace, RowReader, in_time_order, optional_columns, row_ids
 from optensemble.jobs.set_columns import ReadColumns, SetTable
 from optensemble.jobs.sets import make_set
 from optensemble.jobs.streamed_rows import JobRows, stream_rows
+from optensemble.stats.row_design import EXACT_ROWS
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from optensemble.tables.reading import Tables, find_tables
 
@@ -132,8 +133,10 @@ def _fit(task: Task, progress: Progress | None, n_jobs: int | None, engine: Any)
 
 
 def _row_terms(task: Task) -> dict[str, Any]:
-    """Return the arguments of ``fit`` on weights, and on rows without labels that a source still has."""
+    """Return the arguments of ``fit`` on weights, on ids, and on rows without labels that a source still has."""
     terms: dict[str, Any] = {} if task.roles.weight is None else {"sample_weight": task.roles.weight}
+    if not isinstance(task.rows, JobRows) and len(task.rows) <= EXACT_ROWS:
+        terms["ids"] = row_ids(task.rows, task.roles, str(task.tables))
     left_out = isinstance(task.rows, JobRows) and task.counts.unlabelled
     return {**terms, "missing_labels": "drop"} if left_out else terms
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy.typing as npt
 import pandas as pd
 
 from optensemble.ensembles.base import DECISION
@@ -86,6 +87,13 @@ def in_time_order(rows: pd.DataFrame, roles: Roles, table: str) -> pd.DataFrame:
         return rows
     times = as_times(rows[roles.time], table)
     return rows.assign(**{roles.time: times}).iloc[in_order(times)]
+
+
+def row_ids(rows: pd.DataFrame, roles: Roles, table: str) -> npt.NDArray[Any] | None:
+    """Return the text by which each row is known again: of its id, or else of its time; None without either."""
+    if roles.id is not None:
+        return column_text(rows[roles.id]).to_numpy()
+    return None if roles.time is None else column_text(as_times(rows[roles.time], table)).to_numpy()
 
 
 @dataclass(frozen=True)

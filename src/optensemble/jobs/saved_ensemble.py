@@ -13,8 +13,9 @@ from optensemble._core.columns import Columns
 from optensemble.ensembles.base import BLACK_BOX, Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.roles import Roles, require_own_name
-from optensemble.jobs.rows import RowReader, optional_columns
+from optensemble.jobs.rows import RowReader, in_time_order, optional_columns
 from optensemble.jobs.set_columns import ReadColumns, expanded, require_parameters
+from optensemble.members.absence import absent_rows
 from optensemble.persistence.files import load
 from optensemble.tables.labels import value_text
 from optensemble.tables.patterns import align, coordinates, is_pattern
@@ -86,6 +87,17 @@ def open_ensemble(
     path: Path, tables: Tables, *, labels: str | None = None, id_column: str | None = None, time: str | None = None
 ) -> SavedEnsemble:
     """Load an ensemble for a table; columns given here replace those of the job file."""
+    ensemble = load_ensemble(path)
+    roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _default_roles(ensemble, tables)
+    if labels is not None:
+        roles = replace(roles, labels=_find_label_columns(labels, roles, tables))
+    roles = replace(roles, id=id_column or roles.id, time=time or roles.time)
+    require_own_name(roles)
+    return SavedEnsemble(path, ensemble, roles)
+
+
+def load_ensemble(path: Path) -> Any:
+    """Load an ensemble whose members are columns of a table."""
     if path.suffix == ".toml":
         raise InputError(f"{path} is a job file. `optensemble fit {path}` makes an ensemble from it: name that.")
     try:
@@ -102,12 +114,25 @@ def open_ensemble(
             f"{path}: {parameters[0].name} of its feasible set comes from numbered columns of an array, not of a "
             "table. Use it from Python."
         )
-    roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _default_roles(ensemble, tables)
-    if labels is not None:
-        roles = replace(roles, labels=_find_label_columns(labels, roles, tables))
-    roles = replace(roles, id=id_column or roles.id, time=time or roles.time)
-    require_own_name(roles)
-    return SavedEnsemble(path, ensemble, roles)
+    return ensemble
+
+
+def read_labelled(saved: SavedEnsemble, tables: Tables, what: str) -> tuple[pd.DataFrame, int]:
+    """Return the rows that have labels, in time order, and the number of those that have none; ``what`` needs them."""
+    roles = saved.roles
+    if not roles.labels:
+        raise InputError(f"{saved.path} does not name the label columns. Give --labels, for example --labels 'y_*'.")
+    missing = [name for name in roles.labels if name not in tables.columns]
+    if missing:
+        raise InputError(
+            f"{tables} has no column {missing[0]!r}: {what} needs the labels. Add them, or name their "
+            "columns with --labels."
+        )
+    if roles.weight is not None:
+        require_columns([roles.weight], tables.columns, f"[data] weight of the job: {tables}")
+    read, _ = saved.grouped(saved.reader(tables, roles).read(tables))
+    labelled = read[~absent_rows(read[list(roles.labels)].to_numpy())]
+    return (in_time_order(labelled, roles, str(tables)) if len(labelled) else labelled), len(read) - len(labelled)
 
 
 def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, ...]:

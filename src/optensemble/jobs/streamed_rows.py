@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optensemble._core.hashing import Hashes, hash_labels
 from optensemble.exceptions import InputError
 from optensemble.jobs.row_checks import RowChecks, RowCounts
-from optensemble.jobs.rows import RowPlace, RowReader
+from optensemble.jobs.rows import RowPlace, RowReader, row_ids
 from optensemble.members.alignment import RowNames
 from optensemble.members.sources import Piece, RowSource
+from optensemble.stats.row_design import EXACT_ROWS
 from optensemble.tables.formats import stored_row_count
 from optensemble.tables.ids import IdRegister
 from optensemble.tables.reading import ColumnSelection, Tables
@@ -27,8 +29,13 @@ FEW_GROUPS = 30
 class JobRows(RowSource):
     """The rows of a job as they are in its files, validated whenever they are read; they need not fit in memory."""
 
-    def __init__(self, tables: Tables, reader: RowReader, rows: int) -> None:
-        self._tables, self._reader, self._rows = tables, reader, rows
+    def __init__(self, tables: Tables, reader: RowReader, rows: int, keys: Hashes | None = None) -> None:
+        self._tables, self._reader, self._rows, self._keys = tables, reader, rows, keys
+
+    @property
+    def keys(self) -> Hashes | None:
+        """A hash of the id of every row that has labels, unless rows are very many."""
+        return self._keys
 
     @property
     def row_count(self) -> int:
@@ -70,7 +77,7 @@ def stream_rows(tables: Tables, reader: RowReader, checks: RowChecks) -> tuple[J
     Rows without labels are counted, but are among the rows: whoever reads them leaves them out.
     """
     roles, rows, last, name, counts = reader.roles, 0, None, str(tables), RowCounts()
-    groups = set[str]()
+    groups, keys = set[str](), list[Hashes]()
     with ExitStack() as stack:
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, name))
         for part in map(reader.known, tables.batches(reader.selection)):
@@ -83,10 +90,13 @@ def stream_rows(tables: Tables, reader: RowReader, checks: RowChecks) -> tuple[J
             if roles.time is not None:
                 last = _require_ascending(as_times(part[roles.time], name), last, name, rows)
             rows += len(part)
+            if rows <= EXACT_ROWS and (known := row_ids(labelled, roles, name)) is not None:
+                keys.append(hash_labels(known.tolist()))
         if ids is not None:
             alone = ColumnSelection(texts=(str(roles.id),))
             ids.require_distinct(lambda: (part[roles.id] for part in tables.batches(alone)))
-    return JobRows(tables, reader, rows), replace(counts, groups=len(groups))
+    found_keys = np.concatenate(keys) if keys and rows <= EXACT_ROWS else None
+    return JobRows(tables, reader, rows, found_keys), replace(counts, groups=len(groups))
 
 
 def _require_ascending(times: pd.Series[Any], last: Any, table: str, start: int) -> Any:

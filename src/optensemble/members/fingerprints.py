@@ -13,8 +13,10 @@ from optensemble._core.hashing import GOLDEN, Hashes, mix_in
 from optensemble.exceptions import InputError
 from optensemble.stats.row_design import EXACT_ROWS, ClusterTable, RowDesign
 
+MOST_REPEATS = 20
+"""What is there more often is alike by nature, as nights without sun are."""
+
 _FEW_VALUES = 50
-_MOST_REPEATS = 20
 _MANY = 0.1  # of the rows
 _SAMPLED = np.uint64(64)
 _FEWEST_SAMPLED = 1000
@@ -85,7 +87,7 @@ def repeat_notes(fitted: Hashes, rows: int, *, together: bool) -> list[str]:
     ['100 of 100 rows are there several times: copies stay together, and count as one row in intervals']
     """
     times = np.unique(fitted, return_counts=True)[1]
-    count = int(times[(times > 1) & (times <= _MOST_REPEATS)].sum())
+    count = int(times[(times > 1) & (times <= MOST_REPEATS)].sum())
     if len(fitted) != rows or count <= _MANY * rows:
         return []
     kept = ": copies stay together, and count as one row in intervals" if together else ""
@@ -117,7 +119,7 @@ class Marks:
         often = np.empty(0, dtype=np.uint64)
         if total > EXACT_ROWS:
             different, times = np.unique(found, return_counts=True)
-            often = different[times > _MOST_REPEATS]
+            often = different[times > MOST_REPEATS]
         return cls(kept, often, _few_values([column for array in reversed(arrays) for column in array.T]))
 
     def __add__(self, other: Self) -> Self:
@@ -143,9 +145,9 @@ class Marks:
         if not self.telling:
             return None
         different, times = np.unique(self.hashes, return_counts=True)
-        if times[times <= _MOST_REPEATS].max(initial=1) == 1:
+        if times[times <= MOST_REPEATS].max(initial=1) == 1:
             return None
-        single = np.union1d(different[times > _MOST_REPEATS], self.often)
+        single = np.union1d(different[times > MOST_REPEATS], self.often)
         pooled = design.pooled(single)
         if design.rows > EXACT_ROWS or pooled.clusters is None:
             return pooled

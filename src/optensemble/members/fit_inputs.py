@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from optensemble._core.arrays import Indices
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
@@ -57,7 +58,8 @@ def require_size(largest: float) -> None:
 class LabelledBatch(NamedTuple):
     """Rows with their labels, in the user's units, the groups of rows that belong together, and weights, if any.
 
-    ``names`` are those of the labels and of the columns of X, once they are known.
+    ``names`` are those of the labels and of the columns of X, once they are known. ``ids`` are as they were given, and
+    become ``keys``, a hash of each, once rows are in order.
     """
 
     X: Any
@@ -65,6 +67,16 @@ class LabelledBatch(NamedTuple):
     groups: Any = None
     weights: Any = None
     names: RowNames = RowNames()
+    ids: Any = None
+    keys: Hashes | None = None
+
+    def take(self, kept: Indices) -> LabelledBatch:
+        """Return some of the rows, whose labels and weights are arrays already."""
+        groups = self.groups
+        if groups is not None and not is_rule(groups):
+            groups = np.asarray(row_labels(groups, self.X, len(self.labels)), dtype=object)[kept]
+        weights, keys = (None if each is None else each[kept] for each in (self.weights, self.keys))
+        return LabelledBatch(pick_rows(self.X, kept), self.labels[kept], groups, weights, self.names, None, keys)
 
 
 def named_batch(
@@ -77,12 +89,29 @@ def named_batch(
     known = RowNames(names.labels or batch.names.labels, names.features or batch.names.features)
     if source is not None:
         _require_order(source.labels, known.labels)
-        return batch._replace(names=RowNames(known.labels or source.labels, source.features))
+        return batch._replace(names=RowNames(known.labels or source.labels, source.features), ids=None)
     labels = known.labels or label_names(batch.labels, dimension)
     found = RowNames(labels, known.features or text_names(batch.X))
-    others = {"groups": batch.groups, "sample_weight": batch.weights}
+    others = {"groups": batch.groups, "sample_weight": batch.weights, "ids": batch.ids, "keys": batch.keys}
     rows = align_all(batch.X, batch.labels, others, found, time_ordered=time_ordered)
-    return LabelledBatch(rows.X, rows.labels, rows.others["groups"], rows.others["sample_weight"], found)
+    groups, weights, ids, keys = (rows.others[name] for name in others)
+    keys = keys if ids is None else hash_ids(ids, rows.X)
+    return LabelledBatch(rows.X, rows.labels, groups, weights, found, None, keys)
+
+
+def hash_ids(ids: Any, X: Any) -> Hashes:
+    """Return a hash of every row's id: given one by one, as a column of X, or by a callable of X."""
+    n = row_count(X)
+    if not is_rule(ids) and np.shape(ids := np.asarray(ids)) != (n,):
+        raise InputError(
+            f"ids must hold one id for each of the {n} rows, or name a column of X; got an array of shape {ids.shape}."
+        )
+    try:
+        return hash_labels(row_labels(ids, X, n))
+    except InputError as error:
+        wrong = InputError(str(error).replace("group labels", "ids"))
+        wrong.rows = error.rows
+        raise wrong from error
 
 
 def _require_order(given: Labels, known: Labels) -> None:
@@ -113,12 +142,7 @@ def labelled_rows(batch: LabelledBatch, dimension: int, missing_labels: str = "r
     unlabelled = missing_rows(labels)
     if unlabelled is None:
         return batch._replace(labels=labels.copy(), weights=weights)
-    kept = np.flatnonzero(~unlabelled)
-    groups = batch.groups
-    if groups is not None and not is_rule(groups):
-        groups = np.asarray(row_labels(groups, batch.X, n), dtype=object)[kept]
-    weights = None if weights is None else weights[kept]
-    return LabelledBatch(pick_rows(batch.X, kept), labels[kept], groups, weights, batch.names)
+    return batch._replace(labels=labels, weights=weights).take(np.flatnonzero(~unlabelled))
 
 
 MISSING_LABELS = ["raise", "drop"]

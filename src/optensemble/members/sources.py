@@ -75,6 +75,11 @@ class RowSource(ABC):
         """The names of the labels, and of the columns of X, where they are known."""
         return RowNames()
 
+    @property
+    def keys(self) -> Hashes | None:
+        """A hash of the id of every row that has labels, where ids are known."""
+        return None
+
     def place(self, row: int) -> str:
         """Return where a row is, in words."""
         return f"row {row} of {self} (counted from 0)"

@@ -39,6 +39,7 @@ from optensemble.persistence.check_corrections import (
     check_layout,
     check_log,
 )
+from optensemble.persistence.check_rows import check_rows
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED, PAPER_FRAMES, PAPER_LEARNED, Rule
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
 from optensemble.stacking.final_policy import EVALUATORS, PLAYED
@@ -134,6 +135,7 @@ def _check_decision(file: SavedFile) -> None:
     if shelf.take(f"leaderboard_/{chosen}", "b", None).sum() != 1:
         raise Wrong(f"leaderboard_/{chosen}", "choose one candidate", chosen)
     check_roles(file, len(groups))
+    check_rows(file)
 
 
 def _check_absences(file: SavedFile) -> list[int]:

@@ -89,7 +89,7 @@ def _pack_subgroups(subgroups: Subgroups | None) -> dict[str, Any] | None:
 
 
 def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> DecisionEnsemble:
-    """Return the ensemble, answering as it did; the rows it was fitted on are not in the file."""
+    """Return the ensemble, answering as it did, before it has its rows."""
     rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, given.subgroups)
     models, policies = _match_members(document, given.members)
     omega = unpack_set(document["feasible"], arrays, given.feasible)
@@ -102,7 +102,7 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
     grouping = None if known is None else Grouping(tuple(tuple(values) for values in known))
     ensemble._subgroups = None if grouping is None else Subgroups(rule, grouping)
     ensemble.members_, ensemble._rows, ensemble._later = [*models, *policies], [], []
-    ensemble._doubts = ()  # they are about rows that are not in the file
+    ensemble._doubts = ()  # told when it was fitted
     ensemble._groups, ensemble._seed = _known_groups(document["groups"], arrays), document["seed"]
     for name in DECISION_LEARNED:
         setattr(ensemble, name, document["learned"][name])

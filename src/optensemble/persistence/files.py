@@ -21,14 +21,17 @@ from optensemble.persistence.check import check_contents
 from optensemble.persistence.decision_file import pack_decision, restore_decision
 from optensemble.persistence.packing import GivenAgain, by_name
 from optensemble.persistence.paper_file import pack_paper, restore_paper
+from optensemble.persistence.row_file import pack_rows, unpack_rows
 
 __all__ = ["SCHEMA_VERSION", "load", "save"]
 
 
-def save(ensemble: Any, path: str | PathLike[str]) -> None:
-    """Write a fitted ensemble to ``path``, whole or not at all."""
+def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True) -> None:
+    """Write a fitted ensemble to ``path``, whole or not at all, with the rows of a decision ensemble or without."""
     pack = pack_decision if isinstance(ensemble, DecisionEnsemble) else pack_paper
     document, arrays = pack(ensemble)
+    if isinstance(ensemble, DecisionEnsemble):
+        document["rows"] = pack_rows(ensemble, arrays, keep=keep_rows, stacklevel=4)
     document["table"] = ensemble.table_
     all_named = set(document["columns"]) == set(document["names"])  # members that find their columns in any order
     document["labels"], document["features"] = ensemble.labels_, None if all_named else ensemble._known.features
@@ -64,8 +67,9 @@ def load(
 
     Returns
     -------
-    The ensemble, answering as it did when it was saved. The rows it was fitted on are not in the file; the record of
-    its out-of-fold payoffs is, if there was one: of an ensemble with ``validation=None``, after ``cross_fit()``.
+    The ensemble, answering as it did when it was saved, with the rows of a ``DecisionEnsemble`` unless they were
+    forgotten. The rows of a white box or a black box are not in the file; the record of out-of-fold payoffs is, if
+    there was one: of an ensemble with ``validation=None``, after ``cross_fit()``.
 
     Notes
     -----
@@ -89,7 +93,9 @@ def load(
         ensemble: Any = restore(document, arrays, GivenAgain(members, feasible, subgroups))
         if document.get("table"):
             ensemble.table_ = document["table"]
-        ensemble._learn_names(_saved_names(document))
+        ensemble._learn_names(names := _saved_names(document))
+        if isinstance(ensemble, DecisionEnsemble):
+            unpack_rows(document.get("rows"), ensemble, arrays, names)
     except OptEnsembleError:
         raise  # the members or the set that were given again do not fit
     except Exception as error:

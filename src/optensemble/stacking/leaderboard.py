@@ -248,8 +248,9 @@ class Competition:
     def finding(self, standings: list[Standing]) -> str:
         """Compare what decides with deciding by the mean label, in words: what the table says of that.
 
-        What decides was selected among all candidates by the same rows. So it is said to be better only if that is
-        sure for all of them at once (Bonferroni), of which the interval in the table knows nothing.
+        What decides was selected among all candidates by the same rows, and both were learned from them. So it is said
+        to be better only if that is sure for all candidates at once (Bonferroni), and allowing for other rows to learn
+        from: of that the interval in the table knows nothing.
         """
         best, mean = (self.candidates[number].name for number in (self.winner, self.mean))
         if self.winner == self.mean:
@@ -257,15 +258,20 @@ class Competition:
         line = next(line for line in standings if line.candidate == mean)
         if line.difference == line.difference_low == line.difference_high == 0:
             return f"{best} does not beat deciding by the mean label: it {self._verb} the same out of fold"
-        paired = self.lead(self.winner, self.mean)
-        sure = float(paired.means[0]) > paired.quantile(len(self.candidates) - 1) * float(paired.errors[0])
-        if sure:
+        if self._is_sure(self.lead(self.winner, self.mean)):
             return f"{best} {self._compared(line, standings, ' than deciding by the mean label')}"
         better = self.sign * line.difference < 0
         clear = better and self.sign * (line.difference_high if self.sign > 0 else line.difference_low) < 0
-        doubt = f", but was selected among {len(self.candidates)} candidates by the same rows" if clear else ""
+        doubt = (
+            f", but was learned and selected among {len(self.candidates)} candidates by the same rows" if clear else ""
+        )
         beat = f"does not {'surely ' if better else ''}beat deciding by the mean label"
         return f"{best} {beat}: it {self._compared(line, standings)}{doubt}"
+
+    def _is_sure(self, lead: UnitSums) -> bool:
+        """Return whether one candidate would lead another on other rows too, had it been any of all candidates."""
+        learning = float(np.sqrt(1 + LEARNING / lead.effective))
+        return float(lead.means[0]) > lead.quantile(len(self.candidates) - 1) * float(lead.errors[0]) * learning
 
     @property
     def _verb(self) -> str:

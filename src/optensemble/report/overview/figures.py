@@ -28,8 +28,8 @@ MOST_COLUMNS = 60
 MOST_NODES = 150
 """Nodes at most of a graph that is drawn; of larger ones, the edges of the path have a line each."""
 
-_WIDTH = 4.0  # inches, as the other figures
-_HEIGHT = 2.6
+_WIDTH = 3.4  # inches: three side by side, with type that can be read
+_HEIGHT = 2.3
 _LONGEST_NODE_NAME = 10
 
 

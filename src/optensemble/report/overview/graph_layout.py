@@ -74,4 +74,4 @@ def _layers(count: int, edges: Indices, root: int) -> Floats:
         if not new.size:
             break
         layers[new] = layer + 1
-    return np.nan_to_num(layers, nan=float(np.nanmax(layers)) + 1)
+    return np.where(np.isnan(layers), np.nanmax(layers) + 1, layers)

@@ -17,6 +17,7 @@ from optensemble._core.number_format import (
 )
 from optensemble.report.blocks import moment_text
 from optensemble.report.data import ReportData
+from optensemble.report.figures import axis_name
 from optensemble.report.overview.figures import MOST_COLUMNS, draws_graph, shown_lines
 from optensemble.report.overview.totals import PeriodTotals
 from optensemble.report.overview.typical import TypicalDecision
@@ -25,11 +26,13 @@ from optensemble.report.terms import ReportTerms
 from optensemble.report.text import mean_texts
 
 _SPACE = "\N{NO-BREAK SPACE}"
+_LONGEST_SOURCE = 60  # characters of the name of a table in a title
 
 
 def overview_title(data: ReportData) -> str:
     """Return the title as given, or else one made of the name of the table."""
-    return data.terms.title.strip() or (f"Report on {data.source}" if data.source else "Report")
+    source = axis_name(data.source, _LONGEST_SOURCE)
+    return data.terms.title.strip() or (f"Report on {source}" if source else "Report")
 
 
 def overview_subject(data: ReportData, totals: PeriodTotals) -> str:

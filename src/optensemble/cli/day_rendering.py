@@ -1,0 +1,63 @@
+"""Output of update and refit: text for a terminal, or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optensemble.cli.console import CommandOutput
+from optensemble.cli.rendering import print_board
+
+if TYPE_CHECKING:
+    from optensemble.jobs.refit import Refit
+    from optensemble.jobs.update import TableUpdate
+
+_FORGOTTEN = "The rows are no longer in the file: a refit needs all of them again"
+_NOTHING_CAME = "No rows have come since the fit: there is nothing to fit again for."
+
+
+def print_update(output: CommandOutput, update: TableUpdate, out: Path | None, *, forgotten: bool) -> None:
+    """Print what an update did; ``out`` is the file that was written, if one was."""
+    done = update.done
+    output.print_lines(
+        f"{_counted(done.taken_in, 'row')} taken in{'' if done.taken_in else ': nothing is new'}.",
+        *([f"{_counted(done.skipped, 'row')} given before, skipped."] if done.skipped else []),
+        *([f"{_counted(done.changed, 'row')} given before with other numbers, skipped."] if done.changed else []),
+        *([f"{_counted(update.unlabelled, 'row')} without labels, left for later."] if update.unlabelled else []),
+        *([f"Of the new rows: {update.verdict}."] if update.verdict else []),
+        *([f"{_FORGOTTEN}."] if forgotten else []),
+        f"Wrote {out}." if out is not None else "The file is as it was.",
+    )
+    promise = None if done.promise is None else {**vars(done.promise)}
+    if promise is not None:
+        promise.pop("advantage")
+    output.print_json(
+        {
+            "ensemble": None if out is None else str(out),
+            "rows": done.rows + update.unlabelled,
+            "taken_in": done.taken_in,
+            "skipped": done.skipped,
+            "changed": done.changed,
+            "unlabelled": update.unlabelled,
+            "promise": promise,
+            "realised": done.realised,
+            "kept": update.kept,
+            "verdict": update.verdict,
+            "refit_due": update.refit_due,
+        }
+    )
+
+
+def print_refit(output: CommandOutput, refit: Refit, out: Path | None) -> None:
+    """Print the leaderboard of a new fit; ``out`` is the file that was written, if one was."""
+    ensemble = refit.ensemble
+    document: dict[str, Any] = {"ensemble": None if out is None else str(out), "rows": ensemble.n_rows_}
+    document |= {"new": refit.new, **print_board(output, ensemble, list(ensemble.notes_))}
+    came = f"Fitted again on {ensemble.n_rows_:,} rows, {refit.new:,} of them new." if refit.new else _NOTHING_CAME
+    output.print_lines(came, f"Wrote {out}." if out is not None else "The file is as it was.")
+    output.print_json({**document, "guarantees": ensemble.guarantees_, "doubts": list(ensemble.data_warnings_)})
+
+
+def _counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

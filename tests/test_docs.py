@@ -132,8 +132,8 @@ def test_the_keys_of_json_are_those_that_are_told(
 
 def test_every_picture_is_shown_and_described() -> None:
     drawn = set(runpy.run_path(str(DOCS / "pictures.py"))["PICTURES"])
-    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
-    shown = {name: words for words, name in re.findall(r"!\[([^\]]+)\]\(images/(\w+)\.svg\)", text)}
+    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    shown = {name: words for words, name in re.findall(r"!\[([^\]]+)\]\((?:\.\./)?images/(\w+)\.svg\)", text)}
     assert set(shown) == drawn == {path.stem for path in (DOCS / "images").glob("*.svg")}
     assert all(len(words) > 60 for words in shown.values())
 

@@ -122,7 +122,7 @@ class Answer:
         return replace(self, index=index, incomplete=incomplete, possible=possible, **taken)
 
     def assessments(self, weights: Floats | None = None) -> Assessments:
-        """Summarise the rows for a promise of their mean payoff, see :meth:`Policy.promise_of`."""
+        """Summarise the rows for a promise of their mean payoff, see ``promise_of``."""
         return Assessments.of(self.assessed, weights, self.incomplete, self.possible)
 
     def __str__(self) -> str:

@@ -62,6 +62,10 @@ def glossary(data: ReportData) -> dict[str, str]:
 
 _GLOSSARY = {
     "Kept": "The realised mean lies within the promised interval.",
+    "Verdict": (
+        "✓, green: kept. ≈, amber: kept, but biased or too wide to be useful. ?: too few rows to tell. ✗, red: broken. "
+        "–: there was no promise, or rows were fitted on."
+    ),
     "Interval": (
         "A 95 % confidence interval. It allows for dependence between rows that are clustered or in time order. A "
         "difference is significant if its interval does not contain 0."

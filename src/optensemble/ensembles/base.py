@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -350,7 +351,8 @@ class Policy(Shown, ABC):
         now = self._as_it_stands()
         now._require_fitted()
         ordered = now.time_ordered_ if time_ordered is None else bool(time_ordered)
-        groups = now._grouping_rule if groups is None else groups
+        rule = now._grouping_rule if groups is None else None
+        groups = rule if groups is None else groups
         others, d, n = {"groups": groups, "sample_weight": sample_weight}, now.feasible_.dimension, row_count(X)
         rows = align_all(X, Y, others, now._known, time_ordered=ordered)
         given = LabelledBatch(rows.X, rows.labels, rows.others["groups"], rows.others["sample_weight"])
@@ -360,6 +362,10 @@ class Policy(Shown, ABC):
             kept = np.flatnonzero(~np.isnan(as_labels(rows.labels, n, d, None, gaps=True)).any(axis=1))
         inputs, answer = now._audit_inputs(batch.X, batch.labels, batch.weights)
         clusters = None if groups is None else number_labels(row_labels(batch.groups, batch.X, len(answer.actions)))
+        if rule is not None and clusters is not None and not clusters.any():
+            of = rule if isinstance(rule, str) else "group"
+            warnings.warn(f"all rows are of one {of}: they are treated as independent", UserWarning, stacklevel=3)
+            clusters = None
         inputs = replace(inputs, time_ordered=ordered, clusters=clusters, weights=batch.weights)
         inputs = replace(inputs, unlabelled=n - len(kept), coordinates=tuple(now.labels_ or ()))
         return AuditedRows(make_audit(inputs), answer, batch, None if rows.order is None else rows.order[kept])

@@ -45,7 +45,9 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
         raise InputError(f"{tables} has no row with labels: an audit needs them. Wait until they are known.")
     rows = sorted_rows.reset_index(drop=True)
     groups = roles.groups
-    if groups is not None and rows[groups].nunique() == 1:
+    if groups is not None and saved.policy._grouping_rule is not None:
+        groups = None  # found as at the fit
+    elif groups is not None and rows[groups].nunique() == 1:
         warnings.warn(f"all rows are of one {groups}: they are treated as independent", UserWarning, stacklevel=2)
         groups = None
     labels = np.ascontiguousarray(rows[list(roles.labels)].to_numpy())

@@ -21,9 +21,9 @@ demo: $(READY)
 
 check: lint types rooms quick
 
-# what needs one core goes side by side, and the tests, which take both, come after
+# what needs one core goes side by side, the longest first, and the tests, which take both, come after
 test: $(READY)
-	$(MAKE) --jobs=2 --output-sync=target lint types rooms docs wheel
+	$(MAKE) --jobs=2 --output-sync=target lint docs types wheel rooms
 	$(MAKE) pytest
 
 lint: $(READY)
@@ -54,11 +54,12 @@ browser:
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -n docs build/docs
-	$(BIN)/python -m pytest --quiet --doctest-glob='*.md' docs tests/test_docs.py
+	BUILT_SITE=build/docs $(BIN)/python -m pytest --quiet --doctest-glob='*.md' docs tests/test_docs.py
 
 # drawn from seeded runs, in about a minute; look at them
-pictures: $(READY)
+pictures: $(READY) browser
 	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/screenshots.py
 
 # imported from an empty folder, so that nothing but the wheel is found
 wheel: $(READY)

@@ -23,7 +23,7 @@ version = release = version_of(project)
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(abc|collections|numpy|np|npt|os|pandas|pd|sklearn|typing)\..*")]
+nitpick_ignore_regex = [("py:.*", r"(abc|collections|matplotlib|numpy|np|npt|os|pandas|pathlib|pd|sklearn|typing)\..*")]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -47,7 +47,8 @@ html_theme_options = {"navigation_with_keys": True}
 
 _UNDERLINE = re.compile(r"^-{3,}$")
 _UNLINKED = (
-    *("Any", "ArrayLike", "Callable", "Floats", "Indices", "Iterable", "Iterator", "PathLike", "Rows", "Self"),
+    *("Any", "ArrayLike", "Axes", "Callable", "Floats", "Indices", "Iterable", "Iterator", "Path", "PathLike"),
+    *("Rows", "Self"),
     *("Assessments", "Buckets", "Callback", "Cells", "Layout", "Progress", "Solver"),
 )
 _BETWEEN_ROOMS = (

@@ -2,4 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 collect_ignore_glob = ["start/*", "*.py"]
+
+os.environ["MPLBACKEND"] = "Agg"  # plots open no window

@@ -20,7 +20,10 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 START = "index.md"
-PAGES = (START, "command_line.md", "howto/time_series.md", "howto/every_day.md", "howto/by_row.md")
+PAGES = (
+    *(START, "command_line.md", "howto/time_series.md", "howto/every_day.md", "howto/by_row.md"),
+    *("howto/deployment.md", "howto/scheduling.md"),
+)
 
 _BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DIGITS = re.compile(r"\d+\.\d{7,}")

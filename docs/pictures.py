@@ -299,6 +299,21 @@ def _three_ways(seed: int) -> list[list[float]]:
     return [[*promised, float((taken * truth).sum(axis=1).mean())] for promised, taken in ways]
 
 
+# Plots from Python
+
+
+def draw_plots() -> Figure:
+    """Draw a leaderboard and an audit as the methods of ensembles and audits do, into axes of one figure."""
+    world, rng = make_world(), np.random.default_rng(7)
+    ensemble = oe.DecisionEnsemble(world.models, feasible=world.omega).fit(*world.draw(600, rng))
+    audit = ensemble.audit(*world.draw(400, rng))
+    figure = new_figure(WIDE, TALL)
+    left, right = figure.subplots(1, 2)
+    ensemble.plot_leaderboard(left).set_title("ensemble.plot_leaderboard(ax)")
+    audit.plot(right).set_title("audit.plot(ax)")
+    return figure
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "decision": draw_decision,
     "curse": draw_curse,
@@ -307,6 +322,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "folds": draw_folds,
     "promises": draw_promises,
     "promised_realised": draw_promised_realised,
+    "plots": draw_plots,
 }
 FRONT = "promised_realised"
 """The picture of the README, where it is a PNG on white: GitHub's dark pages would hide dark lines."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 import shutil
@@ -15,6 +16,8 @@ import typer
 import optensemble as oe
 from optensemble.cli import app
 from optensemble.jobs import job, sets
+from optensemble.jobs.examples import EXAMPLES
+from optensemble.report.terms import ReportTerms
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +29,9 @@ LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"([^\"]*)\"|<li
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as strictly as can be."""
+    """The site, built as strictly as can be, by ``make docs`` already or here."""
+    if "BUILT_SITE" in os.environ:
+        return Path(os.environ["BUILT_SITE"]).absolute()
     pytest.importorskip("sphinx", reason="the group `docs` is not installed")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", "--keep-going", str(DOCS), str(folder)]
@@ -88,7 +93,12 @@ def test_every_option_of_every_command_is_told() -> None:
 
 def test_every_key_of_a_job_file_is_told() -> None:
     text = (DOCS / "command_line.md").read_text(encoding="utf-8")
-    keys = {*job._DATA, *(key for options in job.OPTIONS.values() for key in options), *sets.SET_KINDS}
+    keys = {
+        *job._DATA,
+        *vars(ReportTerms()),
+        *(key for options in job.OPTIONS.values() for key in options),
+        *sets.SET_KINDS,
+    }
     for key in keys:
         assert f"`{key}`" in text, key
     for section in job._SECTIONS:
@@ -122,10 +132,19 @@ def test_the_keys_of_json_are_those_that_are_told(
 
 def test_every_picture_is_shown_and_described() -> None:
     drawn = set(runpy.run_path(str(DOCS / "pictures.py"))["PICTURES"])
-    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
-    shown = {name: words for words, name in re.findall(r"!\[([^\]]+)\]\(images/(\w+)\.svg\)", text)}
+    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    shown = {name: words for words, name in re.findall(r"!\[([^\]]+)\]\((?:\.\./)?images/(\w+)\.svg\)", text)}
     assert set(shown) == drawn == {path.stem for path in (DOCS / "images").glob("*.svg")}
     assert all(len(words) > 60 for words in shown.values())
+
+
+def test_every_example_has_a_page_with_a_picture_of_its_report() -> None:
+    for name in EXAMPLES:
+        page = DOCS / "examples" / f"{name}.md"
+        pictures = re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+        assert [path for _, path in pictures] == [f"../images/report_{name}.png"], "make pictures takes it"
+        assert len(pictures[0][0]) > 60
+        assert (page.parent / pictures[0][1]).stat().st_size < 150_000
 
 
 def test_the_readme_is_short_and_shows_one_picture() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble.jobs.examples import EXAMPLES, write_example
 from optensemble.report.html import html_page
 
 
@@ -19,6 +22,10 @@ def main() -> None:
     ensemble = oe.WhiteBoxEnsemble(models, feasible.Simplex(2), validation=None).fit(X, X + 0.5 * noise)
     assert ensemble.converged_, ensemble.stopped_
     assert "prefers-color-scheme" in html_page("title"), "the wheel has lost the style of its pages"
+    with tempfile.TemporaryDirectory() as folder:
+        for name in EXAMPLES:
+            written = write_example(name, Path(folder) / name / "job.toml")
+            assert len(written.tables) >= 3, f"the wheel has lost the tables of {name}"
     print(f"the wheel works: optensemble {oe.__version__}")
 
 

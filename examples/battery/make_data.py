@@ -70,8 +70,8 @@ def main() -> None:
     later = rows[HISTORY:].reset_index(drop=True)
     new = later.drop(columns=[f"price_{hour:02d}" for hour in HOURS])
     for name, table in {"history": rows[:HISTORY], "new": new, "later": later}.items():
-        table.to_parquet(f"{name}.parquet", index=False)
-        print(f"wrote {name}.parquet: {len(table)} days")
+        table.to_csv(f"{name}.csv", index=False)
+        print(f"wrote {name}.csv: {len(table)} days")
     sold = np.tril(np.ones((24, 24)))  # since midnight, on balance
     np.savetxt("limits.csv", np.vstack([sold, -sold]), fmt="%g", delimiter=",")
     print("wrote limits.csv: 48 limits")

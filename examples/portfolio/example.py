@@ -1,4 +1,4 @@
-"""The same as the commands of the README, from Python."""
+"""The same as the commands of its page, from Python."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pandas as pd
 import optensemble as oe
 from optensemble import feasible
 
-history, new, later = (pd.read_parquet(f"{name}.parquet") for name in ("history", "new", "later"))
+history, new, later = (pd.read_csv(f"{name}.csv") for name in ("history", "new", "later"))
 assets = ["bonds", "credit", "gold", "home", "property", "world"]
 returns = [f"return_{asset}" for asset in assets]
 models = [(name, oe.Columns(f"{name}_*")) for name in ("macro", "trend", "letter")]

@@ -72,8 +72,8 @@ def main() -> None:
     later = rows[HISTORY:].reset_index(drop=True)
     new = later.drop(columns=[f"return_{asset}" for asset in ASSETS])
     for name, table in {"history": rows[:HISTORY], "new": new, "later": later}.items():
-        table.to_parquet(f"{name}.parquet", index=False)
-        print(f"wrote {name}.parquet: {len(table)} weeks")
+        table.to_csv(f"{name}.csv", index=False)
+        print(f"wrote {name}.csv: {len(table)} weeks")
 
 
 if __name__ == "__main__":

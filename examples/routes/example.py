@@ -1,4 +1,4 @@
-"""The same as the commands of the README, from Python."""
+"""The same as the commands of its page, from Python."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""The same as the commands of the README, from Python."""
+"""The same as the commands of its page, from Python."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pandas as pd
 import optensemble as oe
 from optensemble import feasible
 
-history, new, later = (pd.read_parquet(f"{name}.parquet") for name in ("history", "new", "later"))
+history, new, later = (pd.read_csv(f"{name}.csv") for name in ("history", "new", "later"))
 sites = ["pier", "beach", "ferry", "market", "castle", "station", "lake", "summit", "lift", "meadow"]
 takings = [f"takings_{site}" for site in sites]
 models = [(name, oe.Columns(f"{name}_*")) for name in ("bookings", "weather", "last_year")]

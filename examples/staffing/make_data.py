@@ -68,8 +68,8 @@ def main() -> None:
     later = rows[HISTORY:].reset_index(drop=True)
     new = later.drop(columns=[f"takings_{site}" for site in NAMES])
     for name, table in {"history": rows[:HISTORY], "new": new, "later": later}.items():
-        table.to_parquet(f"{name}.parquet", index=False)
-        print(f"wrote {name}.parquet: {len(table)} days")
+        table.to_csv(f"{name}.csv", index=False)
+        print(f"wrote {name}.csv: {len(table)} days")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Locator, Page
 
 from optensemble.report.page import make_report_page
@@ -28,7 +30,9 @@ from tests.report.ensembles import (
 pytestmark = [pytest.mark.browser, pytest.mark.no_cover]
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-DESK, PHONE = 1280, 360
+DESK, PHONE, SHEET = 1280, 360, 720  # a sheet of A4 is 720 wide
+SCREEN = {DESK: 800, PHONE: 740, SHEET: 1020}
+"""Heights of what is seen without scrolling."""
 
 
 def nasty() -> Case:
@@ -76,7 +80,8 @@ def visit(browser: Browser, folder: Path) -> Iterator[Open]:
         file = folder / f"{name}.html"
         if not file.exists():
             file.write_text(make_report_page(MADE[name]().data), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+        size: Any = {"width": width, "height": SCREEN[width]}
+        context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)
         contexts.append(context)
         found = Visit(context.new_page(), file.as_uri())
         found.page.on("console", lambda message: found.said.append(message.text))
@@ -104,13 +109,53 @@ def test_it_opens_offline_without_a_word_and_fits_the_screen(visit: Open, name: 
     assert found.page.evaluate("document.documentElement.scrollWidth") <= width  # tables scroll, the page does not
 
 
+FIRST = ("h1", "p.verdict", "p.lead", *(f".facts.top .card >> nth={number}" for number in range(3)))
+"""Title, verdict, its sentence with the gap, promised, earned, and the share of foresight."""
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(DESK, "light"), (PHONE, "dark"), (SHEET, "print")])
 @EACH
-def test_the_verdict_is_seen_without_scrolling_even_on_a_phone(visit: Open, name: str) -> None:
-    page = visit(name, PHONE).page
-    for part in ("h1", "p.lead", ".facts .card >> nth=0", ".facts .card >> nth=1"):
+def test_what_those_who_pay_want_to_know_is_seen_without_scrolling(
+    visit: Open, name: str, width: int, scheme: str
+) -> None:
+    page = visit(name, width, "light" if scheme == "print" else scheme).page
+    if scheme == "print":
+        page.emulate_media(media="print")
+    for part in FIRST:
         box = page.locator(part).bounding_box()
         assert box is not None
-        assert 0 <= box["y"] < box["y"] + box["height"] <= 900
+        assert 0 <= box["x"] < box["x"] + box["width"] <= width, part
+        assert 0 <= box["y"] < box["y"] + box["height"] <= SCREEN[width], part
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"first-{name}-{width}-{scheme}.png")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_shadow_shows_that_a_table_goes_on(visit: Open, scheme: str) -> None:
+    """The edge of a table that is cut off is darker, or lighter by night, until its end has been scrolled to."""
+    page = visit("journey", PHONE, scheme).page
+    table = page.locator("section > .scroll").first
+    assert table.evaluate("(region) => region.scrollWidth > region.clientWidth")
+    before = _edge(table)
+    table.evaluate("(region) => region.scrollLeft = region.scrollWidth")
+    after, paper = _edge(table), luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert abs(after - paper) < 0.01
+    assert _contrast(before, paper) > 1.3
+
+
+def _edge(table: Locator) -> float:
+    """The luminance of the paper at the right edge of what is seen of a table, the most frequent one."""
+    picture = Image.open(io.BytesIO(table.screenshot())).convert("RGB")
+    column = picture.crop((picture.width - 2, 0, picture.width - 1, picture.height))
+    _, colour = max(column.getcolors(picture.height) or [])
+    return luminance(f"rgb{colour}")
+
+
+def test_typical_decisions_stand_side_by_side_on_a_desk(visit: Open) -> None:
+    for width, columns in ((DESK, 3), (PHONE, 1)):
+        boxes = [article.bounding_box() for article in visit("journey", width).page.locator("article").all()]
+        assert len(boxes) == 3
+        assert len({round(box["x"]) for box in boxes if box is not None}) == columns
 
 
 @EACH
@@ -122,7 +167,7 @@ def test_every_picture_is_seen_and_can_be_read(visit: Open, name: str, width: in
     for picture in pictures:
         box = picture.bounding_box()
         assert box is not None
-        assert box["width"] > 300
+        assert box["width"] > 290
         assert box["height"] > 60
         assert 0 <= box["x"] < box["x"] + box["width"] <= width
         assert _outside(picture) == []
@@ -198,8 +243,10 @@ def test_text_can_be_read_by_day_and_by_night(visit: Open, name: str, scheme: st
     assert (paper < 0.2) == (scheme == "dark")
     parts = (
         "h1",
-        "h1 span",
+        "p.verdict",
+        "p.verdict span",
         "p.lead",
+        "figcaption",
         "caption",
         "tbody th",
         "tbody td",
@@ -237,15 +284,15 @@ def _contrast(one: float, other: float) -> float:
 
 @pytest.mark.parametrize("name", ["journey", "electricity"])
 def test_it_prints_in_black_on_white_with_whole_tables(visit: Open, name: str) -> None:
-    page = visit(name, width=720, scheme="dark").page  # as wide as a sheet of A4
+    page = visit(name, width=SHEET, scheme="dark").page
     page.emulate_media(media="print")
-    assert not page.locator("nav").is_visible()
+    assert not any(nav.is_visible() for nav in page.locator("nav").all())
     assert luminance(page.evaluate("getComputedStyle(document.body).backgroundColor")) == 1
     assert luminance(page.evaluate("getComputedStyle(document.body).color")) == 0
     for table in page.locator("section > .scroll > table").all():
         box = table.bounding_box()
         assert box is not None
-        assert box["x"] + box["width"] <= 720
+        assert box["x"] + box["width"] <= SHEET
     content = page.pdf(format="A4")
     assert content.startswith(b"%PDF")
     (SCREENSHOTS / f"ensemble-{name}.pdf").write_bytes(content)

@@ -96,6 +96,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "command",
     [

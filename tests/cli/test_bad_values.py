@@ -30,6 +30,7 @@ from tests.jobs.worlds import write_job, write_table
 # Values
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("command", "rows", "name", "column"),
     [

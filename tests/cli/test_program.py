@@ -46,6 +46,7 @@ def test_commands_load_neither_scikit_learn_nor_what_they_do_not_need(home: Path
         assert not loaded.intersection(HEAVY), command
 
 
+@pytest.mark.no_cover
 def test_a_program_decides_as_an_ensemble_in_python(home: Path) -> None:
     assert run(home, "fit", "job.toml", "-o", "e.oe").returncode == 0
     assert run(home, "decide", "e.oe", "history.csv", "-o", "d.csv").returncode == 0

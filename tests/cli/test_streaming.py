@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from optensemble.cli.console import ProgressBars
+from optensemble.cli.console import ProgressBar
 from optensemble.distributed import cluster
 from optensemble.persistence.checkpoint import CheckpointedEngine
 from tests.cli.calling import Line
@@ -48,6 +48,7 @@ def test_a_streamed_fit_writes_the_same_bytes(line: Line, folder: Path, whole: b
     assert not (folder / PASSES).exists()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_an_interrupted_fit_goes_on(number: int, line: Line, folder: Path, whole: bytes) -> None:
     patch = interrupt_pass(number)
@@ -64,12 +65,12 @@ def test_an_interrupted_fit_goes_on(number: int, line: Line, folder: Path, whole
 
 
 def test_an_interrupt_in_the_middle_of_a_pass_keeps_those_before(line: Line, folder: Path, whole: bytes) -> None:
-    def stop(self: ProgressBars, stage: str, share: float) -> None:
+    def stop(self: ProgressBar, stage: str, share: float) -> None:
         if stage == "choosing":
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ProgressBars, "__call__", stop)
+        patch.setattr(ProgressBar, "__call__", stop)
         said = line(*STREAMED)
     assert said.code == INTERRUPTED
     assert re.search(r"Interrupted. [1-9]\d* finished passes are kept in out.oe.passes: go on with --resume", said.err)
@@ -78,11 +79,11 @@ def test_an_interrupt_in_the_middle_of_a_pass_keeps_those_before(line: Line, fol
 
 
 def test_a_fit_in_memory_that_is_interrupted_keeps_nothing(line: Line, folder: Path) -> None:
-    def stop(self: ProgressBars, stage: str, share: float) -> None:
+    def stop(self: ProgressBar, stage: str, share: float) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ProgressBars, "__call__", stop)
+        patch.setattr(ProgressBar, "__call__", stop)
         said = line(*FIT)
     assert (said.code, said.err) == (INTERRUPTED, "optensemble: Interrupted. Nothing was written.\n")
     assert not (folder / PASSES).exists()
@@ -144,6 +145,7 @@ def test_a_scheduler_that_does_not_answer(
     assert said == f"optensemble: no Dask scheduler answers at {address}. Check the address.\n"
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 @DASK_NOISE
 def test_workers_write_the_same_bytes(line: Line, folder: Path, whole: bytes) -> None:

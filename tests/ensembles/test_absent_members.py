@@ -63,6 +63,7 @@ AT_RANDOM = np.random.default_rng(5).random(2 * N) < 0.2
 OLD, NEW = slice(0, N), slice(N, 2 * N)
 
 
+@pytest.mark.no_cover
 @ACCESS
 @pytest.mark.parametrize("member", [0, 2])
 def test_an_absent_member_is_not_followed_and_is_counted(access: str, member: int) -> None:

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.slow
 GRID = (10.0, 100.0, 1000.0)
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @pytest.mark.parametrize(
@@ -72,6 +73,7 @@ def test_every_candidate_is_judged_as_a_textbook_would(kind: Any, parameters: di
     np.testing.assert_array_equal(ensemble.record_.realised, judged[best][3])
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @pytest.mark.parametrize("sense", ["max", "min"])
@@ -122,6 +124,7 @@ def test_the_selection_bias_is_that_of_the_candidate_picked() -> None:
     assert selection_bias(noise[:1], best, Sampling(), 0) == 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("n", [800, 2000])
 def test_the_selection_bias_falls_with_the_number_of_rows(n: int) -> None:
     def best(payoffs: Floats) -> int:
@@ -136,6 +139,7 @@ def test_the_selection_bias_falls_with_the_number_of_rows(n: int) -> None:
     assert np.mean(flattered) < 2.5 / np.sqrt(n)
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @pytest.mark.parametrize("schedule", ["frozen", "round-robin"])
@@ -150,6 +154,7 @@ def test_candidates_among_many_rounds_are_powers_of_two(kind: Any, schedule: str
     assert ensemble.validation_["realised"].iloc[-1] == pytest.approx(realised.mean(), rel=1e-12)
 
 
+@pytest.mark.no_cover
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(KINDS), sense=st.sampled_from(["max", "min"]))
 def test_one_candidate_is_chosen_and_it_beats_none_by_more_than_its_error(seed: int, kind: Any, sense: str) -> None:
     problem = random_problem(seed, n=100, d=2, k=2)
@@ -166,6 +171,7 @@ def test_one_candidate_is_chosen_and_it_beats_none_by_more_than_its_error(seed: 
     assert len(ensemble.log_[0].rounds) == ensemble.n_rounds_ == chosen["rounds"]
 
 
+@pytest.mark.no_cover
 @BOTH
 def test_where_labels_are_mere_noise_nothing_is_corrected_and_little_is_promised(kind: Any) -> None:
     rng = np.random.default_rng(1)
@@ -186,6 +192,7 @@ def test_where_labels_are_mere_noise_nothing_is_corrected_and_little_is_promised
     assert kept.sum() >= 7
 
 
+@pytest.mark.no_cover
 @BOTH
 def test_the_same_bits_every_time_on_one_thread_or_two(kind: Any) -> None:
     problem = random_problem(8, n=200, d=3, k=3)

@@ -19,6 +19,7 @@ from tests.problems import Floats, random_problem
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @pytest.mark.parametrize("validation", ["cv", None])

@@ -49,6 +49,7 @@ def candidates_by_hand(kind: type, ensemble: Any) -> dict[tuple[float, int], tup
     return found
 
 
+@pytest.mark.no_cover
 @BOTH
 @pytest.mark.parametrize("limit", [2048, 3])
 def test_every_candidate_is_as_if_it_had_been_debiased_alone(
@@ -67,6 +68,7 @@ def test_every_candidate_is_as_if_it_had_been_debiased_alone(
     np.testing.assert_allclose(ensemble.record_.realised, realised, rtol=1e-12)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("schedule", ["frozen", "joint", "round-robin"])
 @pytest.mark.parametrize("rounds", [0, 1, 4, None])
 def test_logs_learned_together_are_those_of_debiasings_one_by_one(schedule: str, rounds: int | None) -> None:

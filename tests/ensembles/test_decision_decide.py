@@ -89,6 +89,7 @@ def test_arrays_returned_can_be_changed_without_effect() -> None:
 # Senses
 
 
+@pytest.mark.no_cover
 @ACCESS
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("time_ordered", [True, False])
@@ -134,6 +135,7 @@ SETS: dict[str, feasible.FeasibleSet] = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", SETS)
 @ACCESS
 def test_it_works_with_every_kind_of_set(name: str, access: str) -> None:

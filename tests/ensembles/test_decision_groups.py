@@ -102,7 +102,7 @@ def test_rows_of_few_distinct_values_are_not_taken_for_repeats() -> None:
     X, _ = nights(500, 1, False)
     widths = [each.promise(X).high - each.promise(X).low for each in (plain, blurred)]
     assert widths[0] < 2 * widths[1]
-    assert plain.finding_.startswith("nothing") == blurred.finding_.startswith("nothing")
+    assert ("not" in plain.finding_) == ("not" in blurred.finding_)
 
 
 def test_folds_keep_groups_together() -> None:

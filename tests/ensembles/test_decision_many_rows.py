@@ -78,9 +78,18 @@ def same_bits(left: Ensemble, right: Ensemble) -> None:
 # More than one block
 
 
-@pytest.mark.parametrize("n", [BLOCK_ROWS + 77, 2 * BLOCK_ROWS + 77])
-@pytest.mark.parametrize("options", [{}, {"time_ordered": True}, {"groups": True}], ids=str)
-def test_one_thread_and_several_learn_the_same_bits(n: int, options: dict[str, Any]) -> None:
+@pytest.mark.no_cover
+@pytest.mark.parametrize(
+    ("options", "n"),
+    [
+        ({}, BLOCK_ROWS + 77),
+        ({}, 2 * BLOCK_ROWS + 77),
+        ({"time_ordered": True}, 2 * BLOCK_ROWS + 77),
+        ({"groups": True}, 2 * BLOCK_ROWS + 77),
+    ],
+    ids=str,
+)
+def test_one_thread_and_several_learn_the_same_bits(options: dict[str, Any], n: int) -> None:
     X, Y = world(n)
     given = {**options, "groups": np.arange(n) // 9} if "groups" in options else options
     one, *others = (make().fit(X, Y, n_jobs=threads, **given) for threads in (1, 2, 3))
@@ -119,7 +128,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "in many groups": {"groups": np.arange(ROWS) // 7},
     "in groups and time order": {"groups": np.arange(ROWS) // 50, "time_ordered": True},
 }
+IN_EACH_SENSE = [*((kind, "max") for kind in KINDS), ("in groups and time order", "min")]
 NUMBERS = ("centre", "level", "slope", "noise", "design_effect", "quantile", "trend", "curse")
+
+
+@cache
+def all_are_kept(kind: str, sense: str) -> Ensemble:
+    return make(sense).fit(*world(ROWS), **KINDS[kind])
 
 
 def close_records(ours: Record, theirs: Record, new: Floats) -> None:
@@ -130,13 +145,12 @@ def close_records(ours: Record, theirs: Record, new: Floats) -> None:
     assert (left.rows, left.unlike, left.note) == (right.rows, right.unlike, right.note)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.no_cover
+@pytest.mark.parametrize(("kind", "sense"), IN_EACH_SENSE)
 def test_what_is_promised_by_totals_and_a_sample_is_what_all_rows_promise(
     kind: str, sense: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    X, Y = world(ROWS)
-    whole = make(sense).fit(X, Y, **KINDS[kind])
+    (X, Y), whole = world(ROWS), all_are_kept(kind, sense)
     few_are_kept(monkeypatch)
     found = make(sense).fit(X, Y, **KINDS[kind])
     assert repr(contents(found.decider_)) == repr(contents(whole.decider_))
@@ -162,6 +176,7 @@ def test_what_is_promised_by_totals_and_a_sample_is_what_all_rows_promise(
     np.testing.assert_array_equal(found.fingerprints_, whole.fingerprints_[whole.fingerprints_ % 64 == 0])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", KINDS)
 def test_new_rows_are_taken_in_by_totals_as_by_rows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = world(ROWS)
@@ -195,13 +210,12 @@ def test_rows_given_several_times_are_found_in_a_sample(monkeypatch: pytest.Monk
 # Files
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.parametrize(("kind", "sense"), IN_EACH_SENSE)
 def test_totals_survive_a_file_to_the_bit(
     kind: str, sense: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, Y = world(ROWS)
-    make(sense).fit(X, Y, **KINDS[kind]).save(tmp_path / "whole.oe", keep_rows=False)
+    all_are_kept(kind, sense).save(tmp_path / "whole.oe", keep_rows=False)
     few_are_kept(monkeypatch)
     found = make(sense).fit(X, Y, **KINDS[kind])
     found.save(tmp_path / "found.oe", keep_rows=False)

@@ -77,7 +77,7 @@ def test_the_score_is_better_when_greater(sense: str) -> None:
 # Trends
 
 
-@pytest.mark.parametrize("m", [1, 100, N])
+@pytest.mark.parametrize("m", [2, 100, N])
 def test_self_assessments_use_the_last_level_and_a_promise_adds_half_the_trend(m: int) -> None:
     X, Y = problem().X, problem().Y + np.linspace(0, 6, 2 * N)[:, None]
     ensemble, new = make().fit(X[OLD], Y[OLD], time_ordered=True), X[N : N + m]

@@ -22,6 +22,7 @@ def loaded(ensemble: Ensemble, path: Path, **given: Any) -> Any:
     return oe.load(path / "ensemble.oe", **given)
 
 
+@pytest.mark.no_cover
 @ACCESS
 @SENSES
 @pytest.mark.parametrize("omega", ["simplex", "polytope", "vertices"])

@@ -55,16 +55,19 @@ def rows_of(pattern: str) -> oe.Rows:
     return oe.Rows(pattern, labels="y_*")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_and_files_learn_the_same_bits(kind: str, files: list[str], tmp_path: Path) -> None:
     parameters, options = KINDS[kind]
     expected = make(**parameters).fit(world(), labels(world()), **options)
-    for pattern in files:
+    # each kind from one of the two cuts, by turns, and the first from both
+    for pattern in files if kind == "models" else [files[list(KINDS).index(kind) % 2]]:
         same_file(make(**parameters).fit(rows_of(pattern), **options), expected, tmp_path)
     if kind == "models":
         assert "patched" in expected.names_
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", GAPS)
 def test_gaps_and_weights_of_arrays_and_files_teach_the_same_bits(kind: str, tmp_path: Path) -> None:
     (parameters, options), frame = GAPS[kind], gappy(BLOCK_ROWS + 3001)
@@ -119,6 +122,7 @@ def test_rows_that_are_there_several_times_are_found_in_files_too(tmp_path: Path
 # Further rows
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("options", [{}, {"groups": "group"}], ids=str)
 def test_files_and_frames_can_be_added_to_each_other(options: dict[str, Any], tmp_path: Path) -> None:
     frame, at = world(), 40_000

@@ -74,6 +74,7 @@ def net(which: str, sign: float, X: pd.DataFrame, actions: Floats, labels: Float
     return np.asarray((actions * labels).sum(axis=1) - sign * cost(which, X, actions))
 
 
+@pytest.mark.no_cover
 @KINDS
 @SENSES
 @EVERY_SET
@@ -108,6 +109,7 @@ def test_the_leaderboard_is_net(which: str, sense: str, sign: float) -> None:
     assert followed["low"] <= followed["promised"] <= followed["high"]
 
 
+@pytest.mark.no_cover
 @SENSES
 @EVERY_SET
 @pytest.mark.parametrize("kind", ["white", "black"])
@@ -166,6 +168,7 @@ def test_dear_moves_are_not_made() -> None:
     np.testing.assert_allclose(stays, X[NEW].filter(like="held_").to_numpy(), atol=1e-12)
 
 
+@pytest.mark.no_cover
 @KINDS
 @EVERY_SET
 def test_a_saved_ensemble_knows_its_costs(which: str, kind: str, tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def require_same(ours: Any, theirs: Any, X: Any = None) -> None:
 # Fits
 
 
+@pytest.mark.no_cover
 @of_each_kind
 def test_names_are_learned(kind: str) -> None:
     named, unnamed = fitted(kind), fitted(kind, named=False)
@@ -97,6 +98,7 @@ def test_names_are_learned(kind: str) -> None:
     require_same(named, unnamed, split(world(50, 1))[0].to_numpy())
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 @of_each_kind
 @settings(max_examples=5, deadline=None)
@@ -108,6 +110,7 @@ def test_labels_in_any_order_of_rows_are_the_same_fit(kind: str, seed: int, colu
     assert again.score(X, Y[columns].sample(frac=1, random_state=seed)) == fitted(kind).score(X, Y)
 
 
+@pytest.mark.no_cover
 @of_each_kind
 def test_shuffled_labels_are_the_same_fit(kind: str) -> None:
     X, Y = split(world())
@@ -168,6 +171,7 @@ def test_columns_of_labels_in_another_order(kind: str) -> None:
         ensemble.audit(X, Y.set_axis(["a", "b"], axis=1))
 
 
+@pytest.mark.no_cover
 @of_each_kind
 @pytest.mark.parametrize("names", [LABELS, ["north", "south"], ["east_north", "east_south"]], ids=str)
 def test_members_that_return_frames_with_swapped_columns(kind: str, names: list[str]) -> None:
@@ -217,6 +221,7 @@ def test_columns_of_a_table() -> None:
         oe.BlackBoxEnsemble(turned, OMEGA).fit(X.clip(0, 0).assign(east_north=1.0), Y)
 
 
+@pytest.mark.no_cover
 def test_extend_takes_rows_and_columns_in_any_order() -> None:
     X, Y = split(world())
     later, labels = split(world(120, 1))
@@ -264,6 +269,7 @@ def test_set_output(kind: str) -> None:
         ensemble.set_output(transform="panda")
 
 
+@pytest.mark.no_cover
 def test_an_ensemble_is_a_policy_of_another_one() -> None:
     X, Y = split(world())
     expected = oe.BlackBoxEnsemble([("inner", lambda X: fitted("decision").answer(X).actions)], OMEGA).fit(X, Y)
@@ -272,6 +278,7 @@ def test_an_ensemble_is_a_policy_of_another_one() -> None:
         require_same(found, expected)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("table", ["polars", "pyarrow"])
 @of_each_kind
 def test_tables_of_other_libraries(kind: str, table: str) -> None:

@@ -29,6 +29,7 @@ from tests.problems import Problem, black_box_masks, lookup, random_problem, vio
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @SCHEDULES
@@ -54,6 +55,7 @@ def test_answers_agree_with_each_other(kind: Any, options: dict[str, Any], sense
             np.testing.assert_allclose(actions[chosen == i], policy[chosen == i], rtol=0, atol=1e-9)
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @SCHEDULES
@@ -104,6 +106,7 @@ def test_answers_do_not_depend_on_threads(kind: Any) -> None:
     assert_same(results[0][1], results[1][1])
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @SCHEDULES

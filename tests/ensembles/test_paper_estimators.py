@@ -143,6 +143,7 @@ def test_fitting_again_replaces_everything(kind: Any) -> None:
 # Model selection and pipelines
 
 
+@pytest.mark.no_cover
 @BOTH
 @SENSES
 def test_grid_search(kind: Any, sense: str) -> None:

@@ -14,6 +14,7 @@ from tests.problems import black_box_masks, bucket, level_set_masks, random_prob
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @SCHEDULES
 @pytest.mark.parametrize("what", ["policies", "rows", "both"])

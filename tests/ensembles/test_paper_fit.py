@@ -17,6 +17,7 @@ from tests.ensembles.paper import BOTH, NOT_CONVERGED, PROBLEM, SCHEDULES, SENSE
 from tests.problems import random_problem
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @SCHEDULES

@@ -38,6 +38,7 @@ def test_dates_are_the_same_group_in_any_unit() -> None:
     np.testing.assert_array_equal(ensemble.predict(frames[1]), ensemble.predict(frames[0]))
 
 
+@pytest.mark.no_cover
 @BOTH
 def test_groups_in_every_form_are_the_same(kind: Any) -> None:
     array = np.column_stack([PROBLEM.X, NUMBER])
@@ -116,6 +117,7 @@ def test_groups_that_are_neither_a_column_nor_a_callable(kind: Any, groups: Any,
     refused(make(kind, members=on_rows(kind, column), subgroups=groups), PANDAS, PROBLEM.Y, words)
 
 
+@pytest.mark.no_cover
 @BOTH
 @pytest.mark.parametrize(
     ("labels", "rows"),

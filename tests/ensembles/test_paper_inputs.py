@@ -46,6 +46,7 @@ def test_rows_without_labels_are_refused_or_dropped(kind: Any) -> None:
     np.testing.assert_array_equal(dropped.predict(PROBLEM.X), alone.predict(PROBLEM.X))
 
 
+@pytest.mark.no_cover
 @BOTH
 @pytest.mark.parametrize(
     "shape", [lambda Y: Y[:, :2], lambda Y: Y[:-1], lambda Y: Y[:, 0], lambda Y: Y[None], lambda Y: Y.T]
@@ -161,6 +162,7 @@ def test_no_rows_give_no_decisions(kind: Any) -> None:
 # Members
 
 
+@pytest.mark.no_cover
 @BOTH
 def test_members_must_be_pairs(kind: Any) -> None:
     what, one = ("models", "model") if kind is oe.WhiteBoxEnsemble else ("policies", "policy")
@@ -190,6 +192,7 @@ def test_a_member_must_answer(kind: Any, member: Any) -> None:
     refused(make(kind, members=[("a", member)]), PROBLEM.X, PROBLEM.Y, words)
 
 
+@pytest.mark.no_cover
 @BOTH
 @pytest.mark.parametrize(
     ("answer", "words"),

@@ -41,6 +41,7 @@ def interrupt_after(rounds: int) -> Callable[[int, float], None]:
 SLOW: dict[str, Any] = {"alpha": 1e-4, "bucket_width": 0.1}
 
 
+@pytest.mark.no_cover
 @BOTH
 @pytest.mark.parametrize("schedule", ["frozen", "round-robin", "joint"])
 @pytest.mark.parametrize("rounds", [1, 3])

@@ -39,6 +39,7 @@ def new(kind: Any, **parameters: Any) -> Any:
     return make(kind, PROBLEM, subgroups=halves, **parameters).fit(PROBLEM.X, PROBLEM.Y)
 
 
+@pytest.mark.no_cover
 @BOTH
 @pytest.mark.parametrize("options", [*OPTIONS, {"validation": "cv", "min_cell": 10, "max_rounds": 20}], ids=str)
 def test_the_old_name_gives_the_same_bits(kind: Any, options: dict[str, Any]) -> None:

@@ -77,6 +77,7 @@ def test_alpha_must_be_a_positive_finite_number(kind: Any, alpha: Any) -> None:
     refused(make(kind, alpha=alpha), PROBLEM.X, PROBLEM.Y, words)
 
 
+@pytest.mark.no_cover
 @BOTH
 @pytest.mark.parametrize("width", [0, -0.1, 1.5, np.nan, "wide", None])
 def test_bucket_width_is_a_share(kind: Any, width: Any) -> None:

@@ -36,6 +36,7 @@ def assert_shows(situation: Any, ensemble: Any, X: Any) -> None:
     assert_same([*shown, situation.choice, *more], answers(ensemble, X))
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @SCHEDULES
@@ -52,6 +53,7 @@ def test_retracing_shows_what_shorter_fits_would_have_been(kind: Any, options: d
         assert_shows(situation, shorter, order)
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @BOTH
 @SCHEDULES
@@ -65,6 +67,7 @@ def test_retracing_beyond_the_end_shows_the_end_on_rows_never_seen_too(kind: Any
     assert seen == 4
 
 
+@pytest.mark.no_cover
 @NOT_CONVERGED
 @SCHEDULES
 def test_retracing_goes_through_an_extension_too(options: dict[str, Any]) -> None:

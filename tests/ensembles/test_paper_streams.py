@@ -120,6 +120,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     assert not list(folder.iterdir())
 
 
+@pytest.mark.no_cover
 @BOTH
 @SENSES
 @SCHEDULES
@@ -136,9 +137,9 @@ def test_a_fit_on_files_is_the_fit_in_memory(
     assert_same(answers(streamed, X), answers(whole, X))
 
 
+@pytest.mark.no_cover
 @BOTH
-@SCHEDULES
-@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.parametrize(("schedule", "sense"), [("frozen", "min"), ("joint", "max")])
 def test_several_blocks_are_the_fit_in_memory_on_any_threads_and_row_groups(
     kind: Any, sense: str, schedule: str, tmp_path: Path
 ) -> None:

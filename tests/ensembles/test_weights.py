@@ -50,6 +50,7 @@ def repeated() -> tuple[pd.DataFrame, Floats]:
     return frame.iloc[copies].reset_index(drop=True), Y[copies]
 
 
+@pytest.mark.no_cover
 @ACCESS
 @pytest.mark.parametrize("sense", ["max", "min"])
 def test_whole_weights_are_repeated_rows(access: str, sense: str) -> None:

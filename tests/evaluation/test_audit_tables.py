@@ -167,3 +167,22 @@ def test_conditional_utility_is_against_the_best_baseline_of_each_cell() -> None
         assert row["low"] < low
         assert row["high"] > high
     assert table["gain"].is_monotonic_increasing
+
+
+def test_on_a_cell_what_decides_there_is_not_compared_with_itself() -> None:
+    observed = observe()
+    part, (names, _) = observed.partitions[0][1], observed.partitions[0]
+    ridge = observed.rivals["ridge"]
+    rivals = {
+        "average": np.where(part == 1, observed.realised, observed.rivals["average"]),
+        "ridge": np.where(part <= 1, observed.realised, ridge),
+    }
+    observed = replace(observed, rivals=rivals, partitions=[(names, part)])
+    table = make_audit(observed).conditional.set_index("cell")
+    assert sorted(table.index) == ["high", "low"]  # in the middle both do what the ensemble does
+    assert table.loc["low", "rival"] == "average"
+    for cell, number in (("low", 0), ("high", 2)):
+        row, there = table.loc[cell], part == number
+        gain = (observed.realised - rivals[str(row["rival"])])[there].mean()
+        assert row["gain"] == pytest.approx(gain)
+        assert row["rival_realised"] == pytest.approx(rivals[str(row["rival"])][there].mean())

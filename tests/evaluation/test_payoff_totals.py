@@ -87,7 +87,7 @@ def close_records(ours: Record, theirs: Record) -> None:
     for name in ("deviation", "farthest"):
         assert getattr(ours._sums, name) == pytest.approx(getattr(theirs._sums, name), rel=1e-9), name
     rng = np.random.default_rng(9)
-    for rows in (rng.normal(3.0, 1.0, size=50), rng.normal(6.0, 1.0, size=700), np.array([30.0])):
+    for rows in (rng.normal(3.0, 1.0, size=50), rng.normal(6.0, 1.0, size=700), np.array([30.0, 31.0])):
         left, right = (each.promise(theirs.sign * rows) for each in (ours, theirs))
         for field in fields(left):
             value, other = getattr(left, field.name), getattr(right, field.name)

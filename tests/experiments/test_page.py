@@ -263,6 +263,13 @@ def test_the_page_says_what_was_found(root: Node, finished: Finished) -> None:
         assert sentence in text
 
 
+def test_few_words_stand_above_the_cards(text: str) -> None:
+    above = re.sub("<[^>]*>", " ", text[text.index("<header") : text.index('<div class="cards"')]).split()
+    assert above[:2] == ["Model", "ensembling"]
+    assert len(above) <= 67  # a third of what once stood there
+    assert sentences.ABOUT_EXPERIMENTS in text[text.index('<div class="cards"') :]
+
+
 def test_whatever_an_experiment_is_called_the_page_stays_whole() -> None:
     nasty = '<b>&amp; "quoted"</b>'
     outcome = made_up("A", members=(nasty, "a & b"), note=f"limit {nasty}")

@@ -60,7 +60,9 @@ def on_fresh_rows(*pairs: Pair) -> list[Outcome]:
     return [made_up(name, fresh={WHITE_BOX_ENSEMBLE: pair}) for name, pair in zip("ABCD", pairs, strict=False)]
 
 
-@pytest.mark.parametrize("constant", ["ABOUT_PAPER", "ABOUT_EXPERIMENTS", "ABOUT_COLUMNS", "ABOUT_BARS", "ABOUT_SPEED"])
+@pytest.mark.parametrize(
+    "constant", ["ABOUT_PAGE", "ABOUT_PAPER", "ABOUT_EXPERIMENTS", "ABOUT_COLUMNS", "ABOUT_BARS", "ABOUT_SPEED"]
+)
 def test_what_is_always_said_can_be_read_aloud(constant: str) -> None:
     read_aloud(getattr(text, constant))
 

@@ -95,7 +95,7 @@ def test_the_reason_names_the_next_best_and_by_how_much() -> None:
         explanation = ensemble.explain(X, 0)
         others = explanation.alternatives.query("not same and behind == behind")
         best = others.iloc[int(others["behind"].to_numpy().argmin())]
-        said = f"its calibrated {value} is {best['behind']:.3g} {side} {best['name']}, the next"
+        said = f"its calibrated {value} is {best['behind']:.4g} {side} {best['name']}, the next"
         assert explanation.reason == f"{explanation.followed} is followed: {said}"
 
 

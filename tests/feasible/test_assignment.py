@@ -114,6 +114,7 @@ def test_a_forbidden_pair_is_not_bought_by_a_large_one() -> None:
     np.testing.assert_array_equal(Assignment(2).argmax([[1000.0, 1.0, 1.0, -1e6]]), [[0, 1, 1, 0]])
 
 
+@pytest.mark.no_cover
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_any_finite_coefficients_are_solved_to_optimality(data: st.DataObject) -> None:

@@ -168,6 +168,7 @@ def failed(report: Report) -> list[str]:
     return [finding.rule for finding in report.findings if finding.passed is False]
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SETS))
 def test_good_sets_pass(name: str) -> None:

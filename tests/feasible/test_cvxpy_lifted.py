@@ -21,6 +21,8 @@ pytestmark = pytest.mark.slow
 
 cp = pytest.importorskip("cvxpy")
 
+ROWS = 200  # cvxpy takes milliseconds for every one
+
 
 def battery(hours: int, start: Any = 0.5) -> tuple[Any, Any, list[Any]]:
     """Charge and discharge within the hour's limits and the state of charge."""
@@ -53,6 +55,7 @@ def require_same(values: Floats, wanted: Floats, tolerance: float = 1e-9) -> Non
     assert np.abs(values - wanted).max() <= tolerance * max(1.0, np.abs(wanted).max())
 
 
+@pytest.mark.no_cover
 def test_a_battery_is_a_lifted_polytope() -> None:
     charge, discharge, constraints = battery(6)
     price = cp.Parameter(6)
@@ -64,7 +67,7 @@ def test_a_battery_is_a_lifted_polytope() -> None:
     assert omega.inner.dimension > 6
     np.testing.assert_allclose(omega.lower, -1.0)
     np.testing.assert_allclose(omega.upper, np.array([0.5, 1, 1, 1, 1, 1]))
-    C = np.random.default_rng(0).normal(size=(1000, 6))
+    C = np.random.default_rng(0).normal(size=(ROWS, 6))
     actions = omega.argmax(C)
     require_same((C * actions).sum(axis=1), solved(problem, price, C))
     assert omega.violation(actions).max() <= 1e-9
@@ -88,6 +91,7 @@ def test_the_distance_of_a_lifted_polytope_is_exact() -> None:
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "make",
     [
@@ -174,7 +178,7 @@ def test_piecewise_linear_costs(cost: Any, sense: str) -> None:
     omega = CvxpySet(problem, a, c)
     assert omega.recognised in ("Polytope", "WithCost")
     assert omega.has_cost
-    C = np.random.default_rng(4).normal(size=(1000, 4)) * 0.4
+    C = np.random.default_rng(4).normal(size=(ROWS, 4)) * 0.4
     actions = omega.argmax(C)
     sign = 1.0 if sense == "maximised" else -1.0
     require_same(omega.value(actions, C), sign * solved(problem, c, C))
@@ -207,11 +211,12 @@ def test_the_cost_of_an_action_is_the_least_of_its_other_variables() -> None:
     np.testing.assert_allclose(omega.cost(held), 0.15 * np.abs(held).sum(axis=1), atol=1e-8)
 
 
+@pytest.mark.no_cover
 def test_costs_of_the_action_alone_are_a_set_with_a_cost() -> None:
     w, c, held = cp.Variable(4, nonneg=True), cp.Parameter(4), np.array([0.1, 0.2, 0.3, 0.4])
     S = np.cov(np.random.default_rng(12).normal(size=(4, 9)))
     simplex, capped = [cp.sum(w) == 1], [cp.sum(w) == 1, w <= 0.6]
-    C = np.random.default_rng(13).normal(size=(300, 4)) * 0.3
+    C = np.random.default_rng(13).normal(size=(100, 4)) * 0.3
     for cost, constraints, solver, within in (
         (0.1 * cp.norm1(w - held), simplex, "HIGHS", 1e-9),
         (0.1 * cp.norm1(2 * (w - held)) + w[0] + 3.0, capped, "HIGHS", 1e-9),

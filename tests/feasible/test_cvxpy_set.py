@@ -205,6 +205,7 @@ def fixed_charge(a: Any) -> list[Any]:
     return [a <= used, a >= 0.3 * used, cp.sum(used) <= 2, cp.sum(a) == 1]
 
 
+@pytest.mark.no_cover
 def test_whole_numbers_in_other_variables_are_lifted() -> None:
     omega = make(3, fixed_charge, bounds=[0, 1])
     assert omega.recognised == "MixedInteger"

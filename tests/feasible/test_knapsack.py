@@ -51,6 +51,7 @@ def best_value(omega: Knapsack, c: Floats) -> float:
 # Fractions
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_fractions_agree_with_scipy(seed: int) -> None:
@@ -174,6 +175,7 @@ def test_generic_whole_items_agree_with_brute_force(resources: int, seed: int) -
     np.testing.assert_array_equal(omega.argmax(C), best_choices(omega, C, tie=1e-14))
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 @pytest.mark.parametrize(("d", "resources"), [(32, 1), (48, 1), (32, 2), (24, 3)])
 def test_many_items_agree_with_scipy(d: int, resources: int) -> None:

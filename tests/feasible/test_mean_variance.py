@@ -73,6 +73,7 @@ def gap_by_duality(c: Floats, gamma: float, a: Floats, Q: Floats, rows: Portfoli
     return float(-found["fun"] - slope @ a)
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["simplex", "caps", "sectors"])
 @pytest.mark.parametrize("d", [5, 18])
@@ -122,6 +123,7 @@ def test_without_a_price_the_largest_coefficients_are_filled_up_in_order() -> No
     np.testing.assert_allclose((C * best).sum(axis=1), [0.5 * 3 + 0.4 * 2 + 0.1, 1.0, -1.6], atol=1e-12)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", ["simplex", "caps", "sectors"])
 @pytest.mark.parametrize("what", ["few factors", "nothing", "cash", "twins"])
 def test_a_singular_matrix_leaves_optimal_actions(what: str, kind: str) -> None:

@@ -53,6 +53,7 @@ def scaled(C: Floats) -> Floats:
     return np.asarray(C / np.where(size > 0, size, 1.0))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["pack", "grid"])
 def test_actions_are_optimal_among_all_listed_points(name: str) -> None:
     omega = SETS[name]
@@ -82,6 +83,7 @@ def test_continuous_coordinates_are_solved_for_every_choice_of_sites() -> None:
     np.testing.assert_allclose((scaled(C) * actions).sum(axis=1), best, rtol=0, atol=1e-9)
 
 
+@pytest.mark.no_cover
 def test_random_sets_agree_with_scipy() -> None:
     rng = np.random.default_rng(4)
     for seed in range(4):
@@ -103,6 +105,7 @@ def test_random_sets_agree_with_scipy() -> None:
             assert c @ action >= -theirs.fun - 1e-9 * (1 + abs(theirs.fun))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", sorted(SETS))
 def test_a_row_depends_on_nothing_else(name: str) -> None:
     omega = SETS[name]
@@ -122,6 +125,7 @@ def test_a_row_depends_on_nothing_else(name: str) -> None:
         numba.set_num_threads(before)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["grid", "mixed", "many", "tied"])
 def test_noise_does_not_break_ties(name: str) -> None:
     rng = np.random.default_rng(6)

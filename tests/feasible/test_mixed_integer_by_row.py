@@ -59,6 +59,7 @@ def coefficients(rng: np.random.Generator, d: int, n: int = ROWS) -> Floats:
     return np.concatenate([rng.normal(size=(n // 2, d)), rng.integers(-2, 3, size=(n - n // 2, d))])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("d", [4, 9])
 def test_right_hand_sides_of_inequalities(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -67,6 +68,7 @@ def test_right_hand_sides_of_inequalities(d: int) -> None:
     assert_optimal(MixedInteger(A_ub=A, **columns("b_ub")), X, coefficients(rng, d))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("d", [4, 9])
 def test_right_hand_sides_of_equalities(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -75,6 +77,7 @@ def test_right_hand_sides_of_equalities(d: int) -> None:
     assert_optimal(MixedInteger(A_eq=A, **columns("b_eq"), upper=2.0), X, coefficients(rng, d))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("d", [4, 7])
 def test_bounds(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -84,6 +87,7 @@ def test_bounds(d: int) -> None:
     assert_optimal(omega, X, coefficients(rng, d))
 
 
+@pytest.mark.no_cover
 def test_some_whole_numbers_are_left_to_highs() -> None:
     rng, d, n = np.random.default_rng(0), 8, 150
     A = rng.uniform(0.2, 3.0, size=(2, d))

@@ -156,6 +156,7 @@ def test_all_three_solvers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(by_highs.argmax(C), listed, atol=1e-12)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_the_simplex_method_agrees_with_scipy(name: str) -> None:
     omega = SETS[name]
@@ -205,6 +206,7 @@ def test_tied_actions_have_the_least_weight(name: str) -> None:
         assert weights @ action <= solve(weights, **face).fun + 1e-6
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("unlisted")
 @pytest.mark.parametrize("seed", range(60))
 def test_sets_of_many_kinds_agree_with_scipy(seed: int) -> None:
@@ -261,6 +263,7 @@ def test_near_ties_are_no_ties(name: str, vertices: Floats, nearly: float) -> No
     np.testing.assert_array_equal(kernel_answers(SETS[name], C), expected)
 
 
+@pytest.mark.no_cover
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(sorted(LARGE)).flatmap(
@@ -408,6 +411,7 @@ def test_infinite_bounds_are_tightened_by_the_constraints() -> None:
     assert_optimal(omega, hard_rows(2, n=10))
 
 
+@pytest.mark.no_cover
 def test_sparse_input_is_fine() -> None:
     A, b = grid_path(20)
     omega = Polytope(A_eq=sparse.csc_array(A), b_eq=b)

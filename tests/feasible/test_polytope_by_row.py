@@ -60,6 +60,7 @@ def sizes(rng: np.random.Generator, *shape: int) -> Floats:
     return drawn
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("d", [4, 12, 30])
 def test_right_hand_sides_of_inequalities(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -70,6 +71,7 @@ def test_right_hand_sides_of_inequalities(d: int) -> None:
     assert_optimal(Polytope(A_ub=A, **columns("b_ub"), dimension=d), X, C)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("d", [4, 12, 30])
 def test_right_hand_sides_of_equalities(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -80,6 +82,7 @@ def test_right_hand_sides_of_equalities(d: int) -> None:
     assert_optimal(Polytope(A_eq=A, **columns("b_eq"), dimension=d), X, C)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("side", ["lower", "upper", "lower upper"])
 @pytest.mark.parametrize("d", [4, 20])
 def test_bounds(side: str, d: int) -> None:
@@ -99,6 +102,7 @@ def test_bounds(side: str, d: int) -> None:
     assert_optimal(omega, X, C)
 
 
+@pytest.mark.no_cover
 def test_a_battery_starts_each_day_at_its_own_charge() -> None:
     rng, (A, _) = np.random.default_rng(0), battery(24)
     charge = rng.choice([0.0, 1.0, 2.0, 0.7], size=(ROWS, 1))
@@ -123,6 +127,7 @@ def test_fixed_numbers_beside_columns_and_callables() -> None:
         assert bound.vertices is None
 
 
+@pytest.mark.no_cover
 def test_small_sets_break_ties_as_their_list_of_vertices_does() -> None:
     rng = np.random.default_rng(5)
     for seed in range(12):
@@ -132,7 +137,7 @@ def test_small_sets_break_ties_as_their_list_of_vertices_does() -> None:
         X = table(b_ub=rng.choice([0.0, 0.5, 1.0, 2.0], size=(len(C), m)))
         bound = Polytope(A_ub=A, **columns("b_ub")).for_rows(X)
         actions = bound.argmax(C)
-        for i in range(len(C)):
+        for i in range(seed % 4, len(C), 4):  # listing a row's vertices takes milliseconds
             fixed = bound.of_row(i)
             assert isinstance(fixed, Polytope)
             assert fixed.vertices is not None

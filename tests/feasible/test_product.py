@@ -146,6 +146,7 @@ def by_row(n: int = 1_200) -> tuple[Product, pd.DataFrame]:
     return Product(blocks), rows
 
 
+@pytest.mark.no_cover
 def test_blocks_take_their_parameters_from_the_row() -> None:
     omega, rows = by_row()
     C = np.random.default_rng(6).normal(size=(len(rows), omega.dimension))

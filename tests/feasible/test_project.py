@@ -81,6 +81,7 @@ def _inside(omega: FeasibleSet, seed: int) -> Floats:
     return np.asarray(np.einsum("nk,knd->nd", shares, np.array(best)), dtype=np.float64)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("size", [1e-4, 1e-3])
 @pytest.mark.parametrize("name", _SETS)
 def test_perturbed_actions_are_moved_onto_the_set_and_not_far(name: str, size: float) -> None:
@@ -144,6 +145,7 @@ CONVEX: dict[str, tuple[FeasibleSet, Any]] = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", CONVEX)
 def test_of_convex_sets_the_nearest_action_is_taken(name: str) -> None:
     omega, constraints = CONVEX[name]

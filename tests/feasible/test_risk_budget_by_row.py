@@ -40,6 +40,7 @@ def best_value(c: Floats, C: Floats, limit: float, upper: Floats, A: Floats, b: 
     return -float(solver.solve().obj_val)
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "by_row", "rows"),

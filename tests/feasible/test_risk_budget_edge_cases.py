@@ -46,6 +46,7 @@ def first_best(c: Floats, omega: RiskBudget) -> Floats:
     return best
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("omega", [tight(wishart(3), 1.4), tight(wishart(4)), tight(wishart(5, 1), 2.5)])
 def test_the_closed_form_follows_its_rule_where_a_weight_vanishes(omega: RiskBudget) -> None:
     rng = np.random.default_rng(13)
@@ -148,6 +149,7 @@ def test_factors_say_the_same_as_their_covariance(d: int) -> None:
         assert "covariance" not in spec
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", sorted(EVERY))
 def test_specs_copies_and_pickles_decide_alike(name: str) -> None:
     omega = EVERY[name]

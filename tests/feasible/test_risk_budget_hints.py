@@ -25,6 +25,7 @@ def test_hints_and_neighbours_never_change_a_bit(name: str) -> None:
     np.testing.assert_array_equal(np.concatenate([omega.argmax(c[None]) for c in C[:30]]), actions[:30])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "name", ["four", "eight", "low rank", "twelve", "large low rank", "caps", "sectors", "balanced"]
 )

@@ -41,6 +41,7 @@ def best_of(paths: Floats, closed: Floats, c: Floats) -> Floats | None:
     return first
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("directed", "forward"), [(True, True), (True, False), (False, False)])
 def test_it_is_the_first_of_the_best_open_paths_by_brute_force(directed: bool, forward: bool) -> None:
     solved, empty = 0, 0
@@ -64,6 +65,7 @@ def test_it_is_the_first_of_the_best_open_paths_by_brute_force(directed: bool, f
     assert empty >= 200
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("directed", [True, False])
 def test_lengths_that_are_not_negative_against_networkx(directed: bool) -> None:
     pairs = both_ways(grid(5)) if directed else grid(5)

@@ -49,6 +49,7 @@ def test_it_is_the_best_by_brute_force(at_most: bool) -> None:
     np.testing.assert_allclose(values, (C @ corners.T).max(axis=1), atol=1e-11)
 
 
+@pytest.mark.no_cover
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_any_finite_coefficients_are_solved_to_optimality(data: st.DataObject) -> None:

@@ -105,6 +105,7 @@ def test_bounds_of_negative_zero() -> None:
         assert not np.signbit(actions).any(), omega
 
 
+@pytest.mark.no_cover
 @pytest.mark.slow
 def test_negative_zeros_of_a_covariance_change_nothing() -> None:
     """They change what a solver of eigenvalues finds, and so the last digits, where it cannot tell some apart."""

@@ -103,6 +103,7 @@ LINEAR_SETS: dict[str, tuple[FeasibleSet, str]] = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", LINEAR_SETS)
 def test_turnover_agrees_with_a_linear_programme_of_scipy(name: str) -> None:
     rng = np.random.default_rng(1)

@@ -66,6 +66,12 @@ def test_what_is_left_out_has_honest_defaults(tmp_path: Path) -> None:
     assert job.folder == tmp_path
 
 
+def test_the_terms_of_reports_are_read(tmp_path: Path) -> None:
+    job = read_job(write_job(tmp_path, report={"title": "Battery, Leipzig", "unit": "day"}))
+    assert vars(job.report) == {"title": "Battery, Leipzig", "unit": "day", "currency": ""}
+    assert vars(read_job(write_job(tmp_path)).report) == {"title": "", "unit": "row", "currency": ""}
+
+
 def test_one_name_is_a_list_of_one(tmp_path: Path) -> None:
     job = read_job(write_job(tmp_path, data={"fit": "x.csv", "labels": "demand", "subgroups": "region"}))
     assert (job.fit, job.labels, job.subgroups) == (("x.csv",), ("demand",), ("region",))
@@ -141,7 +147,7 @@ def test_a_key_that_is_there_twice_is_not_toml(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"modles": {"x": "x_*"}}, "section 'modles' is not known. Did you mean 'models'?"),
-        ({"zebra": {}}, "section 'zebra' is not known. Known are data, models, policies, feasible, ensemble."),
+        ({"zebra": {}}, "section 'zebra' is not known. Known are data, models, policies, feasible, ensemble, report."),
         ({"data": {"lables": "y_*"}}, "[data] 'lables' is not known. Did you mean 'labels'?"),
         ({"data": {"group": "region"}}, "[data] 'group' is not known. Did you mean 'groups'?"),
         ({"data": {"zebra": 1}}, "[data] 'zebra' is not known. Known are fit, labels, id, time, groups, subgroups, "),
@@ -155,6 +161,9 @@ def test_a_key_that_is_there_twice_is_not_toml(tmp_path: Path) -> None:
         ({"ensemble": {"kind": "white-box"}}, "Did you mean 'white_box'?"),
         ({"ensemble": {"kind": ["decision"]}}, "kind must be one of decision, white_box, black_box; got ['decision']"),
         ({"ensemble": {"sense": "maximise"}}, 'sense must be "max" for payoffs or "min" for costs; got \'maximise\''),
+        ({"report": {"titel": "A"}}, "[report] 'titel' is not known. Did you mean 'title'?"),
+        ({"report": {"zebra": "A"}}, "[report] 'zebra' is not known. Known are title, unit, currency."),
+        ({"report": {"unit": 3}}, "[report] unit must be text; got 3. Put it in quotes."),
         ({"ensemble": {"sense": 1}}, 'sense must be "max" for payoffs or "min" for costs; got 1'),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 import optensemble as oe
 from optensemble.exceptions import FileError
-from optensemble.jobs.audit import audit_table
+from optensemble.jobs.audit import audit_table, table_report
 from optensemble.jobs.fit import fit_job, prepare
 from optensemble.jobs.job import read_job
 from optensemble.jobs.saved_ensemble import open_ensemble
+from optensemble.report.blocks import moment_text
+from optensemble.report.terms import ReportTerms
 from optensemble.tables.reading import find_tables
 from tests.fuzz_files import Content
 from tests.jobs.worlds import make_rows, write_job, write_table
@@ -26,7 +29,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(make_rows(), folder / "history.csv")
     write_table(LATER, folder / "later.csv")
     data = {"id": "day", "time": "date", "groups": "customer", "subgroups": "region"}
-    fit_job(prepare(read_job(write_job(folder, data=data)))).save(folder / "e.oe")
+    terms = {"title": "Batteries", "currency": "€"}
+    fit_job(prepare(read_job(write_job(folder, data=data, report=terms)))).save(folder / "e.oe")
     return folder / "e.oe"
 
 
@@ -47,9 +51,19 @@ def test_a_file_of_an_earlier_version_is_audited_as_one_of_this(saved: Path) -> 
     tables = find_tables([str(saved.with_name("later.csv"))])
     old = open_ensemble(rewritten(saved, as_before(Content.of(saved).document["table"])), tables)
     new = open_ensemble(saved, tables)
-    assert old.roles == new.roles
+    assert old.roles == replace(new.roles, report=ReportTerms())
     assert (old.roles.groups, old.roles.subgroups) == ("customer", ("region",))
     assert str(audit_table(old, tables).audit) == str(audit_table(new, tables).audit)
+
+
+def test_terms_of_reports_are_kept_and_replaced_by_those_given(saved: Path) -> None:
+    tables = find_tables([str(saved.with_name("later.csv"))])
+    audited = audit_table(open_ensemble(saved, tables), tables)
+    assert table_report(audited).terms == ReportTerms("Batteries", currency="€")
+    given = table_report(audited, title=None, unit="day", currency="£")
+    assert given.terms == ReportTerms("Batteries", "day", "£")
+    assert given.when is not None
+    assert given.row_name(0) == f"{LATER.sort_values('date')['day'].iloc[0]}, {moment_text(given.when.iloc[0])}"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +77,9 @@ def test_a_file_of_an_earlier_version_is_audited_as_one_of_this(saved: Path) -> 
         ({"groups": 3}, "table.groups"),
         ({"weight": ["w"]}, "table.weight"),
         ({"missing_labels": "perhaps"}, "table.missing_labels"),
+        ({"report": {"titel": "A"}}, "table.report must be its terms"),
+        ({"report": {"title": 3}}, "table.report.title must be text"),
+        ({"report": "A"}, "table.report must be its terms"),
         ({"zebra": 3}, "table must be among"),
     ],
     ids=str,

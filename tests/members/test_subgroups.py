@@ -284,6 +284,7 @@ def test_a_region_that_no_model_knows_of_is_repaired(d: int, seed: int) -> None:
     assert gain.mean() > 2 * stats.sem(gain)
 
 
+@pytest.mark.no_cover
 def test_promises_are_kept_with_subgroups_as_without() -> None:
     kept = 0
     for seed in range(20):

@@ -13,6 +13,7 @@ from tests.mistakes.worlds import World, clean_world, command, job_folder, job_t
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(20))
 def test_clean_data_cause_no_warning(seed: int) -> None:
     world = clean_world(seed)
@@ -28,6 +29,7 @@ def test_clean_data_cause_no_warning(seed: int) -> None:
     assert np.isfinite([promise.low, promise.high]).all()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(4))
 def test_clean_tables_cause_no_warning(seed: int) -> None:
     world = World.make(100 + seed)

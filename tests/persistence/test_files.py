@@ -22,6 +22,7 @@ POLICIES: dict[str, Any] = {"policies": dict(PROBLEM.policies)}
 # Round trips
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("sense", ["max", "min"])
 @pytest.mark.parametrize(
     "options",
@@ -42,6 +43,7 @@ def test_every_schedule_and_sense(options: dict[str, Any], sense: str, tmp_path:
     round_trip(black, PROBLEM.X, tmp_path, **POLICIES)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("omega", ["polytope", "simplex", "vertices", "box", "risk"])
 def test_every_built_in_set(omega: str, tmp_path: Path) -> None:
     problem = random_problem(2, n=40, omega=omega)
@@ -53,7 +55,9 @@ def test_every_built_in_set(omega: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours.argmax(C), problem.omega.argmax(C))
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore::optensemble.exceptions.DataWarning")
+@pytest.mark.filterwarnings("ignore::optensemble.exceptions.NotConvergedWarning")
 def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
     sets = [
         feasible.Polytope(
@@ -80,7 +84,7 @@ def test_sets_with_arguments_of_their_own(tmp_path: Path) -> None:
         feasible.Product([feasible.WithCost(feasible.Simplex(2), turnover=(0.5, [0.1, 0.2])), feasible.Simplex(1)]),
     ]
     for omega in sets:
-        ensemble = oe.WhiteBoxEnsemble(PROBLEM.models, omega, **QUICK).fit(PROBLEM.X, PROBLEM.Y)
+        ensemble = oe.WhiteBoxEnsemble(PROBLEM.models, omega, **{**QUICK, "max_rounds": 5}).fit(PROBLEM.X, PROBLEM.Y)
         round_trip(ensemble, PROBLEM.X, tmp_path, **MEMBERS)
 
 
@@ -99,6 +103,7 @@ def sets_by_key() -> list[feasible.FeasibleSet]:
     ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("number", range(5))
 def test_sets_inside_others_with_parameters_from_the_row(number: int, tmp_path: Path) -> None:
     omega = sets_by_key()[number]
@@ -155,6 +160,7 @@ def test_a_set_may_be_given_though_it_was_saved(white: tuple[oe.WhiteBoxEnsemble
     assert_same(loaded, ensemble, PROBLEM.X)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", [oe.WhiteBoxEnsemble, oe.BlackBoxEnsemble])
 @pytest.mark.parametrize("groups", ["region", ["region", "number"], ["number", "share", "flag"]])
 def test_groups_by_column(kind: Any, groups: Any, tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ WRONG: list[tuple[str, Callable[[Content], None], str]] = [
     ("decision", document("sense", value="most"), "sense must be one of 'max', 'min'"),
     ("decision", document("kind", value="GreyBox"), "kind must be one of"),
     ("decision", document("curse", value=float("nan")), "curse"),
+    ("decision", document("label_range", value=[2.0, 1.0]), "label_range must be the least and the largest label"),
+    ("decision", document("label_range", value=[float("nan"), 1.0]), "label_range.0 must be a number"),
 ]
 
 
@@ -256,6 +258,7 @@ def test_a_cost_of_no_set(tmp_path: Path) -> None:
             oe.load(small(tmp_path, "WithCost", {"omega": omega, "linear": 1.0}))
 
 
+@pytest.mark.no_cover
 def test_sets_of_many_parts_are_read_in_time(tmp_path: Path) -> None:
     d, ends = 2_000, {"lower": np.zeros(1), "upper": np.ones(1)}
     arrays = {f"{number}/{name}": end for number in range(d) for name, end in ends.items()}
@@ -451,6 +454,7 @@ def test_the_size_limit_is_set_by_the_reader_of_the_file(tmp_path: Path) -> None
     assert oe.load(path, limit=1 << 20).names_ == oe.load(path).names_
 
 
+@pytest.mark.no_cover
 def test_a_record_of_many_rows_loads(tmp_path: Path) -> None:
     content, n = Content.of(SAVED / "decision.oe"), 100_000
     for name in ("assessed", "realised", "advantage_assessed", "advantage_realised"):

@@ -35,6 +35,7 @@ def test_a_folder_in_the_way(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["white.oe"]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("call", ["replace", "fsync", "chmod"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), OSError("broken"), KeyboardInterrupt()])
 def test_a_failure_while_writing_leaves_the_old_file(

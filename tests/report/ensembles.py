@@ -15,7 +15,7 @@ import pandas as pd
 import optensemble as oe
 from optensemble import feasible
 from optensemble.ensembles.base import Policy
-from optensemble.report.data import ReportData
+from optensemble.report.data import ReportData, report_data
 from optensemble.report.page import make_report_page
 
 Floats = npt.NDArray[np.float64]
@@ -36,8 +36,8 @@ def judge(
     ensemble: Policy, X: Any, Y: Floats, coordinates: list[str], when: pd.Series | None = None, **audited: Any
 ) -> Case:
     answer, audit = ensemble.answer(X), ensemble.audit(X, Y, **audited)
-    realised = np.einsum("ij,ij->i", answer.actions, Y)
-    return Case(ReportData(ensemble, audit, answer, realised, coordinates, when, "later.parquet", Y), X)
+    data = report_data(ensemble, audit, answer, X, Y, when=when, coordinates=coordinates, source="later.parquet")
+    return Case(data, X)
 
 
 @cache

@@ -12,7 +12,8 @@ from tests.report.ensembles import CASES, page_of
 from tests.report.reading import Node, read
 
 EACH = pytest.mark.parametrize("name", CASES)
-SECTIONS = ["baselines", "time", "cells", "swaps", "guarantees", "decisions", "glossary"]
+FOR_ALL = ["period", "typical", "technical"]
+SECTIONS = [*FOR_ALL, "baselines", "time", "cells", "swaps", "guarantees", "decisions", "glossary"]
 
 
 @cache

@@ -13,7 +13,18 @@ import sklearn
 
 import optensemble as oe
 from optensemble import feasible
-from tests.report.ensembles import CASES, LONG, NASTY, Case, page_of, paper, portfolio, simplex, white_box
+from tests.report.ensembles import (
+    CASES,
+    LONG,
+    NASTY,
+    Case,
+    electricity,
+    page_of,
+    paper,
+    portfolio,
+    simplex,
+    white_box,
+)
 from tests.report.reading import Node, read
 
 pytestmark = pytest.mark.slow
@@ -33,18 +44,36 @@ def tables(text: str) -> dict[tuple[str, ...], Node]:
     return {tuple(headings(table)): table for table in read(text).every("table")}
 
 
+def by_heading(table: Node) -> dict[str, list[str]]:
+    """The columns of a table by their headings; of two of the same heading the last."""
+    return dict(zip(headings(table), map(list, zip(*texts(table), strict=True)), strict=True))
+
+
+def agrees(shown: Node, page: Node) -> bool:
+    """Whether a table has the first rows of the page's, and all of its columns or some."""
+    short, whole = by_heading(shown), by_heading(page)
+    return all(cells == whole[heading][: len(cells)] for heading, cells in short.items())
+
+
+def with_first(found: dict[tuple[str, ...], Node], *first: str) -> Node:
+    (table,) = [table for heads, table in found.items() if heads[: len(first)] == first]
+    return table
+
+
 @EACH
 def test_an_audit_shows_its_verdict_and_the_tables_of_the_page(name: str) -> None:
     data = CASES[name]().data
     text = data.audit._repr_html_()
     assert read(text).the("strong").text == data.audit.verdict
-    shown, page = tables(text), tables(page_of(name))
+    shown = tables(text)
+    page = {
+        tuple(head.replace("saved by", "gain of") for head in heads): of for heads, of in tables(page_of(name)).items()
+    }
     assert len(shown) >= 4
-    for heads, table in shown.items():
-        if heads[:2] in (("followed", "rows"), ("baseline", "realised")):
-            assert texts(table) == texts(page[heads])
-    (worst,) = [table for heads, table in shown.items() if heads[:2] == ("cell: rows where", "coordinate")]
-    of_page = next(table for heads, table in page.items() if heads[:2] == ("cell: rows where", "coordinate"))
+    for first in (("followed", "rows", "share"), ("baseline", "realised")):
+        assert agrees(with_first(shown, *first), with_first(page, *first))
+    worst = with_first(shown, "cell: rows where", "coordinate")
+    of_page = with_first(page, "cell: rows where", "coordinate")
     assert [row[2:] for row in texts(worst)] == [row[2:] for row in texts(of_page)][:10]
     assert [row[1] for row in texts(worst)] == data.audit.cells["coordinate"].head(10).astype(str).tolist()
 
@@ -63,10 +92,45 @@ def test_a_fitted_ensemble_shows_the_result_of_the_fit(name: str) -> None:
     else:
         assert ensemble.stopped_ in said[0]
     shown, page = tables(text), tables(page_of(name))
-    whole = [heads for heads in shown if heads[0] != "rounds"]
-    assert {heads[0] for heads in whole} == {"lemma", *(["candidate"] if hasattr(ensemble, "finding_") else [])}
-    for heads in whole:
-        assert texts(shown[heads]) == texts(page[heads])
+    first = {heads[0] for heads in shown if heads[0] != "rounds"}
+    assert first == {"lemma", *(["candidate"] if hasattr(ensemble, "finding_") else [])}
+    for heading in first:
+        assert agrees(with_first(shown, heading), with_first(page, heading))
+
+
+def test_long_tables_are_cut_and_the_rest_is_counted() -> None:
+    data = simplex(20, 20, 150, n=200).data
+    ensemble: Any = data.ensemble
+    for text, frames in (
+        (data.audit._repr_html_(), {"lift": data.audit.lift}),
+        (ensemble._repr_html_(), {"leaderboard_": ensemble.leaderboard_, "guarantees_": ensemble.guarantees_}),
+    ):
+        root = read(text)
+        assert max(len(table.rows()) for table in root.every("table")) <= 12
+        more = [note.text for note in root.every("p") if note.attributes.get("class") == "more"]
+        for name, frame in frames.items():
+            assert f"and {len(frame) - 10} more in {name}" in more
+
+
+@pytest.mark.parametrize("case", [electricity, white_box])
+def test_numbers_are_on_the_right_under_their_headings_and_words_on_the_left(case: Any) -> None:
+    found: Case = case()
+    ensemble: Any = found.data.ensemble
+    shown: list[Any] = [found.data.audit, ensemble, ensemble.explain(found.X, 0)]
+    for table in (table for each in shown for table in read(each._repr_html_()).every("table")):
+        kinds = [head.attributes.get("class", "text") for head in table.the("thead").elements[-1].elements]
+        for row in table.rows():
+            assert [cell.attributes.get("class", "text") for cell in row] == kinds
+            for cell, kind in zip(row, kinds, strict=True):
+                if re.search(r"\d.* to .*\d", cell.text) and kind != "prose":
+                    assert kind == "number"  # an interval
+
+
+def test_a_promise_shows_its_sentence_and_below_it_what_limits_it() -> None:
+    promise = oe.Promise(2.4, 2.2, 2.6, rows=500, rely_on=2.2, note="a < b")
+    root = read(promise._repr_html_())
+    assert root.the("strong").text == "2.40 (95 %: 2.20 to 2.60) on average over 500 rows"
+    assert root.the("p").text == f"{root.the('strong').text}a < b"
 
 
 def test_the_start_and_the_chosen_row_of_cross_validation_are_shown() -> None:

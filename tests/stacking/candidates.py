@@ -72,16 +72,13 @@ class Field:
     def centre(self) -> float:
         return float(self.realised.mean())
 
-    def sums(self, by_mean: Floats | None = None, parts: int = 1) -> PayoffSums:
+    def sums(self, parts: int = 1) -> PayoffSums:
         """What they earn as sums over rows, which come in some parts."""
         realised = self.realised
-        by_mean = np.zeros(realised.shape[1]) if by_mean is None else by_mean
         assessed, n = np.stack([each.assessed for each in self.earnings.values()]), realised.shape[1]
         scale, units = PayoffScale(n, self.centre, float(np.abs(realised).max())), self.sampling.units(n)
         found = [
-            PayoffSums.of(
-                *(realised[:, rows], by_mean[rows], assessed[:, rows]), WeightedUnits(rows, units.take(rows)), scale
-            )
+            PayoffSums.of(realised[:, rows], assessed[:, rows], WeightedUnits(rows, units.take(rows)), scale)
             for rows in np.array_split(np.arange(n), parts)
         ]
         return reduce(add, found)
@@ -93,5 +90,10 @@ class Field:
     def bias(self, seed: int | None) -> float:
         return winner_bias(self.candidates, self.sums(), seed)
 
-    def competition(self, winner: int, sign: float, by_mean: Floats | None = None, parts: int = 1) -> Competition:
-        return Competition(self.candidates, winner, self.sums(by_mean, parts), self.centre, sign)
+    def competition(self, winner: int, sign: float, mean: int = 0, parts: int = 1) -> Competition:
+        """The outcome, where the candidate of number ``mean`` decides by the mean label."""
+        return Competition(self.candidates, winner, self.sums(parts), self.centre, sign, mean)
+
+    def finding(self, winner: int, sign: float, mean: int, parts: int = 1) -> str:
+        outcome = self.competition(winner, sign, mean, parts)
+        return outcome.finding(outcome.standings({}))

@@ -365,27 +365,28 @@ class Fit:
             learning = 1.0 if each.kind in ("model", "policy") else np.sqrt(1 + 50 / rows.n)
             half, lead = t * rows.error(earned) * learning, t * rows.error(gain)
             followed = float(number == self.winner) if number == ENSEMBLE else float((self.chosen == number).mean())
+            itself = np.nan if number == self.winner else 1.0
             yield {
                 "candidate": each.name,
                 "kind": each.kind,
                 "realised": sign * earned.mean(),
                 "low": sign * earned.mean() - half,
                 "high": sign * earned.mean() + half,
-                "difference": sign * gain.mean(),
-                "difference_low": sign * gain.mean() - lead,
-                "difference_high": sign * gain.mean() + lead,
-                "detectable": 2.8 * rows.error(gain),
+                "difference": itself * (sign * gain.mean()),
+                "difference_low": itself * (sign * gain.mean() - lead),
+                "difference_high": itself * (sign * gain.mean() + lead),
+                "detectable": itself * 2.8 * rows.error(gain),
                 "promised": sign * payoff(each.actions, each.by).mean(),
                 "followed": followed,
                 "chosen": number == self.winner,
             }
 
-    def beyond_mean_label(self) -> tuple[float, float]:
-        """What the winner earns more than the best action for the mean label, and the half-width of its interval."""
-        rows = self.rows
-        constant = rows.outputs.omega.argmax(rows.labels.mean(axis=0, keepdims=True))[0]
-        gain = payoff(self.candidates[self.winner].actions, rows.labels) - rows.labels @ constant
-        return float(gain.mean()), rows.quantile(len(self.candidates) - 1) * rows.error(gain)
+    def beyond_mean_label(self) -> tuple[float, float, bool]:
+        """What the winner earns more than the mean label out of fold, the half-width, and whether that is sure."""
+        rows, (mean,) = self.rows, [each for each in self.candidates.values() if each.name == "mean"]
+        gain = payoff(self.candidates[self.winner].actions, rows.labels) - payoff(mean.actions, rows.labels)
+        sure = gain.mean() > rows.quantile(len(self.candidates) - 1) * rows.error(gain) * np.sqrt(1 + 50 / rows.n)
+        return float(gain.mean()), rows.quantile() * rows.error(gain), bool(sure)
 
     def guarantees(self) -> Iterator[tuple[str, float, float, float, float]]:
         """Lemma, bound, what was observed, and the ends of its interval."""
@@ -400,6 +401,12 @@ class Fit:
             yield "Definition 1", np.inf, *found
         if subgroups := [masks[c] for c in kept if c >= first]:
             yield "Definition 1", np.inf, *worst_violation(rows, subgroups, rows.labels - forecast)
+        yield "Corollary 1", np.inf, *self._interval(sign * (self.assessed - self.realised))
+        for number, actions in enumerate(rows.outputs.actions):
+            if number != self.winner:
+                yield "Lemma 4", np.inf, *self._interval(payoff(actions, rows.labels) - self.realised)
+        if np.isinf(alpha):
+            return
         own = payoff(omega.argmax(np.ascontiguousarray(forecast)), rows.labels)
         promised = payoff(omega.argmax(np.ascontiguousarray(forecast)), forecast)
         sizes = float(np.abs(rows.labels).max()), float(np.abs(forecast).max())

@@ -231,8 +231,11 @@ def test_the_leaderboard_is_worked_out_row_by_row(sign: float, kind: str, parts:
             "detectable": (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * lead,
             "promised": sign * each.assessed.mean(),
         }
+        if number == winner:  # what decides is not compared with itself
+            expected |= dict.fromkeys(("difference", "difference_low", "difference_high", "detectable"), np.nan)
         for column, value in expected.items():
-            assert row[column] == pytest.approx(value, rel=1e-3 if column == "detectable" else 1e-9, abs=1e-12), column
+            close = pytest.approx(value, rel=1e-3 if column == "detectable" else 1e-9, abs=1e-12, nan_ok=True)
+            assert row[column] == close, column
         assert row["chosen"] == (number == winner)
     best_first = sign * table["realised"].dropna()
     assert best_first.is_monotonic_decreasing
@@ -252,8 +255,20 @@ def test_the_leaderboard_says_why() -> None:
     )
     assert why["m2"].startswith("part of the ensemble; alone ")
     assert why["ensemble"] == "3.0 standard errors worse than the winner"
-    table = frame(compete(3, [1.0]), 0.5)
-    assert "no simple candidate beats that" in table.set_index("candidate")["why"]["ensemble"]
+
+
+@pytest.mark.parametrize(
+    ("leads", "said"),
+    [
+        ([-1.0, -0.1], "no simple candidate did better"),
+        ([1.0, -1.0], "m0 did better, by too little to be sure"),
+        ([1.0, 0.5], "m0, m1 did better, by too little to be sure"),
+    ],
+)
+def test_nothing_simple_is_said_to_do_better_only_where_the_table_says_so(leads: list[float], said: str) -> None:
+    table = frame(change(compete(3, [*leads, 5.0]), 2, margin=np.inf, kind="forecast"), 0.5).set_index("candidate")
+    assert str(table["why"]["ensemble"]).endswith(f"; {said}")
+    assert (table.loc[["m0", "m1"], "difference"] > 0).tolist() == [lead > 0 for lead in leads]
 
 
 def test_a_candidate_better_by_less_than_the_margin_is_said_to_be_so() -> None:
@@ -280,34 +295,63 @@ def test_a_candidate_that_earns_the_same_is_listed_after_the_winner() -> None:
 
 
 @pytest.mark.parametrize("others", [[], [-1.0, -2.0, -3.0, -4.0, -5.0]], ids=["two", "seven"])
-@pytest.mark.parametrize(("lead", "sign"), [(5.0, 1.0), (5.0, -1.0), (2.2, 1.0), (0.5, 1.0), (0.5, -1.0)])
-def test_the_result_of_the_selection_in_a_sentence(lead: float, sign: float, others: list[float]) -> None:
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("lead", [5.0, 2.8, 2.2, 0.5, -0.5, -3.0])
+def test_the_finding_says_of_the_mean_label_what_its_line_in_the_table_says(
+    lead: float, sign: float, others: list[float]
+) -> None:
     field = change(compete(1, [lead, *others]), 0, name="best")
-    by_mean = field.earnings[ENSEMBLE].realised
-    gain = field.earnings[0].realised - by_mean
-    # the winner may be any of those that are compared with the mean: each interval must hold more often
-    half = stats.t.ppf(1 - 0.025 / (1 + len(others)), 119) * float(stats.sem(gain))
-    words = field.competition(0, sign, by_mean).finding()
-    said = re.search(r"best (earns|costs) (\S+) ± (\S+) (more|less)", words)
+    gain = field.earnings[0].realised - field.earnings[ENSEMBLE].realised
+    half, n = stats.t.ppf(0.975, 119) * float(stats.sem(gain)), 2 + len(others)
+    words = field.finding(0, sign, ENSEMBLE)
+    said = re.search(r"(earns|costs) (\S+) (more|less).* \(95 %: (\S+) to (\S+)\)", words)
     assert said is not None
-    assert (said[1], said[4]) == (("earns", "more") if sign > 0 else ("costs", "less"))
-    assert (float(said[2]), float(said[3])) == pytest.approx((gain.mean(), half), abs=0.5 * 10 ** -len(said[3][2:]))
-    assert words.startswith("nothing beats deciding by the mean label: ") == (gain.mean() <= half)
-    assert words.startswith("nothing") == (lead < 2 or (lead < 3 and bool(others)))
-    assert words.endswith(", out of fold")
+    assert (said[1], said[3]) == ("earns" if sign > 0 else "costs", "more" if sign * lead > 0 else "less")
+    line = frame_of(field, 0, sign).loc["ensemble"]
+    digits = len(said[2].partition(".")[2])
+    shown = [float(each.replace("−", "-")) for each in said.group(2, 4, 5)]
+    turned = sorted(abs(line["difference"]) / line["difference"] * line[["difference_low", "difference_high"]])
+    assert shown == pytest.approx([abs(line["difference"]), *turned], abs=0.5 * 10**-digits + 1e-12)
+    assert shown == pytest.approx([abs(gain.mean()), *(abs(gain.mean()) + np.array([-half, half]))], abs=10**-digits)
+    # it may be any of those that are compared with the mean label: each interval must hold more often; and other rows
+    # would teach otherwise
+    sure = gain.mean() > stats.t.ppf(1 - 0.025 / (n - 1), 119) * float(stats.sem(gain)) * np.sqrt(1 + 50 / 120)
+    beats = "" if sure else "surely beat" if lead > 0 else "does not beat"
+    assert beats in words
+    assert ("beat" in words) == (not sure) == (lead < 2.3 or (lead < 3 and bool(others)))
+    assert (f"but was learned and selected among {n} candidates" in words) == (gain.mean() > half and not sure)
+    assert " out of fold (95 %: " in words
 
 
-def test_where_the_mean_label_wins_nothing_beats_it() -> None:
-    field = compete(1, [-3.0])
-    words = field.competition(ENSEMBLE, 1.0, field.earnings[ENSEMBLE].realised).finding()
-    assert words.startswith("nothing beats deciding by the mean label: ")
+def frame_of(field: Field, winner: int, sign: float) -> pd.DataFrame:
+    return leaderboard_frame(field.competition(winner, sign, ENSEMBLE).standings({}), {}).set_index("candidate")
+
+
+def test_where_the_mean_label_decides_it_is_not_compared_with_itself() -> None:
+    words = compete(1, [3.0]).finding(0, 1.0, mean=0)
+    assert words == "the mean label itself decides, in every row"
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("kind", SAMPLINGS)
 def test_where_the_winner_does_what_the_mean_label_says_nothing_is_gained(sign: float, kind: str) -> None:
     """Sums over rows of each are rounded; that of their differences is exactly 0."""
-    field = replace(compete(1, [3.0], n=120), sampling=SAMPLINGS[kind][0])
-    words = field.competition(0, sign, field.earnings[0].realised, parts=7).finding()
-    assert words.startswith("nothing beats deciding by the mean label: ")
-    assert f"m0 {'earns' if sign > 0 else 'costs'} 0 ± 0 {'more' if sign > 0 else 'less'}" in words
+    field = replace(compete(1, [3.0, 0.0], n=120), sampling=SAMPLINGS[kind][0])
+    twin = replace(field.earnings[0], candidate=replace(field.earnings[0].candidate, name="twin"))
+    words = replace(field, earnings=field.earnings | {1: twin}).finding(0, sign, mean=1, parts=7)
+    same = f"it {'earns' if sign > 0 else 'costs'} the same out of fold"
+    assert words == f"m0 does not beat deciding by the mean label: {same}"
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_limits_lie_within_what_is_possible(sign: float) -> None:
+    rng = np.random.default_rng(0)
+    few = np.where(
+        rng.random(60) < 0.05, rng.exponential(10, 60), 0.0
+    )  # a mean of little more than 0, and a wide error
+    field = Field({ENSEMBLE: earning(sign * few, np.inf, "ensemble"), 0: earning(sign * few[::-1])})
+    free = field.competition(ENSEMBLE, sign).standings({})
+    clipped = replace(field.competition(ENSEMBLE, sign), possible=(0.0, np.inf)).standings({})
+    assert min(line.low for line in free) < 0
+    assert [line.low for line in clipped] == [max(line.low, 0.0) for line in free]
+    assert [line.high for line in clipped] == [line.high for line in free]

@@ -164,13 +164,24 @@ def test_the_leaderboard_is_the_same(case: Case) -> None:
                 close(ours[column], value, column)
             elif column != "candidate":
                 assert ours[column] == value
-    said = re.search(r"(\S+) ± (\S+) (more|less)", fit.finding)
-    gain, half = plain.beyond_mean_label()
-    assert said is not None
+
+
+@EVERY
+def test_the_finding_is_the_line_of_the_mean_label(case: Case) -> None:
+    _, fit, plain = fits(case)
+    gain, half, sure = plain.beyond_mean_label()
+    said = re.search(r"(earns|costs) (\S+) (more|less).*\(95 %: (\S+) to (\S+)\)", fit.finding)
+    if said is None:
+        assert fit.finding.endswith("decides, in every row") == (fit.winner == "mean")
+        assert fit.winner == "mean" or (gain, half) == (0, 0)
+        return
     digits = len(said[2].partition(".")[2])
-    shown = [float(number.replace("−", "-")) for number in said.groups()[:2]]
-    assert shown == pytest.approx([gain, half], abs=0.51 * 10**-digits)
-    assert fit.finding.startswith("nothing beats") == (gain <= half)
+    better = (said[3] == "more") == (case.sign > 0)
+    shown = [float(number.replace("−", "-")) for number in said.group(2, 4, 5)]
+    size = gain if better else -gain
+    assert shown == pytest.approx([size, size - half, size + half], abs=0.51 * 10**-digits)
+    assert ("surely beat" in fit.finding or "not beat" in fit.finding) == (not sure)
+    assert ("but was learned and selected among" in fit.finding) == (gain > half and not sure)
 
 
 @EVERY

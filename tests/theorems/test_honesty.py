@@ -76,7 +76,7 @@ def trials(access: str, signal: float) -> list[Trial]:
         ensemble = make(access).fit(X[:ROWS], Y[:ROWS])
         promise = ensemble.promise(X[ROWS:])
         earned = float(payoff(ensemble.decide(X[ROWS:]), Y[ROWS:]).mean())
-        nothing = ensemble.finding_.startswith("nothing beats deciding by the mean label")
+        nothing = " more than deciding by the mean label" not in ensemble.finding_
         kept = promise.low <= earned <= promise.high
         found.append(Trial(kept, earned >= promise.rely_on, promise.mean - earned, nothing))
     return found
@@ -185,7 +185,7 @@ def test_shuffling_the_labels_of_a_good_problem_takes_the_finding_away() -> None
         X, Y = draw(rng, 800, 1.0)
         assert " more than deciding by the mean label" in make("models").fit(X[:400], Y[:400]).finding_
         shuffled, labels = make("models").fit(X[:400], rng.permutation(Y[:400])), rng.permutation(Y[400:])
-        nothing.append(shuffled.finding_.startswith("nothing beats deciding by the mean label"))
+        nothing.append(" more than deciding by the mean label" not in shuffled.finding_)
         promise = shuffled.promise(X[400:])
         kept.append(promise.low <= payoff(shuffled.decide(X[400:]), labels).mean() <= promise.high)
     assert sum(nothing) >= 6

@@ -1,9 +1,9 @@
-"""Progress of a fit: stages, steps, and the callback that is told of them."""
+"""Progress of a fit: stages, steps, the callback that is told of them, and the share of the whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from optensemble.exceptions import InputError
@@ -15,8 +15,13 @@ Step = Callable[[], None]
 """Is called when one more step of a stage is done."""
 
 
-STAGES = ("asking members", "cross-fitting", "patching", "choosing", "verifying")
-"""Of a fit of DecisionEnsemble, in order."""
+DECISION_STAGES = {"asking members": 10, "cross-fitting": 30, "patching": 15, "choosing": 15, "verifying": 30}
+"""The stages of a fit of DecisionEnsemble, in order, and about how much of its time each takes, in percent."""
+
+PAPER_STAGES = {"asking members": 5, "cross-validating": 80, "cross-fitting": 15}
+"""Those of a white or black box: it is cross-validated, or cross-fitted afterwards."""
+
+STAGES = tuple(DECISION_STAGES)
 
 
 def silent(*_: object) -> None:
@@ -69,3 +74,30 @@ class Stage:
     def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
         if failed is None:
             self.progress(self.name, 1.0)
+
+
+@dataclass
+class Overall:
+    """The share of the whole that is done, from the shares of its stages; it never falls.
+
+    ``weights`` has the stages in order, and about how long each takes. A stage that is passed over counts for nothing.
+
+    >>> whole = Overall({"reading": 1, "mending": 2, "deciding": 3})
+    >>> whole("reading", 0.5), whole("reading", 1.0), whole("deciding", 0.5), whole("deciding", 1.0)
+    (0.08333333333333333, 0.16666666666666666, 0.625, 1.0)
+    """
+
+    weights: Mapping[str, float]
+    share: float = 0.0
+    begun: set[str] = field(default_factory=set)
+
+    def __call__(self, stage: str, share: float) -> float:
+        """Return the share of the whole, when so much of a stage is done."""
+        if stage in self.weights:
+            self.begun.add(stage)
+            names = list(self.weights)
+            place = names.index(stage)
+            before = sum(self.weights[name] for name in names[:place] if name in self.begun)
+            total = before + sum(self.weights[name] for name in names[place:])
+            self.share = max(self.share, (before + self.weights[stage] * min(share, 1.0)) / total)
+        return self.share

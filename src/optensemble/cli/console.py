@@ -1,14 +1,17 @@
-"""Output of commands: text and tables, JSON, progress bars on a terminal, or nothing."""
+"""Output of commands: text and tables, JSON, a progress bar on a terminal, or nothing."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from optensemble._core.progress import DECISION_STAGES, Overall
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,6 +28,8 @@ FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 """Exit codes."""
 
 _WIDEST_PROSE = 60
+_BAR_WIDTH = 24  # characters: all of the line fits on a terminal of 80
+_SHORTEST = 0.2  # seconds: what a speed is measured over at least
 
 
 class CommandInterrupted(Exception):  # noqa: N818  (it is not an error)
@@ -72,13 +77,13 @@ class CommandOutput:
             typer.echo(json.dumps(json_value(document), ensure_ascii=False, indent=2))
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[ProgressBars]:
-        """Show a progress bar for every stage, on a terminal: with the time left, and rows per second if known."""
+    def progress(self, what: str) -> Iterator[ProgressBar]:
+        """Show one bar for the whole, on a terminal: its stage, percentage, rows per second if known, and time left."""
         from rich.console import Console
 
         console = Console(stderr=True)
         if self._quiet or not console.is_terminal:
-            yield ProgressBars(None, what)
+            yield ProgressBar(None, what)
             return
         from rich.progress import (
             BarColumn,
@@ -90,34 +95,53 @@ class CommandOutput:
         )
 
         columns = (
-            *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
-            *(TextColumn("{task.fields[speed]}"), TimeElapsedColumn(), TimeRemainingColumn(elapsed_when_finished=True)),
+            *(TextColumn("{task.description}"), BarColumn(bar_width=_BAR_WIDTH), TaskProgressColumn()),
+            *(TextColumn("{task.fields[speed]}"), TimeElapsedColumn(), TextColumn("{task.fields[left]}")),
+            TimeRemainingColumn(),
         )
-        with Progress(*columns, console=console, transient=True) as bars:
-            yield ProgressBars(bars, what)
+        with Progress(*columns, console=console, transient=True) as shown:
+            bar = ProgressBar(shown, what)
+            yield bar
+            bar.finish()
 
 
-class ProgressBars:
-    """Progress bars, one for each stage; without a terminal they show nothing.
+class ProgressBar:
+    """The progress bar of a command; without a terminal it shows nothing, and until a share is told it pulses.
 
-    ``rows`` is the number of rows that a stage goes through, once it is known.
+    ``stages`` are the stages in order with about how long each takes, and ``rows`` the number of rows that a stage goes
+    through, once they are known.
     """
 
-    def __init__(self, bars: Any, what: str) -> None:
+    def __init__(self, shown: Any, what: str) -> None:
         self.rows: int | None = None
-        self._bars = bars
-        self._tasks = {} if bars is None else {what: bars.add_task(what, total=None, speed="")}
+        self.stages: Mapping[str, float] = DECISION_STAGES
+        self._shown, self._stage = shown, ""
+        self._since = self._last = monotonic()  # the beginning of the stage, and when the last share was told
+        self._whole: Overall | None = None
+        self._task = None if shown is None else shown.add_task(what, total=None, speed="", left="")
 
     def __call__(self, stage: str, share: float) -> None:
-        """Show how much of a stage is done."""
-        if self._bars is None:
+        """Show how much of a stage is done, as a share of the whole."""
+        if self._shown is None:
             return
-        if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, total=1.0, speed="")
-        task = self._tasks[stage]
-        elapsed = self._bars.tasks[task].elapsed
-        speed = f"{share * self.rows / elapsed:,.0f} rows/s" if self.rows and elapsed else ""
-        self._bars.update(task, completed=share, speed=speed)
+        if self._whole is None:
+            self._whole = Overall(self.stages if stage in self.stages else {stage: 1.0})
+        if stage != self._stage:
+            self._stage, self._since = stage, self._last
+        self._last = monotonic()
+        named = stage.ljust(max(map(len, self._whole.weights)))  # so that the bar stays in its place
+        done, speed = self._whole(stage, share), self._speed(share)
+        self._shown.update(self._task, description=named, total=1.0, completed=done, speed=speed, left="left")
+
+    def finish(self) -> None:
+        """Show that all is done, if a share was told."""
+        if self._whole is not None:
+            self._shown.update(self._task, completed=1.0)
+
+    def _speed(self, share: float) -> str:
+        """Return the rows of the stage per second; nothing where they are not known, or it has only begun."""
+        elapsed = self._last - self._since
+        return f"{share * self.rows / elapsed:,.0f} rows/s" if self.rows and elapsed > _SHORTEST else ""
 
 
 def terminal_table(sheet: Sheet, only: Sequence[int] | None = None) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,13 +17,24 @@ from optensemble.cli.console import (
     Workers,
     print_error,
 )
+from optensemble.exceptions import InputError
+
+if TYPE_CHECKING:
+    from optensemble.cli.prompts import InitOptions
 
 JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB.toml")]
 
 
 def init_command(
-    data: Annotated[str, typer.Argument(help="A table: CSV, Parquet or Arrow.", metavar="TABLE")],
+    data: Annotated[str | None, typer.Argument(help="A table: CSV, Parquet or Arrow.", metavar="TABLE")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The job file to write.")] = Path("job.toml"),
+    example: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write the tables and the job file of an example instead: battery, portfolio, routes or staffing.",
+        ),
+    ] = None,
     labels: Annotated[
         str | None, typer.Option(help="Columns of the labels (realised outcomes), such as 'y_*'.")
     ] = None,
@@ -51,6 +62,8 @@ def init_command(
 
     For example:
 
+    - `optensemble init --example battery`
+
     - `optensemble init history.parquet`
 
     - `optensemble init prices.csv --labels 'price_*' --model vendor='vendor_*' --feasible polytope -o battery.toml`
@@ -59,15 +72,45 @@ def init_command(
     from optensemble.jobs.init import job_text, write_job
 
     options = InitOptions(labels, model, policy, feasible, sense, id_column, time, groups, subgroups, force)
+    output = CommandOutput(as_json, quiet)
+    if example is not None:
+        _require_alone(data, options)
+        _init_example(example, out, force, output)
+        return
+    if data is None:
+        raise InputError("there is no table to begin with. Give a TABLE, or --example battery for one to try.")
     draft = ask_for_draft(data, out, options)
     write_job(out, job_text(draft))
-    output = CommandOutput(as_json, quiet)
     output.print_json({"job": str(out), **vars(draft)})
     members = {"models": draft.models, "policies": draft.policies}
     listed = [f"{what} {', '.join(each)}" for what, each in members.items() if each]
     output.print_lines(
         f"labels {draft.labels}, {'; '.join(listed)}; {'payoffs' if draft.sense == 'max' else 'costs'}",
         f"Wrote {out}. Fill in [feasible], then: optensemble check {out}",
+    )
+
+
+def _require_alone(data: str | None, options: InitOptions) -> None:
+    """Raise ``InputError`` on a table or columns beside an example, which has its own."""
+    given = [f"--{name}" for name, value in vars(options).items() if value is not None and name != "force"]
+    if data is not None or given:
+        raise InputError(f"--example has its own tables and job file. Leave out {given[0] if data is None else data}.")
+
+
+def _init_example(name: str, out: Path, force: bool, output: CommandOutput) -> None:
+    import shlex
+
+    from optensemble.jobs.examples import EXAMPLES, write_example
+
+    written = write_example(name, out, force)
+    files = [path.name for path in (*written.tables, written.job)]
+    folder = str(out.parent)
+    commands = [*([f"cd {shlex.quote(folder)}"] if folder != "." else []), *written.commands]
+    output.print_json({"job": str(out), "example": name, "tables": [str(path) for path in written.tables]})
+    output.print_lines(
+        f"{name}: {EXAMPLES[name]}",
+        f"Wrote {', '.join(files[:-1])} and {files[-1]}{'' if folder == '.' else f' in {folder}'}. Go on with",
+        *(f"  {command}" for command in commands),
     )
 
 
@@ -122,8 +165,10 @@ def fit_command(
 
     - `optensemble fit job.toml --memory 2GB --workers 8`
     """
+    from optensemble._core.progress import DECISION_STAGES, PAPER_STAGES
     from optensemble.cli.rendering import print_fit
     from optensemble.distributed.cluster import open_client
+    from optensemble.ensembles.base import DECISION
     from optensemble.jobs.fit import fit_job, prepare
     from optensemble.jobs.job import read_job
     from optensemble.jobs.memory import memory_limit
@@ -137,6 +182,7 @@ def fit_command(
         task = prepare(description, memory_limit(memory))
         require_output_path(out, list(task.tables.paths))
         progress.rows = task.row_count
+        progress.stages = DECISION_STAGES if task.job.kind == DECISION else PAPER_STAGES
         engine = resumable(task, client, jobs, out, resume)
         try:
             ensemble = fit_job(task, progress, jobs, client if engine is None else engine)

@@ -108,6 +108,10 @@ def _fail_use(error: Any) -> None:
         error.show()
         sys.exit(WRONG_USE)
     message = error.format_message()
+    if getattr(error, "option_name", None) == "--example":
+        from optensemble.jobs.examples import EXAMPLES
+
+        message = f"{message.rstrip('.')}: {', '.join(EXAMPLES)}"
     stop = "" if message.endswith((".", "?")) else "."
     _fail(f"{message}{stop} See `{command} --help`.", WRONG_USE)
 

@@ -17,6 +17,7 @@ from optensemble.exceptions import DataWarning
 from optensemble.jobs.row_checks import RowCounts
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import number_cell
+from optensemble.report.phrases import as_sentence
 from optensemble.report.tables.audit import cell_sheet, choice_sheet, lift_sheet
 from optensemble.report.tables.fit import leaderboard_sheet, validation_sheet
 
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from optensemble.jobs.check import JobSummary
     from optensemble.jobs.decide import DecisionSummary
     from optensemble.jobs.fit import Task
+    from optensemble.report.data import ReportData
 
 _MOST_LABELS = 12
 _MOST_SETTINGS = 8
 _MOST_CELLS = 5
 _BEYOND = "have bounds beyond those of the fitting rows; actions out there count as in the outermost level set"
-_LEADERBOARD = (0, 1, 2, 3, 7, 8)  # candidate, kind, realised with its interval, followed, decides
+_LEADERBOARD = (0, 1, 2, 3, 5, 6, 7, 8)  # all but what each assesses itself at, and the reason
 
 
 def print_job_summary(output: CommandOutput, summary: JobSummary) -> None:
@@ -206,6 +208,23 @@ def print_audit(output: CommandOutput, audited: TableAudit) -> None:
             "swap": audit.swap,
             "swap_regret": audit.swap_regret,
             "conditional": audit.conditional,
+        }
+    )
+
+
+def print_report(output: CommandOutput, data: ReportData, out: Path) -> None:
+    """Print the verdict and the totals of a report."""
+    from optensemble.report.overview.text import totals_sentence  # loads matplotlib
+    from optensemble.report.overview.totals import period_totals
+
+    totals = period_totals(data)
+    output.print_lines(data.audit.verdict, as_sentence(totals_sentence(data, totals)), f"Wrote {out}.")
+    output.print_json(
+        {
+            "report": str(out),
+            **verdict_document(data.audit),
+            **vars(data.terms),
+            "total": {name: value for name, value in vars(totals).items() if name != "cost"} | {"share": totals.share},
         }
     )
 

@@ -61,7 +61,7 @@ def decide_command(
     saved, found = _open(ensemble, tables, None, id_column, None)
     with output.progress("deciding") as progress, open_client(scheduler, workers) as client:
         total = progress.rows = found.rows
-        share = None if not total else (lambda rows: progress("rows", rows / total))
+        share = None if not total else (lambda rows: progress("deciding", rows / total))
         over = None if client is None else (lambda function, parts: map_in_order(client, function, parts))
         decisions = decide_table(saved, found, out, share, over=over, keep=keep or ())
     if decisions.promise.unlike and not output.prints_text:  # otherwise the printed promise says so
@@ -151,6 +151,9 @@ def report_command(
     ensemble: EnsembleFile,
     tables: Files,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
+    unit: Annotated[str | None, typer.Option(help='The word for one row, such as "day".')] = None,
+    currency: Annotated[str | None, typer.Option(help='What amounts are in, such as "€" or "minutes".')] = None,
     labels: Labels = None,
     time: Time = None,
     as_json: Json = False,
@@ -158,22 +161,33 @@ def report_command(
 ) -> None:
     """Write a report on an ensemble and later rows: one HTML file that opens offline.
 
+    On top is what was decided in all: promised, earned, the share of foresight and the verdict. The technical part
+    follows. Title, unit and currency may stand in the section [report] of the job file instead.
+
     For example:
 
     - `optensemble report ensemble.oe later.parquet -o report.html`
+
+    - `optensemble report ensemble.oe later.parquet --title "Battery, Leipzig" --unit day --currency €`
     """
     from optensemble._core.atomic_files import replace
-    from optensemble.jobs.audit import make_report
+    from optensemble.cli.rendering import print_report
+    from optensemble.jobs.audit import table_report
+    from optensemble.report.terms import ReportTerms
     from optensemble.tables.writing import require_output_path
 
     output = CommandOutput(as_json, quiet)
     require_output_path(out, [ensemble])
+    given = {"title": title, "unit": unit, "currency": currency}
+    ReportTerms().replaced(**given)  # before the work is done
     audited = _audit(output, ensemble, tables, labels, time)
     require_output_path(out, list(audited.tables.paths))
     with output.progress("drawing"):
-        replace(out, make_report(audited).encode())
-    output.print_lines(audited.audit.verdict, f"Wrote {out}.")
-    output.print_json({"report": str(out), "verdict": audited.audit.verdict, "kept": audited.audit.kept})
+        from optensemble.report.page import make_report_page  # loads matplotlib
+
+        data = table_report(audited, **given)
+        replace(out, make_report_page(data).encode())
+    print_report(output, data, out)
 
 
 def _open(

@@ -20,10 +20,11 @@ from optensemble.ensembles.base import DECISION, Answer, Policy
 from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.possible_payoffs import Possible
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
 from optensemble.explanation.cases import Question, explain_decision
-from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
+from optensemble.explanation.explanation import Explanation, as_coordinates, as_row, with_promise
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames, align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
@@ -86,10 +87,11 @@ class FittedDecision(Policy):
     def _answer(self, done: PolicyPass, X: Any, tally: Tally) -> Answer:
         decisions = done.decisions
         assessed, incomplete = self._sign * decisions.assessed, done.outputs.incomplete
-        low, high = self.record_.limits(assessed, incomplete)
+        possible = self._possible(done.outputs, decisions.actions)
+        low, high = self.record_.limits(assessed, incomplete, possible)
         return Answer(
             actions=np.array(decisions.actions),
-            promised=self.record_.correct(assessed, incomplete),
+            promised=self.record_.correct(assessed, incomplete, possible),
             low=low,
             high=high,
             chosen=decisions.chosen,
@@ -98,10 +100,15 @@ class FittedDecision(Policy):
             beyond=int(done.outputs.omega.beyond().sum()),
             absent=self._absent_rows(done.outputs),
             incomplete=incomplete if incomplete.any() else None,
+            possible=possible,
             fallback=int(done.outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
             mended=tally.rows,
             **self._answer_names(X),
         )
+
+    def _possible(self, outputs: MemberOutputs, actions: Floats) -> Possible | None:
+        """Return the payoffs that actions can come to in each row; None where nothing is known of that."""
+        return self.record_.labels.payoffs(outputs.omega, actions, self._sign)
 
     def _absent_rows(self, outputs: MemberOutputs) -> dict[str, int]:
         """Return in how many rows each member is absent, of those that are absent in some."""
@@ -135,7 +142,8 @@ class FittedDecision(Policy):
         incomplete = done.outputs.incomplete
         ahead = now._sign * (decisions.assessed - done.members_assessed)
         advantage = now.advantage_.promise(Assessments.of(ahead, incomplete=incomplete))
-        assessed = Assessments.of(now._sign * decisions.assessed, incomplete=incomplete)
+        possible = now._possible(done.outputs, decisions.actions)
+        assessed = Assessments.of(now._sign * decisions.assessed, incomplete=incomplete, possible=possible)
         promise = now.promise_of(assessed, now._absent_rows(done.outputs))
         return replace(promise, advantage=advantage)
 
@@ -162,7 +170,9 @@ class FittedDecision(Policy):
             calibrate=partial(now.record_.correct, incomplete=done.outputs.incomplete),
         )
         with one_blas_thread():
-            return explain_decision(question, now.decider_, done)
+            explanation = explain_decision(question, now.decider_, done)
+        told = now._answer(done, X, Tally()).take(np.array([row]))
+        return with_promise(explanation, told.promised, told.low, told.high)
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
@@ -181,7 +191,7 @@ class FittedDecision(Policy):
             self.decider_,
             labels,
             promised=answer.promised,
-            interval=now.promise_of(Assessments.of(answer.assessed, weights, answer.incomplete), answer.absent),
+            interval=now.promise_of(answer.assessments(weights), answer.absent),
             names=(self.names_, [name for name, _ in self.members_]),
         )
         return replace(inputs, seen=count_seen(found, fitted)), answer

@@ -20,9 +20,18 @@ from optensemble._core.progress import Progress, Stage
 from optensemble._core.sums import Sums
 from optensemble._core.threads import one_blas_thread
 from optensemble.evaluation.audit_inputs import AuditInputs
-from optensemble.evaluation.lemmas_out_of_fold import CellPass, CellSums, LemmaSums, Measured, audited_cells, verify
+from optensemble.evaluation.lemmas_out_of_fold import (
+    CellPass,
+    CellSums,
+    LemmaSums,
+    Measured,
+    Played,
+    audited_cells,
+    verify,
+)
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_totals import TIME_BINS, PairSample, PairTotals
+from optensemble.evaluation.possible_payoffs import LabelRange
 from optensemble.evaluation.promise import Promise
 from optensemble.members.absence import absence_notes, require_present
 from optensemble.members.blocks import ArrayBlocks, Block, Chunk
@@ -239,9 +248,6 @@ class PayoffPass:
     choices: FoldChoices
     cells: CellPass
     scale: PayoffScale
-    mean: Floats
-    constant: Floats
-    """The mean label, and the best action under it where all rows share one set."""
     gaps: bool = False
     """Whether members are absent in some rows."""
 
@@ -261,13 +267,15 @@ class RecordSums(Sums):
     """The record of what decides: rows, totals where rows are very many, and how often each candidate is followed.
 
     The columns of ``sample`` are self-assessed and realised payoff, the same beyond the mean member, fold, cluster if
-    there are any, whether a member is absent if some are, and weight if rows have weights.
+    there are any, whether a member is absent if some are, and weight if rows have weights. ``gap`` is by how much more
+    was promised than realised.
     """
 
     sample: PairSample
     record: PairTotals | None
     advantage: PairTotals | None
     followed: Counts
+    gap: UnitSums
 
 
 def look_at_payoffs(block: Block, state: PayoffPass) -> PayoffLook:
@@ -300,23 +308,13 @@ def _chunk_sums(chunk: Chunk, contest: Contest, forecast: Floats, state: PayoffP
     own = 1 + state.policy.members + state.policy.forecasts.index(last_of(contest.taken.forecasts))
     lemmas = LemmaSums(
         gap=UnitSums.of((contest.assessed[own] - contest.realised[own])[None], chunk.units, chunk.weights),
-        label_size=float(np.abs(chunk.labels).max(initial=0.0)),
+        lowest=-float(chunk.labels.min(initial=np.inf)),
+        highest=float(chunk.labels.max(initial=-np.inf)),
         forecast_size=float(np.abs(forecast).max(initial=0.0)),
     )
     rows = WeightedUnits(chunk.rows, chunk.units, chunk.weights)
-    payoffs = PayoffSums.of(contest.realised, _earned_by_mean(chunk, state), contest.assessed, rows, state.scale)
+    payoffs = PayoffSums.of(contest.realised, contest.assessed, rows, state.scale)
     return _ChunkSums(payoffs, lemmas, _record_sums(contest.taken, chunk, state))
-
-
-def _earned_by_mean(chunk: Chunk, state: PayoffPass) -> Floats:
-    """Return what the decision by the mean label of all rows earns in each row: one action, or one for each row."""
-    omega = chunk.outputs.omega
-    if not omega.varies and not omega.has_cost:
-        return chunk.labels @ state.constant
-    actions = np.broadcast_to(state.constant, chunk.labels.shape)
-    if omega.varies:
-        actions = omega.argmax(np.broadcast_to(state.mean, chunk.labels.shape))
-    return omega.value(actions, chunk.labels)
 
 
 def look_at_winner(block: Block, state: PayoffPass) -> RecordSums:
@@ -345,7 +343,8 @@ def _record_sums(done: PolicyPass, chunk: Chunk, state: PayoffPass) -> RecordSum
         advantage = PairTotals.of(ahead, gained, 0.0, *places)
     candidates = state.policy.members + len(state.policy.forecasts)
     followed = np.bincount(done.decisions.chosen, chunk.weights, minlength=candidates)
-    return RecordSums(PairSample.of(chunk.rows, columns, design.rows), record, advantage, followed)
+    gap = UnitSums.of((assessed - realised)[None], units, chunk.weights)
+    return RecordSums(PairSample.of(chunk.rows, columns, design.rows), record, advantage, followed, gap)
 
 
 def _conclude(
@@ -369,8 +368,6 @@ def _conclude(
         choices=learned.choices,
         cells=CellPass(kept, layout.count, design),
         scale=PayoffScale(rows, centre, float(learned.arms.size)),
-        mean=learned.linear.mean,
-        constant=outputs.omega.take(slice(1)).argmax(learned.linear.mean[None])[0],
         gaps=any(absent),
     )
     looked = engine.run(look_at_payoffs, data.blocks, state, step)
@@ -378,38 +375,45 @@ def _conclude(
     policy = replace(policy, winner=find_winner(candidates, sums))
     if policy.winner != ENSEMBLE:
         summed = engine.run(look_at_winner, data.blocks, replace(state, policy=policy), step)
-    competition = Competition(candidates, policy.winner, sums, centre, outputs.sign)
+    labels = LabelRange(-looked.lemmas.lowest, looked.lemmas.highest).signed(outputs.sign)
+    mean, own = (len(members) + known.index(name) for name in (MEAN, _last_name(corrections)))
+    possible = labels.anywhere(outputs.omega)
+    competition = Competition(candidates, policy.winner, sums, centre, outputs.sign, mean, possible)
+    standings = competition.standings(dict(enumerate((summed.followed / sums.payoffs.rows).tolist())))
     left_out = {titles[name]: why for name, why in corrections.left_out.items()}
-    own = 1 + len(members) + known.index(_last_name(corrections))
-    leads = {
-        name: sums.gains.column(1 + number, minus=own, squares=sums.squares[1 + number, own])
-        for number, name in enumerate(members)
-    }
     curse = winner_bias(candidates, sums, data.seed)
     record, advantage = _records(summed, data, curse, sums.payoffs.rows, gaps=state.gaps)
     evidence = Measured(
-        looked.lemmas, looked.cells, kept, learned.subgroups, bool(corrections.log), names[own - 1], leads
+        *(looked.lemmas, looked.cells, kept, learned.subgroups, bool(corrections.log)),
+        decider=_played(competition, policy.winner, summed.gap, members),
+        own=_played(competition, own, looked.lemmas.gap, members),
     )
     return DecisionFit(
         policy=policy,
         names=names,
         winner=candidates[policy.winner].name,
-        standings=competition.standings(dict(enumerate((summed.followed / sums.payoffs.rows).tolist()))),
+        standings=standings,
         left_out=left_out,
         notes=[
             *(f"{name} was left out: {why}" for name, why in left_out.items()),
             *learned.selection.notes,
             *absence_notes(members, absent, rows),
         ],
-        finding=competition.finding(),
+        finding=competition.finding(standings),
         guarantees=verify(evidence, outputs),
-        record=record,
+        record=replace(record, labels=labels),
         advantage=advantage,
         marks=first.marks.hashes if first.marks.telling else first.marks.hashes[:0],
         prints=first.marks.hashes if data.design.rows <= EXACT_ROWS else first.marks.hashes[:0],
         scores=learned.scores,
         absent=absent,
     )
+
+
+def _played(competition: Competition, number: int, gap: UnitSums, members: list[str]) -> Played:
+    """Return a candidate beside its promise and beside the other members."""
+    leads = {name: competition.lead(each, number) for each, name in enumerate(members) if each != number}
+    return Played(competition.candidates[number].name, gap, leads)
 
 
 def _forecast_names(corrections: Corrections, models: int) -> list[str]:
@@ -481,8 +485,9 @@ def audit_inputs(
 
 def why_broken(promised: Promise, realised: float) -> str:
     """Return by how far rows that came to ``realised`` on average missed their promise; nothing if not by far."""
-    missed, half = abs(realised - promised.mean), promised.high - promised.mean
+    half = max(promised.high - promised.mean, promised.mean - promised.low)  # one side may end at what is possible
+    missed = abs(realised - promised.mean)
     if missed <= max(_BROKEN * half, _ROUNDING * abs(promised.mean)):
         return ""
-    shown = format_by_error([realised, promised.low, promised.high, promised.high - promised.mean])
+    shown = format_by_error([realised, promised.low, promised.high, half])
     return f"{promised.rows:,} rows came to {shown[0]} on average, far from the promised {shown[1]} to {shown[2]}"

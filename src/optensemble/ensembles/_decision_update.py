@@ -15,6 +15,7 @@ from optensemble.ensembles._decision_answers import FittedDecision
 from optensemble.ensembles._decision_fit import STALE, why_broken
 from optensemble.ensembles._decision_rows import as_batch
 from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.possible_payoffs import LabelRange
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError, RefitWarning
 from optensemble.members.alignment import RowNames
@@ -180,8 +181,9 @@ class UpdatedDecision(FittedDecision):
             self._sign * outputs.omega.value(decisions.actions, labels),
         )
         incomplete = outputs.incomplete if outputs.absent is not None else None
-        promised = self.record_.promise(Assessments.of(assessed, weights, incomplete))
-        self.record_ = self.record_.extend(assessed, realised, clusters, weights, incomplete)
+        possible, seen = self._possible(outputs, decisions.actions), LabelRange.of(self._sign * labels)
+        promised = self.record_.promise(Assessments.of(assessed, weights, incomplete, possible))
+        self.record_ = self.record_.extend(assessed, realised, clusters, weights, incomplete, seen)
         ahead, gained = done.beyond_members(labels)
         ahead, gained = self._sign * ahead, self._sign * gained
         self.advantage_ = self.advantage_.extend(ahead, gained, clusters, weights, incomplete)

@@ -168,7 +168,7 @@ class PaperEnsemble(FittedPaper):
         fitted.log_ = (*fitted.log_, fit.run.log)
         if fit.validation is not None:
             fitted.validation_ = validation_frame(fit.validation)
-            fitted.record_ = validated_record(fit.validation, fitted.terms_.sign, fitted.time_ordered_)
+            fitted.record_ = validated_record(fit.validation, fitted.terms_.sign, rows)
             fitted._forecaster = fit_baselines(rows)
         fitted._conclude(fit, algorithm)
         self._become(fitted)

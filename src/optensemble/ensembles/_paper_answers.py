@@ -18,7 +18,7 @@ from optensemble.ensembles._paper_fit import (
     replay_all,
     said_by,
 )
-from optensemble.ensembles.base import Answer, Policy
+from optensemble.ensembles.base import WHITE_BOX, Answer, Policy
 from optensemble.ensembles.cross_validation import FittedStage
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
@@ -26,10 +26,18 @@ from optensemble.evaluation.audit_inputs import AuditedPartition, AuditInputs
 from optensemble.evaluation.lemmas_in_sample import PaperOutcome, Setting
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.possible_payoffs import Possible
 from optensemble.evaluation.promise import Promise, unknown_promise
 from optensemble.exceptions import InputError
 from optensemble.explanation.cases import Question, explain_replay
-from optensemble.explanation.explanation import Explanation, as_coordinates, as_row
+from optensemble.explanation.explanation import (
+    CALIBRATED,
+    CORRECTED,
+    Explanation,
+    as_coordinates,
+    as_row,
+    with_promise,
+)
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints
@@ -42,7 +50,7 @@ from optensemble.multicalibration.corrections import walk
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.final_policy import solve_policies
-from optensemble.stacking.forecaster import MEAN, Forecaster
+from optensemble.stacking.forecaster import AVERAGE, MEAN, Forecaster
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 
@@ -91,11 +99,11 @@ class FittedPaper(Policy):
     def _answer(self, situation: Situation, X: Any, tally: Tally) -> Answer:
         assessed: Floats = situation.taken(situation.assessed)
         actions, predictions, omega = situation.taken(situation.actions), situation.behind(), situation.omega
-        unknown = np.full_like(assessed, np.inf)
-        low, high = self.record_.limits(assessed) if self.has_record else (-unknown, unknown)
+        unknown, possible = np.full_like(assessed, np.inf), self._possible(situation)
+        low, high = self.record_.limits(assessed, None, possible) if self.has_record else (-unknown, unknown)
         return Answer(
             actions=actions,
-            promised=self._calibrated(assessed),
+            promised=self._calibrated(assessed, possible),
             low=low,
             high=high,
             chosen=situation.choice,
@@ -104,14 +112,15 @@ class FittedPaper(Policy):
             beyond=int(omega.beyond().sum()),
             fallback=int(omega.took_fallback(actions, self.terms_.sign * predictions).sum()),
             mended=tally.rows,
+            possible=possible,
             **self._answer_names(X),
         )
 
     def self_assess(self, X: Any) -> Floats:
         """Return the payoff promised for every row of X, in the user's units and sense.
 
-        With ``validation="cv"`` it is calibrated by the out-of-fold record. With ``validation=None`` it is the
-        algorithm's own, which is honest on the fitting rows alone; see :meth:`promise`.
+        It is calibrated by the out-of-fold record, which ``validation="cv"`` or :meth:`cross_fit` leaves. Without a
+        record it is the algorithm's own, which is honest on the fitting rows alone; see :meth:`promise`.
         """
         return self.answer(X).promised
 
@@ -125,7 +134,8 @@ class FittedPaper(Policy):
         now = self._as_it_stands()
         now._require_fitted()
         situation = replay_all(now._start([X]).situation(), now.log_)
-        return now.promise_of(Assessments.of(situation.taken(situation.assessed)))
+        assessed: Floats = situation.taken(situation.assessed)
+        return now.promise_of(Assessments.of(assessed, possible=now._possible(situation)))
 
     def promise_of(self, assessed: Assessments, absent: Mapping[str, int] | None = None) -> Promise:
         """Promise the average payoff over rows, given only a summary of their self-assessments."""
@@ -147,7 +157,7 @@ class FittedPaper(Policy):
         inputs = AuditInputs(
             promised=answer.promised,
             realised=start.outputs.earned(answer.actions, labels),
-            interval=self.promise_of(Assessments.of(answer.assessed, weights)),
+            interval=self.promise_of(answer.assessments(weights)),
             names=list(self.names_),
             chosen=answer.chosen,
             arms=np.stack([start.outputs.earned(actions, labels) for actions in situation.actions]),
@@ -172,11 +182,14 @@ class FittedPaper(Policy):
             ),
             names=now.names_,
             calibrate=now._calibrated,
-            basis="calibrated" if now.terms_.validated else "corrected",
+            basis=CALIBRATED if now.has_record else CORRECTED,
         )
         algorithm = now._algorithm()
         situation = now._start([X]).take(np.array([row])).situation()
-        return explain_replay(question, situation, now.log_, algorithm.parts, "mean" if algorithm.from_mean else "init")
+        begun = "mean" if algorithm.from_mean else "init"
+        explanation = explain_replay(question, situation, now.log_, algorithm.parts, begun)
+        told = now._answer(situation, X, Tally())  # which the explanation has replayed
+        return with_promise(explanation, told.promised, told.low, told.high)
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Return the mean payoff earned on rows with known labels; of a cost its negative: greater is better."""
@@ -288,12 +301,25 @@ class FittedPaper(Policy):
         """
         names = [name for name, _ in self.members_]
         found = {name: outputs.earned(actions, labels) for name, actions in zip(names, outputs.actions, strict=True)}
+        itself = self._itself
         if self._forecaster is None:
-            return found, None
+            return {name: payoff for name, payoff in found.items() if name not in itself}, None
         with one_blas_thread():
             batch = self._forecaster(outputs)
         simple = {name: outputs.earned(taken, labels) for name, taken in solve_policies(outputs.omega, batch).items()}
-        return found | {name: payoff for name, payoff in simple.items() if name not in found}, simple[MEAN]
+        rest = {name: payoff for name, payoff in simple.items() if name not in found}
+        mean = None if MEAN in itself else simple[MEAN]
+        return {name: payoff for name, payoff in (found | rest).items() if name not in itself}, mean
+
+    @property
+    def _itself(self) -> tuple[str, ...]:
+        """The baselines that do what the ensemble does, where nothing was corrected: it is not compared with itself."""
+        if any(log.rounds for log in self.log_):
+            return ()
+        if self.kind == WHITE_BOX:
+            return (self.members_[0][0], AVERAGE) if len(self.members_) == 1 else ()
+        # a policy may have that name, and is compared
+        return (MEAN,) if self._algorithm().from_mean and MEAN not in dict(self.members_) else ()
 
     # Calibration
 
@@ -302,9 +328,16 @@ class FittedPaper(Policy):
         """Whether there is an out-of-fold record that promises rest on."""
         return hasattr(self, "record_")
 
-    def _calibrated(self, assessed: Floats) -> Floats:
-        """Return calibrated self-assessments with ``validation="cv"``; otherwise the algorithm's own."""
-        return self.record_.correct(assessed) if self.terms_.validated else assessed
+    def _calibrated(self, assessed: Floats, possible: Possible | None = None) -> Floats:
+        """Return self-assessments calibrated by the out-of-fold record; without one the algorithm's own."""
+        return self.record_.correct(assessed, None, possible) if self.has_record else assessed
+
+    def _possible(self, situation: Situation) -> Possible | None:
+        """Return the payoffs that the actions taken can come to; None where nothing is known of that."""
+        if not self.has_record:
+            return None
+        omega: Any = situation.omega
+        return self.record_.labels.payoffs(omega, situation.taken(situation.actions), self.terms_.sign)
 
     def _why_no_record(self) -> str:
         """Return why no out-of-fold record can be made; nothing if it can."""

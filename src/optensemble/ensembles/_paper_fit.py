@@ -17,6 +17,7 @@ from optensemble.ensembles.starting_point import StartingPoint
 from optensemble.evaluation.fitting_sums import FittingSums
 from optensemble.evaluation.lemmas_in_sample import PaperOutcome
 from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.possible_payoffs import LabelRange
 from optensemble.members.blocks import ArrayBlocks, Block
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.corrections import replay
@@ -54,6 +55,11 @@ class FittingRows:
     seed: int | None
     again: Callable[[], StartingPoint]
     """Asks the members once more: an interrupt may leave a round half done."""
+
+    @property
+    def label_range(self) -> LabelRange:
+        """The least and the largest label."""
+        return LabelRange.of(self.labels)
 
     def study(self, from_mean: bool) -> Study:
         """Return the rows as a study of what is learned out of fold."""
@@ -222,9 +228,10 @@ def validation_frame(found: CrossValidation) -> pd.DataFrame:
     )
 
 
-def validated_record(found: CrossValidation, sign: float, time_ordered: bool) -> Record:
+def validated_record(found: CrossValidation, sign: float, rows: FittingRows) -> Record:
     """Return the out-of-fold record of the candidate chosen."""
-    return Record(found.chosen.promised, found.chosen.realised, sign, time_ordered, curse=found.bias)
+    terms = sign, rows.time_ordered
+    return Record(found.chosen.promised, found.chosen.realised, *terms, curse=found.bias, labels=rows.label_range)
 
 
 def cross_fitted_record(
@@ -234,7 +241,7 @@ def cross_fitted_record(
     ((_, (promised, realised)),) = rows.study(from_mean).out_of_fold(
         stages, [stages[-1].how], "cross-fitting", progress
     )
-    return Record(promised[-1], realised[-1], sign, rows.time_ordered)
+    return Record(promised[-1], realised[-1], sign, rows.time_ordered, labels=rows.label_range)
 
 
 def fit_baselines(rows: FittingRows) -> Forecaster | None:

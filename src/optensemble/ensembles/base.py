@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,14 +16,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.estimator import BaseEstimator
 from optensemble._core.validation import as_flag, as_floats, require_choice
 from optensemble.ensembles._frames import DEFAULT, NUMPY, answer_frame, answer_text, kind_of, output_of, require_output
+from optensemble.ensembles._shown import Shown
 from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
 from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
+from optensemble.evaluation.possible_payoffs import Possible
 from optensemble.evaluation.promise import Promise
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames, RowNames, align_all, align_labels, in_fitted_order
@@ -72,6 +73,8 @@ class Answer:
         none in each row, None if all have.
     mended
         The number of rows in which the action of a policy was off by rounding, and was moved onto the feasible set.
+    possible
+        The least and the largest payoff that each row's action can come to; None where nothing is known of that.
     labels, candidates
         The names of the labels, and so of the coordinates of an action, if they have any; and ``names_``.
     index, frame
@@ -90,6 +93,7 @@ class Answer:
     absent: dict[str, int] = field(default_factory=dict)
     incomplete: npt.NDArray[np.bool_] | None = None
     mended: int = 0
+    possible: Possible | None = None
     labels: tuple[str, ...] | None = None
     candidates: tuple[str, ...] = ()
     index: pd.Index | None = None
@@ -114,7 +118,13 @@ class Answer:
         named = ("actions", "promised", "low", "high", "chosen", "predictions", "assessed")
         index = None if self.index is None else self.index.take(rows)
         incomplete = None if self.incomplete is None else self.incomplete[rows]
-        return replace(self, index=index, incomplete=incomplete, **{name: getattr(self, name)[rows] for name in named})
+        possible = None if self.possible is None else self.possible.take(rows)
+        taken = {name: getattr(self, name)[rows] for name in named}
+        return replace(self, index=index, incomplete=incomplete, possible=possible, **taken)
+
+    def assessments(self, weights: Floats | None = None) -> Assessments:
+        """Summarise the rows for a promise of their mean payoff, see ``promise_of``."""
+        return Assessments.of(self.assessed, weights, self.incomplete, self.possible)
 
     def __str__(self) -> str:
         return "\n".join(answer_text(self))
@@ -123,7 +133,19 @@ class Answer:
         return f"Answer({'; '.join(answer_text(self))})"
 
 
-class Policy(BaseEstimator, ABC):
+class AuditedRows(NamedTuple):
+    """An audit, the answer that it judges, and the rows with their labels and weights, in the order of the audit.
+
+    ``order`` are the places that the rows had as they were given; None if they are there still.
+    """
+
+    audit: Audit
+    answer: Answer
+    batch: LabelledBatch
+    order: Indices | None
+
+
+class Policy(Shown, ABC):
     """The base of all ensembles; not to be used itself.
 
     Threads may share an ensemble. Whatever changes it holds its lock, works on a copy and puts that in its place by one
@@ -315,6 +337,15 @@ class Policy(BaseEstimator, ABC):
         missing_labels: str = "raise",
     ) -> tuple[Audit, Answer]:
         """Return the audit on labelled rows, and the answer that it judges, from one pass over the members."""
+        options = {"sample_weight": sample_weight, "missing_labels": missing_labels}
+        audited = self._audited_rows(X, Y, time_ordered=time_ordered, groups=groups, **options)
+        answer, order = audited.answer, audited.order
+        return audited.audit, answer if order is None else answer.take(np.argsort(order))
+
+    def _audited_rows(
+        self, X: Any, Y: Any, *, time_ordered: bool | None, groups: Any, sample_weight: Any, missing_labels: str
+    ) -> AuditedRows:
+        """Return the audit on labelled rows, with these rows and the answer for them in the order of the audit."""
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [None, True, False])
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         now = self._as_it_stands()
@@ -330,7 +361,6 @@ class Policy(BaseEstimator, ABC):
         if len(batch.labels) < n:
             kept = np.flatnonzero(~np.isnan(as_labels(rows.labels, n, d, None, gaps=True)).any(axis=1))
         inputs, answer = now._audit_inputs(batch.X, batch.labels, batch.weights)
-        order = None if rows.order is None else np.argsort(rows.order[kept])
         clusters = None if groups is None else number_labels(row_labels(batch.groups, batch.X, len(answer.actions)))
         if rule is not None and clusters is not None and not clusters.any():
             of = rule if isinstance(rule, str) else "group"
@@ -338,7 +368,7 @@ class Policy(BaseEstimator, ABC):
             clusters = None
         inputs = replace(inputs, time_ordered=ordered, clusters=clusters, weights=batch.weights)
         inputs = replace(inputs, unlabelled=n - len(kept), coordinates=tuple(now.labels_ or ()))
-        return make_audit(inputs), answer if order is None else answer.take(order)
+        return AuditedRows(make_audit(inputs), answer, batch, None if rows.order is None else rows.order[kept])
 
     @property
     def _known(self) -> RowNames:
@@ -380,20 +410,6 @@ class Policy(BaseEstimator, ABC):
         now._require_fitted()
         require_choice(keep_rows := as_flag(keep_rows), "keep_rows", [True, False])
         save(now, path, keep_rows=bool(keep_rows))
-
-    def _repr_html_inner(self) -> str:
-        """Return what a notebook shows: the outcome of the fit, or scikit-learn's diagram before it."""
-        if not self.__sklearn_is_fitted__():
-            diagram: str = super()._repr_html_inner()
-            return diagram
-        from optensemble.report.notebook import ensemble_html
-
-        return ensemble_html(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        # scikit-learn leaves HTML out where its setting display="text" says so
-        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

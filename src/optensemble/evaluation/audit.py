@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -27,6 +28,9 @@ from optensemble.evaluation.audit_text import audit_text, doubts
 from optensemble.evaluation.verdict import Evidence, Grade, Verdict, judge
 from optensemble.multicalibration.cell_names import CellName
 from optensemble.stats.intervals import Family, dependence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Audit", "AuditInputs", "make_audit"]
 
@@ -71,6 +75,8 @@ class Audit:
         The cells in the rows of ``cells`` and ``conditional``, as objects.
     coordinates
         The names of the labels, which ``cells`` and ``conditional`` speak of; empty if they have none.
+    sense
+        ``"max"`` of payoffs, ``"min"`` of costs.
     """
 
     judgement: Verdict
@@ -87,6 +93,7 @@ class Audit:
     cell_names: tuple[CellName, ...] = ()
     conditional_names: tuple[CellName, ...] = ()
     coordinates: tuple[str, ...] = ()
+    sense: str = "max"
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -124,6 +131,25 @@ class Audit:
     def swap_regret(self) -> float:
         """The gain of the best swap (Lemma 9). It is picked in hindsight: noise alone makes it positive."""
         return float(self.swap_matrix.max(axis=1).sum())
+
+    def plot(self, ax: Axes | None = None, *, what: str = "promise") -> Axes:
+        """Draw what was promised beside what was realised, each with its 95 % interval.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib to draw into; by default those of a new figure of ``matplotlib.pyplot``.
+        what
+            ``"promise"``: the promised interval above the realised one, with the verdict; ``"gains"``: the gain over
+            each baseline (``lift``); ``"gaps"``: promised − realised where each candidate was followed (``by_choice``).
+
+        Returns
+        -------
+        The axes drawn into.
+        """
+        from optensemble.report.plots import plot_audit
+
+        return plot_audit(self, ax, what)
 
     def __str__(self) -> str:
         return audit_text(self)
@@ -200,4 +226,5 @@ def make_audit(inputs: AuditInputs, random_state: int = 0) -> Audit:
         cell_names=cells.names,
         conditional_names=conditional_names,
         coordinates=inputs.coordinates,
+        sense="max" if inputs.sign > 0 else "min",
     )

@@ -201,7 +201,9 @@ def conditional_table(inputs: AuditInputs, units: Indices, family: Family) -> tu
         return pd.DataFrame(columns=["cell", "rows", "realised", "rival", "rival_realised", "gain", "low", "high"]), ()
     names, counts, found, _ = _on_cells(inputs, inputs.gains, units, family)
     payoffs = np.array([np.average(inputs.realised[rows], weights=inputs.weights_of(rows)) for rows in _enough(inputs)])
-    best = [int(of.estimate.argmin()) for of in found]
+    # a baseline that does the same in all rows of a cell is what decides there, and is not compared with itself
+    apart = [np.where((of.estimate == 0) & (of.error == 0), np.inf, of.estimate) for of in found]
+    best = [int(gains.argmin()) for gains in apart]
     gain = np.array([of.estimate[i] for of, i in zip(found, best, strict=True)])
     half = family.critical(of.freedom for of in found) * [of.error[i] for of, i in zip(found, best, strict=True)]
     table = pd.DataFrame(
@@ -216,7 +218,9 @@ def conditional_table(inputs: AuditInputs, units: Indices, family: Family) -> tu
             "high": gain + half,
         }
     )
+    compared = np.array([np.isfinite(gains).any() for gains in apart], dtype=np.bool_)
     order = _worst_first(-gain, half)
+    order = order[compared[order]]
     return table.iloc[order].reset_index(drop=True), tuple(names[each] for each in order)
 
 

@@ -12,15 +12,18 @@ from optensemble.evaluation.promise import Promise
 if TYPE_CHECKING:
     from optensemble.evaluation.audit import Audit
 
+MANY_BIASED = 0.01
+"""The share of biased pairs of cell and coordinate above which they give reason to doubt a promise of the mean."""
+
 
 def doubts(promise: Promise, lift: pd.DataFrame, cells: CellFindings) -> tuple[str, ...]:
-    """Return reasons for doubt that a promise may be kept over: strange rows, better baselines, biased cells."""
+    """Return reasons for doubt that a promise may be kept over: strange rows, better baselines, many biased cells."""
     better = [str(name) for name, high in zip(lift["rival"], lift["high"], strict=True) if high < 0]
     of = f"{cells.biased:,} of {cells.tested:,} pairs of cell and coordinate"
     found = {
         promise.note: promise.unlike,
         f"{', '.join(better)} would have done significantly better": bool(better),
-        f"{of} {'is' if cells.biased == 1 else 'are'} biased beyond chance": bool(cells.biased),
+        f"{of} {'is' if cells.biased == 1 else 'are'} biased beyond chance": cells.biased > MANY_BIASED * cells.tested,
     }
     return tuple(said for said, holds in found.items() if holds)
 

@@ -112,18 +112,36 @@ class CellSums(Sums):
 
 @dataclass(frozen=True)
 class LemmaSums(Sums):
-    """What the lemmas are measured by beside cells: the forecast's own promise, the sizes of labels and forecast."""
+    """What the lemmas are measured by beside cells: the forecast's own promise, the sizes of labels and forecast.
+
+    ``lowest`` (as its negative) and ``highest`` are the least and the largest label.
+    """
 
     gap: UnitSums
-    label_size: float = field(metadata=LARGEST)
+    lowest: float = field(metadata=LARGEST)
+    highest: float = field(metadata=LARGEST)
     forecast_size: float = field(metadata=LARGEST)
+
+    @property
+    def label_size(self) -> float:
+        """The size of the largest label."""
+        return max(self.lowest, self.highest)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A policy that is compared: its name, what it promised more than it earned, and by how much members lead it."""
+
+    name: str
+    gap: UnitSums
+    leads: dict[str, UnitSums]
 
 
 @dataclass(frozen=True)
 class Measured:
     """The evidence for the lemmas: the sums, the cells they are on, and the setting.
 
-    ``own`` is the name of the forecast whose policy is compared with members, ``leads`` what each of these earned more.
+    ``decider`` is what decides, ``own`` the policy of the last forecast, which is what bounds are for.
     """
 
     sums: LemmaSums
@@ -131,33 +149,41 @@ class Measured:
     kept: Indices
     subgroups: Indices
     patched: bool
-    own: str
-    leads: dict[str, UnitSums]
+    decider: Played
+    own: Played
 
 
 def verify(found: Measured, outputs: MemberOutputs) -> pd.DataFrame:
-    """Compare, out of fold, the policy of the forecast itself with its promise and with every member.
+    """Compare, out of fold, what decides with its promise and with every member.
 
-    If the patch was kept, bounds rest on how consistent the patched forecast is: the upper limit of its worst violation
-    on the cells it was patched on. Otherwise there is none. Out of fold nothing is guaranteed; everything is observed.
-    The consistency on the user's subgroups is given whether the patch was kept or not.
+    The paper bounds these for the policy of a consistent forecast. What decides is in general another one, and has no
+    bound. If the patch was kept, the policy of the patched forecast alone is compared too, beside bounds that rest on
+    how consistent the forecast is: the upper limit of its worst violation on the cells it was patched on. Out of fold
+    nothing is guaranteed; everything is observed. The consistency on the user's subgroups is given whether the patch
+    was kept or not.
     """
-    omega, sign = outputs.omega, outputs.sign
-    rows, alpha = list[LemmaRow](), np.inf
+    omega, rows, alpha = outputs.omega, list[LemmaRow](), np.inf
     if found.patched and len(found.kept):
         rows.append(_consistency(found, found.kept, "cells"))
         alpha = rows[-1].high
     if len(found.subgroups):
         rows.append(_consistency(found, found.subgroups, "subgroups"))
-    width = 1 / outputs.buckets.count
-    setting = (alpha, width, omega.span, float(found.sums.label_size), float(found.sums.forecast_size))
-    title = f"promised − realised of {found.own}"
-    gap = _interval(found.sums.gap, sign)
-    rows.append(LemmaRow("Corollary 1", title, guarantees.corollary_1(*setting, reach=omega.reach), *gap))
-    for name, lead in found.leads.items():
-        title = f"payoff of {name} − of {found.own}" if sign > 0 else f"cost of {found.own} − of {name}"
-        rows.append(LemmaRow("Lemma 4", title, guarantees.lemma_4(*setting, reach=omega.reach), *_interval(lead)))
+    rows += _compared(found.decider, found.decider.name, (np.inf, np.inf), outputs.sign)
+    if np.isfinite(alpha):
+        sizes = float(found.sums.label_size), float(found.sums.forecast_size)
+        setting = (alpha, 1 / outputs.buckets.count, omega.span, *sizes)
+        bounds = [bound(*setting, reach=omega.reach) for bound in (guarantees.corollary_1, guarantees.lemma_4)]
+        rows += _compared(found.own, f"{found.own.name} alone", (bounds[0], bounds[1]), outputs.sign)
     return _lemma_frame(rows)
+
+
+def _compared(policy: Played, name: str, bounds: tuple[float, float], sign: float) -> list[LemmaRow]:
+    """Return a policy beside its promise and beside every member."""
+    rows = [LemmaRow("Corollary 1", f"promised − realised of {name}", bounds[0], *_interval(policy.gap, sign))]
+    for member, lead in policy.leads.items():
+        title = f"payoff of {member} − of {name}" if sign > 0 else f"cost of {name} − of {member}"
+        rows.append(LemmaRow("Lemma 4", title, bounds[1], *_interval(lead)))
+    return rows
 
 
 def _lemma_frame(rows: list[LemmaRow]) -> pd.DataFrame:

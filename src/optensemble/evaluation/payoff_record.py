@@ -17,8 +17,10 @@ from scipy.special import stdtrit
 from optensemble._core.arrays import Floats, Indices
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.payoff_totals import PairSample, PairTotals
+from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN, LabelRange, Possible
 from optensemble.evaluation.promise import Promise
 from optensemble.stats.blocks import BLOCKS, LEVEL, left_by_centring, t_quantile
+from optensemble.stats.intervals import outer_quantiles
 from optensemble.stats.row_design import EXACT_ROWS
 from optensemble.stats.sample_size import LEARNING
 
@@ -49,7 +51,8 @@ class Record:
 
     Of very many rows only a sample is kept, with its ``rows``, and the ``totals`` of all. ``weights`` of rows are about
     1 on average; ``unit`` is what a weight of 1, as the user gave it, is among them. ``incomplete`` are the rows in
-    which some member is absent, if there are any: what self-assessments are off by there is told apart.
+    which some member is absent, if there are any: what self-assessments are off by there is told apart. ``labels`` is
+    the range of the labels of all rows.
     """
 
     assessed: Floats
@@ -64,6 +67,7 @@ class Record:
     weights: Floats | None = None
     unit: float = 1.0
     incomplete: npt.NDArray[np.bool_] | None = None
+    labels: LabelRange = NOTHING_KNOWN
 
     def __repr__(self) -> str:
         return f"Record({len(self):,} rows, {self._sums.means[1]:.4g} realised, slope {self.slope:.3g})"
@@ -98,15 +102,17 @@ class Record:
         clusters: Indices | None = None,
         weights: Floats | None = None,
         incomplete: npt.NDArray[np.bool_] | None = None,
+        labels: LabelRange = NOTHING_KNOWN,
     ) -> Record:
         """Return the record with further rows; where there are clusters and none are given, each is on its own.
 
         Weights are in the user's units. Where earlier rows have weights and these have none, each counts for one.
+        ``labels`` is the range of these rows' labels.
         """
         n, m = len(self), len(assessed)
         if weights is not None and self._sums.weight_squares is None:
             return replace(self, weights=np.ones(len(self.assessed)), totals=_with_weights(self.totals)).extend(
-                assessed, realised, clusters, weights, incomplete
+                assessed, realised, clusters, weights, incomplete, labels
             )
         if self._sums.weight_squares is not None:
             weights = np.full(m, self.unit) if weights is None else weights * self.unit
@@ -123,6 +129,7 @@ class Record:
                 folds=None if self.folds is None else np.concatenate([self.folds, np.full(m, self.folds.max() + 1)]),
                 weights=None if self.weights is None else np.concatenate([self.weights, np.asarray(weights)]),
                 incomplete=_joined(self.incomplete, incomplete, n, m),
+                labels=self.labels.joined(labels),
             )
         columns = [(self.assessed, assessed), (self.realised, realised)]
         columns += [] if self.weights is None or weights is None else [(self.weights, weights)]
@@ -131,7 +138,8 @@ class Record:
         kept, (sampled, earned, *weighted) = PairSample.of(rows, pairs, n + m).in_order()
         totals = self._sums.followed_by(assessed, realised, clusters, weights)
         terms = sampled, earned, self.sign, self.time_ordered, None, curse, None, kept, totals
-        return Record(*terms, weights=weighted[0] if weighted else None, unit=self.unit)
+        known = self.labels.joined(labels)
+        return Record(*terms, weights=weighted[0] if weighted else None, unit=self.unit, labels=known)
 
     def first(self, n: int) -> Record:
         """Return the record of the first rows, as it was before others came; all rows must be in it."""
@@ -141,15 +149,28 @@ class Record:
             rows["incomplete"] = None
         return replace(self, curse=self.curse * len(self) / n, **rows)
 
-    def correct(self, assessed: Floats, incomplete: npt.NDArray[np.bool_] | None = None) -> Floats:
-        """Return the calibrated payoff of each row, at the level of the last rows if there is a trend."""
-        calibrated = self.level + self.trend[0] * len(self) / 2 + self.slope * (assessed - self.centre)
-        if self.absence is None:
-            return calibrated
-        away = np.zeros(len(assessed)) if incomplete is None else incomplete
-        return np.asarray(calibrated + self.absence.offset * (away - self.absence.share))
+    def correct(
+        self,
+        assessed: Floats,
+        incomplete: npt.NDArray[np.bool_] | None = None,
+        possible: Possible | None = None,
+    ) -> Floats:
+        """Return the calibrated payoff of each row, at the level of the last rows if there is a trend.
 
-    def limits(self, assessed: Floats, incomplete: npt.NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
+        It lies within what is ``possible`` in each row, if anything is known of that.
+        """
+        calibrated = self.level + self.trend[0] * len(self) / 2 + self.slope * (assessed - self.centre)
+        if self.absence is not None:
+            away = np.zeros(len(assessed)) if incomplete is None else incomplete
+            calibrated = np.asarray(calibrated + self.absence.offset * (away - self.absence.share))
+        return calibrated if possible is None else possible.clip(calibrated)
+
+    def limits(
+        self,
+        assessed: Floats,
+        incomplete: npt.NDArray[np.bool_] | None = None,
+        possible: Possible | None = None,
+    ) -> tuple[Floats, Floats]:
         """Return a 95 % prediction interval for the payoff of each row.
 
         Its ends are quantiles of the out-of-fold errors (conformal prediction): normality is not assumed. It holds on
@@ -157,16 +178,21 @@ class Record:
         past one; a trend may go on for a quarter as many rows, or stop.
         """
         calibrated = self.correct(assessed, incomplete)
+        low, high = (calibrated + side for side in self._sides)
+        return (low, high) if possible is None else (possible.clip(low), possible.clip(high))
+
+    @cached_property
+    def _sides(self) -> tuple[float, float]:
+        """Return how far the payoff of a row may lie from the calibrated one, on either side."""
         when = np.arange(len(self.residual)) if self.rows is None else self.rows
         missed = self.residual - self.trend[0] * (when - (len(self) - 1) / 2)
         tails = outer_quantiles(missed, self.weights, (1 - LEVEL) / 2)
         if tails is None:
-            return np.full_like(calibrated, -np.inf), np.full_like(calibrated, np.inf)
+            return -np.inf, np.inf
         drift, doubt = self._drift(len(self) // 4)
         level = float(np.hypot(self._level_doubt, doubt))
         low = -max(np.hypot(tails[0], level), self._floor) + min(2 * drift, 0.0)
-        high = max(np.hypot(tails[1], level), self._floor) + max(2 * drift, 0.0)
-        return calibrated + low, calibrated + high
+        return float(low), float(max(np.hypot(tails[1], level), self._floor) + max(2 * drift, 0.0))
 
     @cached_property
     def _level_doubt(self) -> float:
@@ -177,12 +203,14 @@ class Record:
         return self.quantile * float(np.sqrt(level))
 
     def promise(self, rows: Floats | Assessments) -> Promise:
-        """Promise the average payoff over new rows, with an interval for what will be realised on them."""
+        """Promise the average payoff over new rows, with an interval for what will be realised on them.
+
+        Of a single row it is the interval of that row, see :meth:`limits`.
+        """
         assessed = _summary(rows)
-        drift, doubt = self._drift(assessed.count)
-        mean = float(self.correct(np.array([assessed.mean]), np.array([assessed.incomplete]))[0]) + drift / 2
-        half = float(np.hypot(self.half_width(assessed), doubt)) + abs(drift) / 2  # it may go on, or stop
-        low, high = mean - half, mean + half
+        drift, _ = self._drift(assessed.count)
+        mean, low, high = (self._of_row if assessed.count == 1 else self._of_mean)(assessed)
+        mean, low, high = (min(max(value, assessed.floor), assessed.ceiling) for value in (mean, low, high))
         strange = self._strangeness(assessed)
         notes = [f"these rows are unlike the fitted ones, {strange}: the promise may not hold"] if strange else []
         if drift:
@@ -198,6 +226,19 @@ class Record:
             time_ordered=self.time_ordered,
             note="; ".join(notes),
         )
+
+    def _of_row(self, assessed: Assessments) -> tuple[float, float, float]:
+        """Return the calibrated payoff of a single row, and its limits."""
+        row = np.array([assessed.mean]), np.array([assessed.incomplete > 0])
+        low, high = self.limits(*row)
+        return float(self.correct(*row)[0]), float(low[0]), float(high[0])
+
+    def _of_mean(self, assessed: Assessments) -> tuple[float, float, float]:
+        """Return the calibrated mean payoff of several rows, and its limits."""
+        drift, doubt = self._drift(assessed.count)
+        mean = float(self.correct(np.array([assessed.mean]), np.array([assessed.incomplete]))[0]) + drift / 2
+        half = float(np.hypot(self.half_width(assessed), doubt)) + abs(drift) / 2  # it may go on, or stop
+        return mean, mean - half, mean + half
 
     def _drift(self, m: int) -> tuple[float, float]:
         """Return how far a trend carries the mean over the next ``m`` rows, and the half-width of that."""
@@ -408,27 +449,6 @@ def _joined(
         return None
     parts = (np.zeros(size, dtype=np.bool_) if each is None else each for each, size in ((left, n), (right, m)))
     return np.concatenate(list(parts))
-
-
-def outer_quantiles(values: Floats, weights: Floats | None, share: float) -> tuple[float, float] | None:
-    """Return the ends beyond which a ``share`` of new values lies on either side; None where they are too few to tell.
-
-    Of ``n`` values the next lies below the k-th smallest with probability ``k/(n + 1)``; weights count for rows.
-
-    >>> outer_quantiles(np.arange(99.0), None, 0.05)
-    (4.0, 94.0)
-    """
-    n = len(values)
-    if weights is None:
-        ordered = np.sort(values)
-        outside = int((n + 1) * share)  # rows that may lie outside on either side
-        return (float(ordered[outside - 1]), float(ordered[n - outside])) if outside else None
-    order = np.argsort(values, kind="stable")
-    ordered, sizes = values[order], weights[order] * (weights.sum() / np.square(weights).sum())
-    allowed = (sizes.sum() + 1) * share
-    low = int(np.searchsorted(np.cumsum(sizes), allowed, side="right")) - 1
-    high = int(np.searchsorted(np.cumsum(sizes[::-1]), allowed, side="right")) - 1
-    return (float(ordered[low]), float(ordered[n - 1 - high])) if min(low, high) >= 0 else None
 
 
 def _with_weights(totals: PairTotals | None) -> PairTotals | None:

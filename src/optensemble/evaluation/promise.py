@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
+from math import isfinite
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optensemble._core.number_format import format_by_error
 from optensemble.evaluation.payoff_summary import Assessments
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -45,16 +49,42 @@ class Promise:
     advantage: Promise | None = None
     note: str = ""
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the promised mean with its interval, and the limit to rely on where rows are in time order.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib to draw into; by default those of a new figure of ``matplotlib.pyplot``.
+
+        Returns
+        -------
+        The axes drawn into.
+        """
+        from optensemble.report.plots import plot_promise
+
+        return plot_promise(self, ax)
+
     def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
+        from optensemble.report.notebook import promise_html
+
+        return promise_html(self)
 
     def __str__(self) -> str:
         half = (self.high - self.low) / 2
         mean, low, high, rely_on, _ = format_by_error([self.mean, self.low, self.high, self.rely_on, half])
-        relied = f"; rely on {rely_on}" if self.time_ordered else ""
+        relied = f"; rely on {rely_on}" if self.time_ordered and isfinite(self.rely_on) else ""
         note = f" ({self.note})" if self.note else ""
         rows = f"{self.rows:,} row{'s' if self.rows != 1 else ''}"
-        return f"{mean} (95 %: {low} to {high}{relied}) on average over {rows}{note}"
+        return f"{mean} ({self._between(low, high)}{relied}) on average over {rows}{note}"
+
+    def _between(self, low: str, high: str) -> str:
+        """Return the limits in words, where there are any."""
+        if isfinite(self.low) and isfinite(self.high):
+            return f"95 %: {low} to {high}"
+        if isfinite(self.low):
+            return f"95 %: at least {low}"
+        return f"95 %: at most {high}" if isfinite(self.high) else "no limits"
 
 
 def unknown_promise(assessed: Assessments, missing: str, sign: float, *, time_ordered: bool) -> Promise:

@@ -1,4 +1,4 @@
-"""Terminal output of a run: progress bars, then tables and sentences."""
+"""Terminal output of a run: a progress bar, then tables and sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from optensemble._core.number_format import NO_NUMBER
@@ -16,56 +16,41 @@ from optensemble.experiments.outcome import FRESH, IN_SAMPLE, POLICIES, Outcome,
 from optensemble.experiments.reproduce import ON_DISK, Reproduction, TellProgress, expected_seconds
 from optensemble.experiments.settings import Settings
 
+_BAR_WIDTH = 24  # characters: all of the line fits on a terminal of 80
+_LONGEST_PHASE = len("A: replay on fresh rows")
+
 
 @contextmanager
 def show_progress(console: Console, settings: Settings, names: Sequence[str]) -> Iterator[TellProgress]:
-    """Show a bar for each experiment and one for the whole run, with the time left; nothing outside a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"))
-    bars = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)
-    with bars:
-        yield _ProgressBars(bars, settings, names).tell
+    """Show one bar for the whole run, with its percentage and the time left; nothing outside a terminal."""
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn(bar_width=_BAR_WIDTH), TaskProgressColumn()),
+        *(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        yield _ProgressBar(shown, settings, names).tell
 
 
-class _ProgressBars:
-    """Progress bars whose unit is the expected second of work."""
+class _ProgressBar:
+    """A progress bar whose unit is the expected second of work."""
 
-    def __init__(self, bars: Progress, settings: Settings, names: Sequence[str]) -> None:
-        self._bars, self._settings, self._names = bars, settings, list(names)
+    def __init__(self, shown: Progress, settings: Settings, names: Sequence[str]) -> None:
+        self._shown, self._settings, self._names = shown, settings, list(names)
         self._expected = expected_seconds(settings, names)
         self._done: dict[tuple[str | None, str], float] = {}
-        self._tasks = {name: bars.add_task(f"{name}: waits", total=1, start=False) for name in names}
-        self._everything = bars.add_task("everything", total=1)
-        self._set_totals()
+        self._share = 0.0
+        self._task = shown.add_task("begins", total=1.0)
 
     def tell(self, name: str | None, phase: str, share: float) -> None:
-        """Update the bars: a share of a phase is done."""
-        if name is None:
-            self._bars.update(self._everything, description=phase)
-        else:
-            self._bars.start_task(self._tasks[name])
-            self._bars.update(self._tasks[name], description=f"{name}: {phase}")
-        if name is not None and phase == ON_DISK:
-            self._leave_out(name)
-        self._done[name, phase] = share * self._expected.get((name, phase), 0.0)
-        self._bars.update(self._everything, completed=sum(self._done.values()))
-        if name in self._names:
-            self._bars.update(self._tasks[name], completed=_seconds_of(self._done, name))
-
-    def _leave_out(self, name: str) -> None:
-        """Drop the expected work of an experiment loaded from disk, which would distort the time left."""
-        self._names.remove(name)
-        self._expected = expected_seconds(self._settings, self._names)
-        self._bars.update(self._tasks[name], completed=self._bars.tasks[self._tasks[name]].total)
-        self._set_totals()
-
-    def _set_totals(self) -> None:
-        self._bars.update(self._everything, total=sum(self._expected.values()))
-        for name in self._names:
-            self._bars.update(self._tasks[name], total=_seconds_of(self._expected, name))
-
-
-def _seconds_of(seconds: dict[tuple[str | None, str], float], name: str | None) -> float:
-    return sum(each for (owner, _), each in seconds.items() if owner == name)
+        """Update the bar: a share of a phase is done."""
+        if name is not None and phase == ON_DISK:  # its expected work would distort the time left
+            self._names.remove(name)
+            self._expected = expected_seconds(self._settings, self._names)
+        if (name, phase) in self._expected:
+            self._done[name, phase] = share * self._expected[name, phase]
+        self._share = max(self._share, sum(self._done.values()) / sum(self._expected.values()))
+        said = phase if name is None else f"{name}: {phase}"
+        self._shown.update(self._task, description=said.ljust(_LONGEST_PHASE), completed=self._share)
 
 
 def print_results(console: Console, result: Reproduction, settings: Settings) -> None:

@@ -58,16 +58,18 @@ def make_experiment_page(outcomes: Sequence[Outcome], settings: Settings, docume
 
 
 def _page_header(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
-    more = element("a", "More at the end", href="#decision")
+    more = element("a", "More", href="#decision")
     links = [element("li", element("a", heading, href=f"#{name}")) for name, heading in _HEADINGS.items()]
     return [
         element("h1", PAGE_TITLE),
-        element("p", text.ABOUT_PAPER, class_="lead"),
-        element("p", text.ABOUT_EXPERIMENTS),
-        element("p", element("strong", text.normalised_summary(outcomes))),
-        element("p", element("strong", decision_summary(outcomes)), " ", more, "."),
+        element("p", text.ABOUT_PAGE, class_="lead"),
+        element("p", element("strong", decision_summary(outcomes)), " ", more),
         element("div", *(_payoff_card(outcomes, settings, name) for name in COLOUR_OF), class_="cards"),
         element("p", text.ABOUT_BARS, class_="soft"),
+        element("h2", "The paper and its experiments"),
+        element("p", text.ABOUT_PAPER),
+        element("p", text.ABOUT_EXPERIMENTS),
+        element("p", element("strong", text.normalised_summary(outcomes))),
         element("h2", f"In sample: the {settings.rows:,} rows debiased on"),
         element("ul", *(element("li", sentence) for sentence in text.in_sample_sentences(outcomes))),
         element("h2", f"Out of sample: {settings.fresh_rows:,} fresh rows of the same distribution"),

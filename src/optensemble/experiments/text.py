@@ -26,11 +26,15 @@ from optensemble.report.phrases import capitalise, count_of, join_words
 
 PAYOFF_DECIMALS = 2
 
+ABOUT_PAGE = (
+    "Several models each know a part of four payoffs. A paper's two algorithms, white box and black box, make one "
+    "policy of them; fresh rows test what it promises."
+)
 ABOUT_PAPER = (
-    "Several models each know a part of four payoffs. The paper Model Ensembling for Constrained Optimization "
-    "(Globus-Harris, Gupta, Kearns and Roth) corrects their predictions until they are unbiased on the events that "
-    "matter for the decision. White box then follows, row by row, the model with the highest self-assessment. Black "
-    "box knows only the models' actions: it decides by one model that is corrected on the level sets of all of them."
+    "The paper is Model Ensembling for Constrained Optimization, by Globus-Harris, Gupta, Kearns and Roth. It corrects "
+    "the models' predictions until they are unbiased on the events that matter for the decision. White box then "
+    "follows, row by row, the model with the highest self-assessment. Black box knows only the models' actions: it "
+    "decides by one model that is corrected on the level sets of all of them."
 )
 ABOUT_EXPERIMENTS = (
     "In experiments A and C each model predicts one of the payoffs, in B and D one group of the rows. A and B limit "

@@ -9,7 +9,7 @@ import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import EDGE
-from optensemble.explanation.explanation import Case, Explanation, make_explanation
+from optensemble.explanation.explanation import CALIBRATED, CORRECTED, Case, Explanation, make_explanation
 from optensemble.explanation.patch_trace import Move, trace
 from optensemble.multicalibration.events import PartNames
 from optensemble.multicalibration.patches import PatchLog
@@ -19,9 +19,6 @@ from optensemble.stacking.final_policy import PLAYED, FinalPolicy, PolicyPass, a
 from optensemble.stacking.forecaster import MEAN, PATCHED, RIDGE, Forecasts
 from optensemble.stacking.leaderboard import ENSEMBLE, winning_reason
 from optensemble.stacking.patch import situate
-
-CORRECTED = "corrected"
-"""The last stage of Algorithms 2 and 3."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Question:
     coordinates: list[str]
     names: list[str]
     calibrate: Callable[[Floats], Floats]
-    basis: str = "calibrated"
+    basis: str = CALIBRATED
 
 
 # Algorithms 2 and 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -14,10 +14,13 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble.exceptions import InputError
 from optensemble.explanation.patch_trace import Move
-from optensemble.explanation.text import Comparison, explanation_html, explanation_text, reason
+from optensemble.explanation.text import Comparison, explanation_text, reason
 from optensemble.multicalibration.cell_names import named
 
 __all__ = ["Explanation"]
+
+CALIBRATED, CORRECTED = "calibrated", "corrected"
+"""What values are: calibrated by rows held out, or corrected on the fitting rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +62,10 @@ class Explanation:
     binding
         The constraints that bind at the action, in words, such as "capacity = 12.5 (column 'budget')"; empty if none
         does, or if the feasible set cannot tell.
+    low, high
+        95 % prediction interval for the row's payoff, as in :class:`Answer`; infinite without an out-of-fold record.
+    calibrated
+        Whether what is promised was calibrated by such a record.
 
     Examples
     --------
@@ -69,7 +76,7 @@ class Explanation:
     >>> ensemble = oe.WhiteBoxEnsemble(vendors, feasible.Simplex(2)).fit(X, X + 0.1 * noise)
     >>> print(ensemble.explain(X, 3, coordinates=["bread", "milk"]))
     row 3: east is followed: its calibrated value is 0... above west, the next
-    promised ... for bread = 1; self-assessed ..., before calibration by the out-of-fold record
+    promised ... (95 %: ... to ...) for bread = 1; self-assessed ..., before calibration out of fold
     <BLANKLINE>
     Candidates
     name  value  behind same  action_bread  action_milk
@@ -90,6 +97,9 @@ class Explanation:
     assessed: float
     cost: float = 0.0
     binding: tuple[str, ...] = ()
+    low: float = -np.inf
+    high: float = np.inf
+    calibrated: bool = True
 
     def __str__(self) -> str:
         return explanation_text(self)
@@ -98,6 +108,8 @@ class Explanation:
         return f"Explanation(row={self.row}, {self.reason!r})"
 
     def _repr_html_(self) -> str:
+        from optensemble.report.notebook import explanation_html
+
         return explanation_html(self)
 
 
@@ -138,7 +150,7 @@ class Case:
     sign: float
     steps: list[tuple[str, Floats]]
     moves: list[Move]
-    basis: str = "calibrated"
+    basis: str = CALIBRATED
     always: str = ""
     cost: float = 0.0
     binding: tuple[str, ...] = ()
@@ -178,6 +190,21 @@ def make_explanation(case: Case) -> Explanation:
         assessed=float(case.steps[-1][1] @ action) - case.sign * case.cost,
         cost=case.cost,
         binding=tuple(_with_name(each, case.coordinates) for each in case.binding),
+        calibrated=case.basis == CALIBRATED,
+    )
+
+
+def with_promise(explanation: Explanation, promised: Floats, low: Floats, high: Floats) -> Explanation:
+    """Return an explanation with the promise and the limits of its row, each of shape (1,).
+
+    Values go with the promise where that was moved to what is possible, so that they differ by as much as before.
+    """
+    moved = float(promised[0]) - explanation.promised
+    others = explanation.alternatives
+    if moved:
+        others = others.assign(value=others["value"] + moved)
+    return replace(
+        explanation, promised=float(promised[0]), low=float(low[0]), high=float(high[0]), alternatives=others
     )
 
 

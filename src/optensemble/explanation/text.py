@@ -1,9 +1,8 @@
-"""An explanation in words: the sentence above it, as text and as HTML."""
+"""An explanation in words: its sentences, its tables, and both as text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,7 +40,7 @@ def reason(comparison: Comparison) -> str:
     """Return in one sentence why a candidate is followed.
 
     >>> reason(Comparison("ours", "theirs", 0.3123, weighed=2, cost=False, basis="calibrated", always=""))
-    'ours is followed: its calibrated value is 0.312 above theirs, the next'
+    'ours is followed: its calibrated value is 0.3123 above theirs, the next'
     """
     if comparison.always:
         return f"{comparison.followed} is followed in every row: it {comparison.always}"
@@ -53,26 +52,36 @@ def reason(comparison: Comparison) -> str:
     value = f"its {comparison.basis} {'cost' if comparison.cost else 'value'} is"
     if comparison.margin == 0:
         return f"{said}{value} no {'higher' if comparison.cost else 'lower'} than that of {comparison.best}, the next"
-    return (
-        f"{said}{value} {comparison.margin:.3g} {'below' if comparison.cost else 'above'} {comparison.best}, the next"
-    )
+    apart = f"{_number(comparison.margin)} {'below' if comparison.cost else 'above'}"
+    return f"{said}{value} {apart} {comparison.best}, the next"
 
 
 def explanation_text(explanation: Explanation) -> str:
     """Return the sentence, the action and the tables, for a terminal."""
-    lines = [f"row {explanation.row}: {explanation.reason}", _done(explanation), *_binds(explanation)]
-    for title, table in _tables(explanation).items():
+    lines = explanation_lines(explanation)
+    for title, table in explanation_tables(explanation).items():
         lines += ["", title, *([_table_text(table)] if len(table) else [])]
     return "\n".join(lines)
 
 
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """Return the row and the reason, the action, and what binds, a line each."""
+    return [f"row {explanation.row}: {explanation.reason}", _done(explanation), *_binds(explanation)]
+
+
 def _done(explanation: Explanation) -> str:
-    """Return the promise, the action, and the raw self-assessment."""
+    """Return the promise with its limits, the action, and the raw self-assessment."""
     net = f", a known cost of {_number(explanation.cost)} included" if explanation.cost else ""
-    raw = f"self-assessed {_number(explanation.assessed)}{net}, before calibration by the out-of-fold record"
+    basis = "before calibration out of fold" if explanation.calibrated else "not calibrated out of fold"
+    raw = f"self-assessed {_number(explanation.assessed)}{net}, {basis}"
     names = _coordinates(explanation)
     does = _does(explanation.action, names, "{}" if named(names) else "action[{}]")
-    return f"promised {_number(explanation.promised)} for {does}; {raw}"
+    return f"promised {_number(explanation.promised)}{_limits(explanation)} for {does}; {raw}"
+
+
+def _limits(explanation: Explanation) -> str:
+    low, high = explanation.low, explanation.high
+    return f" (95 %: {_number(low)} to {_number(high)})" if np.isfinite([low, high]).all() else ""
 
 
 def _binds(explanation: Explanation) -> list[str]:
@@ -98,7 +107,7 @@ def _number(value: float) -> str:
     return f"{value:.4g}".replace("-", "−")
 
 
-def _tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
+def explanation_tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
     """Return the head of every table under its title; of many coordinates those of the largest actions."""
     count = len(explanation.action)
     shown = np.sort(np.argsort(-np.abs(explanation.action), kind="stable")[:_WIDE])
@@ -135,18 +144,3 @@ def _table_text(table: pd.DataFrame) -> str:
             text[name] = text[name].str.ljust(width)
             text = text.rename(columns={name: name.ljust(width)})
     return str(text.to_string(index=False, na_rep="", float_format=_number))
-
-
-def explanation_html(explanation: Explanation) -> str:
-    """Return the sentence and the head of every table."""
-    shown = [
-        f"<h4>{escape(title)}</h4>\n{_html(table) if len(table) else ''}"
-        for title, table in _tables(explanation).items()
-    ]
-    said = f"<p><strong>row {explanation.row}: {escape(explanation.reason)}</strong></p>"
-    lines = "<br>".join(map(escape, [_done(explanation), *_binds(explanation)]))
-    return "\n".join([f"<div>{said}\n<p>{lines}</p>", *shown, "</div>"])
-
-
-def _html(table: pd.DataFrame) -> str:
-    return str(table.to_html(index=False, escape=True, border=0, justify="left", na_rep="", float_format=_number))

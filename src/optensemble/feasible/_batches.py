@@ -60,6 +60,9 @@ def run_kernel(
 def refuse_nan(batch: Floats, name: str) -> None:
     """Raise ``InputError`` on NaN and infinity; large batches are checked on all threads."""
     rows, found = _CHECKED_AT_ONCE // batch.shape[1] + 1, list[int]()
+    if len(batch) <= rows:
+        require_finite(batch, name)
+        return
 
     def look(start: int) -> None:
         if not is_finite(batch[start : start + rows]):
@@ -72,6 +75,9 @@ def refuse_nan(batch: Floats, name: str) -> None:
 
 def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
     """Do pieces of work that release the GIL on all threads; an interrupt ends after the pieces that have begun."""
+    if len(pieces) == 1:
+        work(pieces[0])
+        return
     todo = iter(pieces)
 
     def work_on() -> None:

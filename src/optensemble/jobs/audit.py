@@ -21,6 +21,7 @@ from optensemble.tables.reading import Tables
 
 if TYPE_CHECKING:
     from optensemble.explanation.explanation import Explanation
+    from optensemble.report.data import ReportData
 
 
 @dataclass(frozen=True)
@@ -61,29 +62,31 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
     return TableAudit(saved, tables, rows, labels, audit, answer, unlabelled)
 
 
-def make_report(audited: TableAudit) -> str:
-    """Return the report as an HTML page."""
-    from optensemble.report.data import ReportData
+def make_report(audited: TableAudit, **terms: str | None) -> str:
+    """Return the report as an HTML page; ``terms`` given here replace those of the job file."""
     from optensemble.report.page import make_report_page  # loads matplotlib, which only a report needs
 
-    saved, rows = audited.saved, audited.rows
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FallbackWarning)  # the audit has told of these rows
-        omega = saved.policy.feasible_.for_rows(rows)
-        realised = saved.policy.earned(rows, audited.answer.actions, audited.labels)
-    return make_report_page(
-        ReportData(
-            ensemble=saved.policy,
-            audit=audited.audit,
-            answer=audited.answer,
-            realised=realised,
-            coordinates=saved.coordinates,
-            when=None if saved.roles.time is None else rows[saved.roles.time],
-            source=", ".join(path.name for path in audited.tables.paths[:3]),
-            labels=audited.labels,
-            omega=omega,
-            parameters=tuple(map(str, summarise_parameters(omega, rows))),
-        )
+    return make_report_page(table_report(audited, **terms))
+
+
+def table_report(audited: TableAudit, **terms: str | None) -> ReportData:
+    """Return the data of a report; ``terms`` given here replace those of the job file."""
+    from optensemble.report.data import report_data
+
+    saved, rows, roles = audited.saved, audited.rows, audited.saved.roles
+    return report_data(
+        saved.policy,
+        audited.audit,
+        audited.answer,
+        rows,
+        audited.labels,
+        when=None if roles.time is None else rows[roles.time],
+        coordinates=saved.coordinates,
+        source=", ".join(path.name for path in audited.tables.paths[:3]),
+        terms=roles.report.replaced(**terms),
+        weights=None if roles.weight is None else rows[roles.weight].to_numpy(dtype=np.float64),
+        ids=None if roles.id is None else column_text(rows[roles.id]).tolist(),
+        parameters=tuple(map(str, summarise_parameters(saved.policy.feasible_, rows))),
     )
 
 

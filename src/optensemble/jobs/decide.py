@@ -89,7 +89,7 @@ def decide_table(
             table.write({**copied.of(part, kept, rows), **decision_columns(saved, answer)})
             if ids is not None:
                 ids.add(part[roles.id])
-            assessed += Assessments.of(answer.assessed, incomplete=answer.incomplete)
+            assessed += answer.assessments()
             followed.update(dict(enumerate(np.bincount(answer.chosen).tolist())))
             rows += len(part)
             counts.update(unseen=unseen, beyond=answer.beyond, fallback=answer.fallback)

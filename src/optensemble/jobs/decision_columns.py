@@ -69,13 +69,11 @@ def _split_names(text: str, columns: Sequence[str]) -> list[str]:
 
 def decision_columns(saved: SavedEnsemble, answer: Answer) -> dict[str, Any]:
     """Return what was decided: actions, followed member, promised payoff and its 95 % limits."""
-    names, policy = np.array(saved.ensemble.names_, dtype=object), saved.policy
-    # without validation the self-assessment is biased upwards
-    promised = policy.record_.correct(answer.assessed, answer.incomplete) if policy.has_record else answer.promised
+    names = np.array(saved.ensemble.names_, dtype=object)
     return {
         **{f"action_{name}": answer.actions[:, j] for j, name in enumerate(saved.roles.coordinates)},
         FOLLOWED: names[answer.chosen],
-        PROMISED: promised,
+        PROMISED: answer.promised,
         LOW: _finite_or_nan(answer.low),
         HIGH: _finite_or_nan(answer.high),
     }

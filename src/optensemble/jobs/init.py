@@ -146,6 +146,11 @@ def job_text(draft: JobDraft) -> str:
         f'sense = {_toml_text(draft.sense)}  # "max" for payoffs, "min" for costs',
         "# seed = 0  # of the assignment of rows to folds",
         "",
+        "# [report]  # of `optensemble report`",
+        '# title = "..."  # the title of the page',
+        '# unit = "day"  # the word for one row',
+        '# currency = "€"  # what payoffs or costs are counted in',
+        "",
     ]
     return "\n".join(lines)
 

@@ -14,11 +14,12 @@ from typing import Any
 from optensemble._core.suggestions import did_you_mean
 from optensemble.ensembles.base import BLACK_BOX, DECISION, WHITE_BOX
 from optensemble.exceptions import FileError, InputError
+from optensemble.report.terms import DEFAULT_TERMS, ReportTerms
 from optensemble.tables.patterns import is_pattern
 
 ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 
-_SECTIONS = ("data", "models", "policies", "feasible", "ensemble")
+_SECTIONS = ("data", "models", "policies", "feasible", "ensemble", "report")
 _DATA = ("fit", "labels", "id", "time", "groups", "subgroups", "weight", "missing_labels")
 _OLD = ("clusters",)  # the name of groups in earlier versions
 _PAPER_OPTIONS = ("alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
@@ -59,6 +60,8 @@ class Job:
         What to do with rows that lack labels: ``"drop"`` or ``"raise"``.
     feasible, ensemble
         The sections ``[feasible]`` and ``[ensemble]``, unchanged.
+    report
+        The section ``[report]``: the title, the word for a row, and the currency of reports.
     """
 
     path: Path
@@ -74,6 +77,7 @@ class Job:
     subgroups: tuple[str, ...] = ()
     weight: str | None = None
     missing_labels: str = MISSING_LABELS[0]
+    report: ReportTerms = DEFAULT_TERMS
 
     @property
     def folder(self) -> Path:
@@ -127,6 +131,7 @@ def read_job(path: Path) -> Job:
         subgroups=_read_texts(data.get("subgroups", ()), "subgroups", path),
         weight=_read_column(data, "weight", path),
         missing_labels=_read_choice(data.get("missing_labels", MISSING_LABELS[0]), "[data] missing_labels", path),
+        report=ReportTerms.of_section(document.get("report", {}), f"{path}: [report]"),
     )
 
 

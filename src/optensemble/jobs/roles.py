@@ -9,6 +9,7 @@ from typing import Any, Self
 from optensemble._core.columns import Columns
 from optensemble.exceptions import InputError
 from optensemble.jobs.job import MISSING_LABELS, Job, Names
+from optensemble.report.terms import DEFAULT_TERMS, ReportTerms
 from optensemble.tables.patterns import align, coordinates, is_pattern, left_to, split, stars
 from optensemble.tables.reading import require_columns
 
@@ -23,7 +24,7 @@ class Roles:
     """Roles of columns, saved with the ensemble.
 
     ``coordinates`` are the names of the labels without their common beginning; they name the actions.
-    ``missing_labels`` says what to do with rows that lack labels.
+    ``missing_labels`` says what to do with rows that lack labels. ``report`` are the terms of reports.
     """
 
     labels: tuple[str, ...]
@@ -34,14 +35,17 @@ class Roles:
     subgroups: tuple[str, ...] = ()
     weight: str | None = None
     missing_labels: str = MISSING_LABELS[0]
+    report: ReportTerms = DEFAULT_TERMS
 
     def for_decisions(self) -> Self:
         """Return the roles that new rows need: without labels, time, groups and weights."""
         return replace(self, labels=(), time=None, groups=None, weight=None)
 
     def as_plain(self) -> dict[str, Any]:
-        """Return the roles in JSON types."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        """Return the roles in JSON types; terms of reports only where there are some, which older versions lack."""
+        columns = {name: value for name, value in vars(self).items() if name != "report"}
+        terms = {"report": self.report.as_plain()} if self.report.as_plain() else {}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()} | terms
 
     @classmethod
     def of_plain(cls, plain: dict[str, Any]) -> Self:
@@ -51,14 +55,15 @@ class Roles:
         known: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
         }
-        return cls(**known)
+        return cls(**known | {"report": ReportTerms(**known.get("report", {}))})
 
 
 def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     """Resolve labels and single columns in a table."""
     own = left_to(job.labels, job.patterns, columns) if isinstance(job.labels, str) else columns
     labels, names = find_labels(job.labels, own, f"{job.path}: [data] labels", table)
-    roles = Roles(labels, names, job.id, job.time, job.groups, job.subgroups, job.weight, job.missing_labels)
+    named = (job.id, job.time, job.groups, job.subgroups, job.weight, job.missing_labels)
+    roles = Roles(labels, names, *named, job.report)
     for what in ("id", "time", "groups", "weight"):
         if getattr(roles, what) is not None:
             require_columns([getattr(roles, what)], columns, f"[data] {what} of {job.path}: {table}")

@@ -105,7 +105,9 @@ def row_count(X: Any) -> int:
 
         return int(_num_samples(X))
     except TypeError as error:
-        raise InputError(f"X must have rows: an array, a pandas or polars frame; got {type(X).__name__}.") from error
+        advice = " Call its collect() first, or write it to Parquet and fit on optensemble.Rows."
+        got = f"{type(X).__name__}.{advice if hasattr(X, 'collect') else ''}"
+        raise InputError(f"X must have rows: an array, a pandas or polars frame; got {got}") from error
 
 
 def require_rows(n: int, at_least: int = _FEWEST_ROWS) -> None:

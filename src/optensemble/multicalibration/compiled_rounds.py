@@ -6,6 +6,7 @@ all of them where a set has none, are left to the caller, who solves them, close
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,10 +87,31 @@ class Runner:
         """Run rounds; the types of the arguments must be the same every time."""
         function, *data = self._kernel
         if self._compiled is None:
-            signature = (FUNCTION, *map(typeof, data), *map(typeof, arguments))
-            self._function.compile(signature)
-            self._compiled = self._function.overloads[signature].entry_point
+            self._compiled = _entry_point(self._function, (*data, *arguments))
         return RoundsDone(*self._compiled(function, *data, *arguments))
+
+
+_ENTRY_POINTS = dict[tuple[Any, Hashable], Any]()
+"""Compiled code by its function and the kinds of its arguments: asking numba takes longer than a round of few rows."""
+
+
+def _entry_point(function: Any, arguments: tuple[Any, ...]) -> Any:
+    name = function, _kind(arguments)
+    if name not in _ENTRY_POINTS:
+        signature = (FUNCTION, *map(typeof, arguments))
+        function.compile(signature)
+        _ENTRY_POINTS[name] = function.overloads[signature].entry_point
+    return _ENTRY_POINTS[name]
+
+
+def _kind(value: Any) -> Any:
+    """Return what numba's type of a value hangs on: dtype, dimensions and layout of arrays, the class of others."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    if isinstance(value, tuple):
+        return type(value), *map(_kind, value)
+    kind: Any = type(value)
+    return (kind, value.bit_length() // 32) if kind is int else kind
 
 
 @njit(cache=True, nogil=True)

@@ -181,7 +181,8 @@ def check_roles(file: SavedFile, groups: int) -> None:
     table.require(isinstance(table.value, dict), "be a table of roles")
     older = "subgroups" not in table.value  # groups were called clusters, and subgroups groups
     one, several = ("clusters", "groups") if older else ("groups", "subgroups")
-    known = {"labels", "coordinates", "id", "time", one, several, *(() if older else ("weight", "missing_labels"))}
+    since = () if older else ("weight", "missing_labels", "report")
+    known = {"labels", "coordinates", "id", "time", one, several, *since}
     table.require(set(table.value) <= known, f"be among {', '.join(sorted(known))}")
     table["coordinates"].texts(length=file.d)
     table["labels"].require(len(table["labels"].texts()) in (0, file.d), f"have {file.d} entries")
@@ -191,6 +192,10 @@ def check_roles(file: SavedFile, groups: int) -> None:
             part.text()
     if (part := table.get("missing_labels")) is not None:
         part.choice(["drop", "raise"])
+    if (part := table.get("report")) is not None:
+        part.require(isinstance(part.value, dict) and set(part.value) <= {"title", "unit", "currency"}, "be its terms")
+        for name in part.value:
+            part[name].text()
 
 
 def check_names(file: SavedFile) -> None:
@@ -222,4 +227,7 @@ def check_record(file: SavedFile, *others: str) -> int:
     for name in ("realised", *others):
         file.shelf.floats(name, n)
     file.root["curse"].number()
+    if (labels := file.root.get("label_range")) is not None:
+        ends = [end.number() for end in labels]
+        labels.require(len(ends) == 2 and ends[0] <= ends[1], "be the least and the largest label")
     return n

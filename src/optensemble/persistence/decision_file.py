@@ -11,6 +11,7 @@ from optensemble._core.hashing import hash_labels
 from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_totals import PairTotals
+from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED
@@ -23,12 +24,14 @@ from optensemble.persistence.packing import (
     pack_forecaster,
     pack_frame,
     pack_mending,
+    pack_range,
     pack_rule,
     pack_set,
     unpack_fields,
     unpack_forecaster,
     unpack_frame,
     unpack_mending,
+    unpack_range,
     unpack_rule,
     unpack_set,
 )
@@ -67,6 +70,7 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "forecaster": pack_forecaster(decider.forecaster, arrays),
         "curse": record.curse,
         "unit": record.unit,
+        "label_range": pack_range(record.labels),
         "absences": list(ensemble._absences),
         "on_error": ensemble.on_error,
         "groups": None if ensemble._groups is None else {"pooled": ensemble._groups.pooled},
@@ -122,12 +126,14 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
         arrays.get("weights"),
         document.get("unit", 1.0),
         arrays.get("incomplete"),
+        unpack_range(document.get("label_range")),
     )
     ensemble.advantage_ = replace(
         ensemble.record_,
         assessed=arrays["advantage_assessed"],
         realised=arrays["advantage_realised"],
         totals=_unpack_totals(arrays, "advantage"),
+        labels=NOTHING_KNOWN,
     )
     ensemble.fingerprints_ = arrays["fingerprints_"]
     return ensemble

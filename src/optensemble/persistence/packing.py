@@ -11,6 +11,7 @@ import pandas as pd
 
 from optensemble._core.columns import Columns
 from optensemble._core.suggestions import did_you_mean
+from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN, LabelRange
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible.registry import from_spec, has_inner, is_inner, to_spec
@@ -105,6 +106,16 @@ def pack_mending(mending: Mending) -> dict[str, Any]:
 def unpack_mending(saved: dict[str, Any] | None) -> dict[str, Any]:
     """Return the same arguments; the defaults, if an older file does not say."""
     return pack_mending(Mending()) if saved is None else {name: saved[name] for name in pack_mending(Mending())}
+
+
+def pack_range(labels: LabelRange) -> list[float] | None:
+    """Return the least and the largest label seen; None if nothing is known of them."""
+    return list(labels) if np.isfinite(labels).all() else None
+
+
+def unpack_range(saved: list[float] | None) -> LabelRange:
+    """Return the same; an older file does not know it."""
+    return NOTHING_KNOWN if saved is None else LabelRange(*saved)
 
 
 def _plain_columns(subgroups: Any) -> Any:

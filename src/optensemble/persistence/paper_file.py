@@ -25,12 +25,14 @@ from optensemble.persistence.packing import (
     pack_frame,
     pack_log,
     pack_mending,
+    pack_range,
     pack_rule,
     pack_set,
     unpack_forecaster,
     unpack_frame,
     unpack_log,
     unpack_mending,
+    unpack_range,
     unpack_rule,
     unpack_set,
 )
@@ -68,6 +70,7 @@ def pack_paper(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
     if ensemble.has_record:
         arrays["assessed"], arrays["realised"] = ensemble.record_.assessed, ensemble.record_.realised
         document["curse"] = ensemble.record_.curse
+        document["label_range"] = pack_range(ensemble.record_.labels)
     simple = ensemble._forecaster
     document["simple"] = None if simple is None else pack_forecaster(simple, arrays)
     return document, arrays
@@ -96,7 +99,8 @@ def restore_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -
         ensemble.init_ = arrays.get("init_", ensemble.init)
     if "assessed" in arrays:
         pairs, sign = (arrays["assessed"], arrays["realised"]), ensemble.terms_.sign
-        ensemble.record_ = Record(*pairs, sign, ensemble.time_ordered_, curse=document["curse"])
+        labels = unpack_range(document.get("label_range"))
+        ensemble.record_ = Record(*pairs, sign, ensemble.time_ordered_, curse=document["curse"], labels=labels)
     return ensemble
 
 

@@ -11,7 +11,9 @@ from html import escape
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 INK = "#1b2a3a"
@@ -20,12 +22,17 @@ INK = "#1b2a3a"
 COLOURS = ("#2f9e62", "#2b8cc4", "#d9822b", "#8e6bc9", "#c9527b")
 """Five colours that are distinct from each other on white and on black."""
 
+PAPER = "#f4f6f8"
+"""The colour of text and axes on a dark background."""
+
 MUTED = "#8a94a0"
 
 BAND_OPACITY = 0.2
 """The opacity of an interval drawn as a band: lines are seen through it."""
 
 _FONT = "DejaVu Sans"  # shipped with matplotlib, so files are the same on every machine
+_SIZE = 9  # points
+_HALF_BRIGHT = 0.5  # brightness, from 0 of black to 1 of white
 
 _RC_PARAMS: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -40,7 +47,7 @@ _RC_PARAMS: dict[Any, Any] = {
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
     "font.family": _FONT,
-    "font.size": 9,
+    "font.size": _SIZE,
     "grid.alpha": 0.35,
     "grid.color": MUTED,
     "grid.linewidth": 0.6,
@@ -56,11 +63,37 @@ _RC_PARAMS: dict[Any, Any] = {
 }
 
 
+_INKED = [name for name, value in _RC_PARAMS.items() if value == INK]
+
+
 @contextmanager
-def style() -> Iterator[None]:
-    """Apply the style while figures are drawn and saved."""
-    with mpl.rc_context(_RC_PARAMS):
+def style(ink: str = INK) -> Iterator[None]:
+    """Apply the style while figures are drawn and saved, with text and axes in the colour ``ink``."""
+    with mpl.rc_context({**_RC_PARAMS, **dict.fromkeys(_INKED, ink)}):
         yield
+
+
+def current_ink() -> str:
+    """Return the colour of text and axes within :func:`style`."""
+    return str(mpl.rcParams["text.color"])
+
+
+def readable_ink(axes: Axes) -> str:
+    """Return the colour of text that is readable on the background of some axes: dark on light, light on dark."""
+    red, green, blue, opacity = to_rgba(axes.figure.get_facecolor())
+    seen = 1 - opacity + opacity * (0.299 * red + 0.587 * green + 0.114 * blue)  # a page is taken for white
+    return INK if seen > _HALF_BRIGHT else PAPER
+
+
+def adopt(axes: Axes) -> None:
+    """Give axes that were made outside the style its spines, ticks and grid; call it within :func:`style`."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(MUTED)
+    axes.set_axisbelow(True)
+    axes.grid(visible=True, **{name: _RC_PARAMS[f"grid.{name}"] for name in ("alpha", "color", "linewidth")})
+    axes.tick_params(color=current_ink(), labelcolor=current_ink(), labelsize=_SIZE, labelfontfamily=_FONT)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set(color=current_ink(), size=_SIZE, family=_FONT)
 
 
 def new_figure(width: float, height: float) -> Figure:

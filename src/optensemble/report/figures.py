@@ -1,4 +1,7 @@
-"""Figures of an ensemble's report. None has a mark for each row, so the page stays small for any number of rows."""
+"""Figures of an ensemble's report, each drawn into axes: those of the page, or a user's own.
+
+None has a mark for each row, so the page stays small for any number of rows.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,28 @@ from matplotlib.ticker import MaxNLocator
 
 from optensemble._core.arrays import Floats
 from optensemble.evaluation.audit import Audit
-from optensemble.report.data import ACTION_LEVELS, ActionProfile, Blocks, ReportData
-from optensemble.report.drawing import BAND_OPACITY, COLOURS, INK, MUTED, new_figure
+from optensemble.evaluation.audit_tables import AuditSummary
+from optensemble.report.blocks import Blocks
+from optensemble.report.data import ReportData
+from optensemble.report.drawing import BAND_OPACITY, COLOURS, MUTED, current_ink, new_figure
+from optensemble.report.profile import ACTION_LEVELS, ActionProfile
 
 REALISED_COLOUR, PROMISED_COLOUR, WARNING_COLOUR = COLOURS[0], COLOURS[3], COLOURS[2]
 
 _WIDTH = 4.0  # inches: wider figures have type too small to read on a phone
 _DOT_HEIGHT = 0.24  # inches per line
+CURVE_HEIGHT = 2.8
+"""The height of a figure of curves, in inches."""
+
 _LONGEST_NAME = 22  # characters
 
 
 @dataclass(frozen=True)
 class DotPlot:
-    """A dot plot of estimates with intervals, one per line; ``marked`` ones are emphasised."""
+    """A dot plot of estimates with intervals, one per line; ``marked`` ones are emphasised.
+
+    An estimate without an interval has a hollow dot.
+    """
 
     names: Sequence[str]
     values: Floats
@@ -40,13 +52,16 @@ class DotPlot:
     zero: bool = False
     colours: Sequence[str] = ()
 
-    def draw(self) -> Figure:
-        """Draw the plot; an estimate without a number leaves its line empty."""
+    @property
+    def height(self) -> float:
+        """The height of a figure of it, in inches."""
+        return 0.75 + _DOT_HEIGHT * len(self.names)
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the plot, without its title; an estimate without a number leaves its line empty."""
         count = len(self.names)
-        figure = new_figure(_WIDTH, 0.75 + _DOT_HEIGHT * count)
-        axes = figure.subplots()
         if self.zero:
-            axes.axvline(0, color=INK, linewidth=1)
+            axes.axvline(0, color=current_ink(), linewidth=1)
         for place in range(count):
             self._draw_one(axes, place)
         axes.set_yticks(range(count), [axis_name(name) for name in self.names])
@@ -54,115 +69,153 @@ class DotPlot:
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-        _set_title(figure, self.title)
         for label, marked in zip(axes.get_yticklabels(), self.marked, strict=True):
             label.set_fontweight("bold" if marked else "normal")
+
+    def figure(self) -> Figure:
+        """Return a figure of it for the page."""
+        figure = new_figure(_WIDTH, self.height)
+        self.draw(figure.subplots())
+        _set_title(figure, self.title)
         return figure
 
     def _draw_one(self, axes: Axes, place: int) -> None:
         colour = self.colours[place] if self.colours else REALISED_COLOUR if self.marked[place] else MUTED
         ends = [self.low[place], self.high[place]]
-        if np.isfinite(ends).all():
+        known = bool(np.isfinite(ends).all())
+        if known:
             axes.plot(ends, [place, place], color=colour, linewidth=3, alpha=0.55, solid_capstyle="butt")
-        axes.plot(self.values[place], place, marker="o", color=colour, markersize=6, linestyle="none")
+        fill = "full" if known else "none"  # a lone number, of which nobody can say how sure it is
+        axes.plot(self.values[place], place, "o", color=colour, markersize=6, fillstyle=fill, markeredgewidth=1.4)
 
 
-def draw_promise(data: ReportData) -> Figure:
-    """Draw the promised interval above the realised one."""
-    row = data.audit.totals
+def promise_plot(row: AuditSummary, title: str) -> DotPlot:
+    """Return the promised interval above the realised one."""
     half = row.half_width
     return DotPlot(
         ["promised", "realised"],
         np.array([row.promise, row.realised]),
         np.array([row.low, row.realised - half]),
         np.array([row.high, row.realised + half]),
-        f"Promised and realised {data.objective}",
+        title,
         np.array([False, True]),
         colours=[PROMISED_COLOUR, REALISED_COLOUR],
-    ).draw()
+    )
 
 
-def draw_lift(audit: Audit) -> Figure:
-    """Draw the gain over each baseline, the strongest baseline first."""
+def lift_plot(audit: Audit, *, cost: bool = False) -> DotPlot:
+    """Return the gain over each baseline, or what was saved of its cost, the strongest baseline first."""
     frame = audit.lift.sort_values("gain", kind="stable")
     low, high = frame["low"].to_numpy(), frame["high"].to_numpy()
     names = frame["rival"].tolist()
-    return DotPlot(names, frame["gain"].to_numpy(), low, high, "Gain over each baseline", low > 0, zero=True).draw()
+    title = "Saved against each baseline" if cost else "Gain over each baseline"
+    return DotPlot(names, frame["gain"].to_numpy(), low, high, title, low > 0, zero=True)
 
 
-def draw_leaderboard(frame: pd.DataFrame, objective: str) -> Figure:
-    """Draw each candidate's payoff out of fold, the best first."""
+def gap_plot(audit: Audit) -> DotPlot:
+    """Return promised − realised where each candidate was followed."""
+    frame = audit.by_choice
+    low, high = frame["low"].to_numpy(), frame["high"].to_numpy()
+    off = (low > 0) | (high < 0)
+    names, colours = frame["chosen"].tolist(), [WARNING_COLOUR if each else REALISED_COLOUR for each in off]
+    title = "Promised − realised, by followed candidate"
+    return DotPlot(names, frame["gap"].to_numpy(), low, high, title, off, zero=True, colours=colours)
+
+
+def leaderboard_plot(frame: pd.DataFrame, objective: str) -> DotPlot:
+    """Return each candidate's payoff out of fold, the best first."""
     known = frame[frame["realised"].notna()]
     names = known["candidate"].tolist()
     payoff, low, high = (known[name].to_numpy() for name in ("realised", "low", "high"))
     selected = known["chosen"].to_numpy().astype(bool)
-    return DotPlot(names, payoff, low, high, f"Mean {objective} of each candidate, out of fold", selected).draw()
+    return DotPlot(names, payoff, low, high, f"Mean {objective} of each candidate, out of fold", selected)
+
+
+def draw_promise(data: ReportData) -> Figure:
+    """Draw the promised interval above the realised one."""
+    return promise_plot(data.audit.totals, f"Promised and realised {data.objective}").figure()
+
+
+def draw_lift(audit: Audit, *, cost: bool = False) -> Figure:
+    """Draw the gain over each baseline, or what was saved of its cost, the strongest baseline first."""
+    return lift_plot(audit, cost=cost).figure()
+
+
+def draw_leaderboard(frame: pd.DataFrame, objective: str) -> Figure:
+    """Draw each candidate's payoff out of fold, the best first."""
+    return leaderboard_plot(frame, objective).figure()
+
+
+def draw_gaps(audit: Audit) -> Figure:
+    """Draw promised − realised where each candidate was followed."""
+    return gap_plot(audit).figure()
 
 
 def draw_validation(frame: pd.DataFrame, objective: str) -> Figure:
     """Draw the payoff out of fold over rounds of debiasing, a line for each shrinkage."""
-    figure = new_figure(_WIDTH, 2.8)
-    axes = figure.subplots()
+    figure = new_figure(_WIDTH, CURVE_HEIGHT)
+    draw_curves(figure.subplots(), frame)
+    _set_title(figure, validation_title(objective))
+    figure.legend(loc="outside lower left", ncols=4)
+    return figure
+
+
+def validation_title(objective: str) -> str:
+    """Return the title of the curves of cross-validation."""
+    return f"Mean {objective} out of fold, by shrinkage"
+
+
+def draw_curves(axes: Axes, frame: pd.DataFrame) -> None:
+    """Draw the curves of cross-validation, without title and legend."""
     start = frame[frame["rounds"] == 0]
     for number, (shrinkage, of) in enumerate(frame[frame["rounds"] > 0].groupby("shrinkage")):
         line = pd.concat([start, of])
         colour = COLOURS[number % len(COLOURS)]
         axes.plot(line["rounds"], line["realised"], color=colour, marker="o", markersize=3, label=f"{shrinkage:,g}")
     chosen = frame[frame["chosen"]]
-    axes.plot(chosen["rounds"], chosen["realised"], "o", color=INK, markersize=8, fillstyle="none", label="selected")
+    ring: dict[str, Any] = {"color": current_ink(), "markersize": 8, "fillstyle": "none"}
+    axes.plot(chosen["rounds"], chosen["realised"], "o", label="selected", **ring)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.set_xlabel("rounds of debiasing")
-    _set_title(figure, f"Mean {objective} out of fold, by shrinkage")
-    figure.legend(loc="outside lower left", ncols=4)
-    return figure
 
 
-def draw_gaps(audit: Audit) -> Figure:
-    """Draw promised − realised where each candidate was followed."""
-    frame = audit.by_choice
-    low, high = frame["low"].to_numpy(), frame["high"].to_numpy()
-    off = (low > 0) | (high < 0)
-    names, colours = frame["chosen"].tolist(), [WARNING_COLOUR if each else REALISED_COLOUR for each in off]
-    title = "Promised − realised, by followed candidate"
-    return DotPlot(names, frame["gap"].to_numpy(), low, high, title, off, zero=True, colours=colours).draw()
-
-
-def draw_blocks(blocks: Blocks, objective: str) -> Figure:
-    """Draw promised and realised payoffs by block."""
-    figure = new_figure(_WIDTH, 2.8)
+def draw_blocks(blocks: Blocks, title: str, unit: str = "row") -> Figure:
+    """Draw promised and realised payoffs by block; dots are hollow where no interval is known."""
+    figure = new_figure(_WIDTH, CURVE_HEIGHT)
     axes = figure.subplots()
     at = blocks.middle.to_numpy()
     if blocks.has_intervals:
         band: dict[str, Any] = {"color": PROMISED_COLOUR, "alpha": BAND_OPACITY, "linewidth": 0}
         axes.fill_between(at, blocks.low, blocks.high, label="promised, 95 %", **band)
     axes.plot(at, blocks.promised, color=PROMISED_COLOUR, linestyle="--", label="promised")
-    half = np.nan_to_num(blocks.half_width)
+    known = bool(np.isfinite(blocks.half_width).all())
+    half, fill = (blocks.half_width, "full") if known else (np.zeros(len(at)), "none")
     axes.vlines(at, blocks.realised - half, blocks.realised + half, color=REALISED_COLOUR, alpha=0.45, linewidth=1.5)
     line: dict[str, Any] = {"color": REALISED_COLOUR, "marker": "o", "markersize": 4.5, "linewidth": 1.2}
-    axes.plot(at, blocks.realised, label="realised, 95 %", **line)
+    axes.plot(at, blocks.realised, fillstyle=fill, label="realised, 95 %" if known else "realised", **line)
     out = blocks.outside
     if out.size:
-        mark: dict[str, Any] = {"color": WARNING_COLOUR, "markersize": 7, "zorder": 5}
+        mark: dict[str, Any] = {"color": WARNING_COLOUR, "markersize": 7, "zorder": 5, "fillstyle": fill}
         axes.plot(at[out], blocks.realised[out], "o", label="outside the interval", **mark)
-    _set_time_axis(axes, blocks)
-    _set_title(figure, f"Mean {objective} by block")
+    _set_time_axis(axes, blocks, unit)
+    _set_title(figure, title)
     figure.legend(loc="outside lower left", ncols=2)
     return figure
 
 
-def _set_time_axis(axes: Axes, blocks: Blocks) -> None:
+def _set_time_axis(axes: Axes, blocks: Blocks, unit: str) -> None:
     if isinstance(blocks.start, pd.DatetimeIndex):
         locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         return
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    axes.set_xlabel("time" if blocks.is_time else "row")
+    axes.set_xlabel("time" if blocks.is_time else axis_name(unit))
 
 
 def _set_title(figure: Figure, title: str) -> None:
     """Start the title at the edge of the figure, because names beside the axis may be long."""
-    figure.suptitle(title, x=0.01, horizontalalignment="left", color=INK, fontsize=10, fontweight="bold")
+    figure.suptitle(title, x=0.01, horizontalalignment="left", color=current_ink(), fontsize=10, fontweight="bold")
 
 
 def draw_profile(profile: ActionProfile, coordinates: Sequence[str]) -> Figure:
@@ -179,7 +232,7 @@ def draw_profile(profile: ActionProfile, coordinates: Sequence[str]) -> Figure:
     axes.grid(visible=False)
     _set_title(figure, "Share of rows by level of the action")
     for edge in (1, ACTION_LEVELS + 1):
-        axes.axvline(edge, color=INK, linewidth=1)
+        axes.axvline(edge, color=current_ink(), linewidth=1)
     bar = figure.colorbar(mesh, ax=axes, pad=0.02, format="{x:.0%}", aspect=18, shrink=0.7, anchor=(0, 1))
     bar.outline.set_edgecolor(MUTED)
     return figure
@@ -189,7 +242,7 @@ def _rgb(colour: str) -> tuple[float, ...]:
     return tuple(int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
 
 
-def axis_name(name: str) -> str:
+def axis_name(name: str, longest: int = _LONGEST_NAME) -> str:
     """Return a name shortened to fit beside an axis, with unprintable characters replaced."""
     shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

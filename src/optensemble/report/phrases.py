@@ -1,8 +1,18 @@
-"""Parts of sentences: counts, lists, capital letters."""
+"""Parts of sentences: counts, lists, capital letters, and numbers on cards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """A number on a card, with its title and a line of explanation."""
+
+    title: str
+    number: str
+    explanation: str
 
 
 def count_of(number: int, noun: str) -> str:

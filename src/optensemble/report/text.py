@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import version
 from math import isfinite, isnan
-from typing import Any
-
-import pandas as pd
+from typing import Any, NamedTuple
 
 from optensemble._core.number_format import (
     column_decimals,
@@ -16,32 +13,26 @@ from optensemble._core.number_format import (
     format_number,
 )
 from optensemble.evaluation.audit import Audit
-from optensemble.evaluation.payoff_summary import Assessments
-from optensemble.report.data import MOST_COORDINATES, Blocks, ReportData
-from optensemble.report.phrases import as_sentence, count_of, join_words
+from optensemble.evaluation.audit_tables import AuditSummary
+from optensemble.report.blocks import Blocks, moment_text
+from optensemble.report.data import ReportData
+from optensemble.report.phrases import KeyFigure, as_sentence, count_of, join_words
+from optensemble.report.profile import MOST_COORDINATES
 from optensemble.report.tables.audit import BETTER, IDENTICAL, NOT_SIGNIFICANT, WORSE, gain_result
 
-STATUS_KEPT, STATUS_BROKEN, STATUS_OPEN = "kept", "broken", "open"
-
-ABOUT_BASELINES = (
-    "Baselines are the members on their own and simple combinations of them: their average, a stack, a ridge "
-    "regression, and the mean label. A gain is positive where the ensemble is better, for costs too."
+ABOUT_CANDIDATE_DOTS = (
+    "Strokes are 95 % intervals, a hollow dot has none. Green and bold is the candidate that was selected, grey are "
+    "the others."
 )
-ABOUT_LEADERBOARD = (
-    "The final policy was selected before any row of this report was seen, by the payoff of each candidate on rows "
-    "held out from it in turn."
-)
+ABOUT_VALIDATION = "A line in a colour of its own for each shrinkage; a ring marks what was selected."
 ABOUT_CELLS = (
     "A cell is a subset of the rows: where a certain candidate was followed, where an action lies in a certain range, "
     "or a named subgroup. Predictions may be wrong row by row, but within a cell they should be right on average. The "
     "bias is the mean of labels minus predictions; the violation is its size times the share of rows in the cell."
 )
-ABOUT_SWAPS = (
-    "Each row of the table is a candidate that was followed, each column a candidate that could have been followed "
-    "there instead. Orange is a gain, blue a loss."
-)
 ABOUT_PROFILE = (
-    "Colour shows how often the action on a coordinate was at its lower bound, in between, or at its upper bound."
+    "Colour shows how often the action on a coordinate was at its lower bound, in between, or at its upper bound: the "
+    "fuller the green, the more rows, as the scale beside it says."
 )
 
 ABOUT_ROW_BOUNDS = (
@@ -49,17 +40,32 @@ ABOUT_ROW_BOUNDS = (
     "those of all rows of the fit."
 )
 
-GLOSSARY = {
-    "Row": "One decision: a day, an order, a customer. Its labels become known after the decision.",
-    "Coordinate": "One component of an action: an hour, an asset, an item.",
-    "Member": "A model or policy that the ensemble combines.",
-    "Candidate": "A policy that the ensemble may follow: a member, or a combination of members.",
-    "Self-assessment": "The payoff that a model predicts for its own action: predictions times action, added up.",
-    "Promise": (
-        "The mean payoff that the ensemble predicts before labels are known: its self-assessment, calibrated on rows "
-        "held out from it. The interval should contain the realised mean 95 times in 100."
-    ),
+
+def glossary(data: ReportData) -> dict[str, str]:
+    """Return the terms of the page with their meanings."""
+    what, unit = data.objective, data.terms.unit
+    row = "a day, an order, a customer" if unit == "row" else f"here one {unit}"
+    return {
+        "Row": f"One decision: {row}. Its labels become known after the decision.",
+        "Coordinate": "One component of an action: an hour, an asset, an item.",
+        "Member": "A model or policy that the ensemble combines.",
+        "Candidate": "A policy that the ensemble may follow: a member, or a combination of members.",
+        "Foresight": f"The {what} of the best action of each row, had its labels been known: no decision can beat it.",
+        "Self-assessment": f"The {what} that a model predicts for its own action: predictions times action, added up.",
+        "Promise": (
+            f"The mean {what} that the ensemble predicts before labels are known: its self-assessment, calibrated on "
+            "rows held out from it. The interval should contain the realised mean 95 times in 100."
+        ),
+        **_GLOSSARY,
+    }
+
+
+_GLOSSARY = {
     "Kept": "The realised mean lies within the promised interval.",
+    "Verdict": (
+        "✓, green: kept. ≈, amber: kept, but biased or too wide to be useful. ?: too few rows to tell. ✗, red: broken. "
+        "–: there was no promise, or rows were fitted on."
+    ),
     "Interval": (
         "A 95 % confidence interval. It allows for dependence between rows that are clustered or in time order. A "
         "difference is significant if its interval does not contain 0."
@@ -70,65 +76,48 @@ GLOSSARY = {
         "should be unbiased."
     ),
     "Swap regret": (
-        "The gain from replacing each followed candidate, wherever it was followed, by the best one in hindsight. "
-        "Choosing in hindsight makes it positive even if no decision was wrong: look for significant swaps."
+        "The gain, of costs the saving, from replacing each followed candidate, wherever it was followed, by the best "
+        "one in hindsight. Choosing in hindsight makes it positive even if no decision was wrong: look for significant "
+        "swaps."
     ),
     "Out of fold": "On rows held out from fitting, each fold in turn.",
 }
 
 
-@dataclass(frozen=True)
-class KeyFigure:
-    """A number at the top of the page, with its title and a line of explanation."""
-
-    title: str
-    number: str
-    explanation: str
-
-
-def promise_status(data: ReportData) -> str:
-    """Return whether the promise was kept, broken, or is open: without a promise, or on rows fitted on."""
-    kept = data.audit.kept
-    return STATUS_OPEN if kept is None else STATUS_KEPT if kept else STATUS_BROKEN
-
-
-def report_title(data: ReportData) -> str:
-    """Return the outcome in a few words."""
-    said = data.audit.judgement.outcome
-    return as_sentence(said)[:-1] if data.audit.kept is None else f"The promise was {said}"
-
-
-def report_subject(data: ReportData) -> str:
-    """Return what the report is about: the ensemble, the rows and their time."""
-    first, last = _first_and_last(data.blocks)
-    unit = "" if isinstance(data.blocks.start, pd.DatetimeIndex) else "time "
-    span = f", {unit}{first} to {last}" if data.blocks.is_time else ""
-    costs = data.ensemble.feasible_.has_cost
-    net = f"; every {data.objective} {'includes' if data.sense == 'min' else 'is net of'} the known cost of acting"
-    return f"{type(data.ensemble).__name__}, audited on {count_of(data.rows, 'row')}{span}{net if costs else ''}"
-
-
 def cautions(data: ReportData) -> list[str]:
     """Return reasons to doubt the promise, a sentence each."""
-    promise = data.ensemble.promise_of(Assessments.of(data.answer.assessed))
-    due = data.ensemble.refit_due_
-    return [as_sentence(said) for said in (promise.note, f"a refit is due: {due}" if due else "") if said]
+    doubts, due = data.audit.judgement.doubts, data.ensemble.refit_due_
+    note = data.ensemble.promise_of(data.assessments(), data.answer.absent).note
+    said = [*(f"doubt: {doubt}" for doubt in doubts), "" if note in doubts else note]
+    return [as_sentence(each) for each in (*said, f"a refit is due: {due}" if due else "") if each]
 
 
 def key_figures(data: ReportData) -> list[KeyFigure]:
-    """Return the promise, the realised mean, the gain over the best member and the number of biases."""
-    row = data.audit.totals
+    """Return the promised and the realised mean, and the gain over the best member."""
+    row, terms = data.audit.totals, data.terms
+    means = mean_texts(row)
+    interval = f"95 % interval: {means.interval}" if means.interval else "no interval"
+    return [
+        KeyFigure(f"Promised {data.objective}, mean", terms.amount(means.promised), interval),
+        KeyFigure(f"Realised {data.objective}, mean", terms.amount(means.realised), f"over {terms.count(row.rows)}"),
+        *_gain_over_best_member(data),
+    ]
+
+
+class MeanTexts(NamedTuple):
+    """Promised and realised mean of an audit as text, to the digits that their errors leave."""
+
+    promised: str
+    interval: str
+    realised: str
+
+
+def mean_texts(row: AuditSummary) -> MeanTexts:
+    """Return the means of an audit as text; one place, so that they are the same wherever they stand."""
     promise, low, high, realised, half = format_by_error([row.promise, row.low, row.high, row.realised, row.half_width])
     limited = isfinite(row.low) or isfinite(row.high)
     error = "" if isnan(row.half_width) else f" ± {half}"
-    biases = f"{data.audit.biased:,} of {data.audit.tested:,}"
-    interval = f"95 % interval: {low} to {high}" if limited else "no interval"
-    return [
-        KeyFigure(f"Promised {data.objective}", promise, interval),
-        KeyFigure(f"Realised {data.objective}", f"{realised}{error}", f"on average over {count_of(row.rows, 'row')}"),
-        *_gain_over_best_member(data),
-        KeyFigure("Biases", biases, "pairs of cell and coordinate with a significant bias"),
-    ]
+    return MeanTexts(promise, f"{low} to {high}" if limited else "", realised + error)
 
 
 def _gain_over_best_member(data: ReportData) -> list[KeyFigure]:
@@ -139,12 +128,14 @@ def _gain_over_best_member(data: ReportData) -> list[KeyFigure]:
         return []
     best: Any = members.sort_values("gain", kind="stable").iloc[0]
     digits = column_decimals([best["gain"]], [(best["high"] - best["low"]) / 2])
+    title, against = ("Saved", "against") if data.sense == "min" else ("Gain", "over")
     member = f"{best['rival']}, the best of {count_of(len(members), 'member')} in hindsight"
     if best["gain"] == best["low"] == best["high"] == 0:
-        return [KeyFigure("Gain", "0", f"identical to {member}")]
+        return [KeyFigure(title, data.terms.amount("0"), f"identical to {member}")]
     interval = format_interval(best["low"], best["high"], digits, "+")
-    gain = format_number(best["gain"], digits, "+")
-    return [KeyFigure("Gain", gain, f"over {member} (95 % interval: {interval})")]
+    gain = data.terms.amount(format_number(best["gain"], digits, "+"))
+    explained = f"per {data.terms.unit} {against} {member} (95 % interval: {interval})"
+    return [KeyFigure(title, gain, explained)]
 
 
 def section_summaries(data: ReportData) -> dict[str, str]:
@@ -152,7 +143,7 @@ def section_summaries(data: ReportData) -> dict[str, str]:
     audit = data.audit
     return {
         **({"baselines": baseline_summary(audit)} if len(audit.lift) else {}),
-        "time": block_summary(data.blocks),
+        "time": block_summary(data.blocks, data.terms.units),
         "cells": bias_summary(audit),
         "swaps": swap_summary(data),
     }
@@ -176,19 +167,57 @@ def baseline_summary(audit: Audit) -> str:
 
 def about_baselines(data: ReportData) -> str:
     """Return what baselines are, and which of them decides and so is not among them."""
-    alone = data.decides_alone
+    alone = (
+        f"{data.decides_alone} decides in every row, and is not compared with itself. " if data.decides_alone else ""
+    )
+    positive = (
+        "What was saved is positive where the ensemble cost less."
+        if data.sense == "min"
+        else "A gain is positive where the ensemble is better."
+    )
     return (
-        f"{alone} decides in every row, and is not compared with itself. {ABOUT_BASELINES}"
-        if alone
-        else ABOUT_BASELINES
+        f"{alone}Baselines are the members on their own and simple combinations of them: their average, a stack, a "
+        f"ridge regression, and the mean label. {positive}"
     )
 
 
-def block_summary(blocks: Blocks) -> str:
-    """Return how many blocks lie outside their promised intervals."""
+def about_lift(data: ReportData) -> str:
+    """Return what the dots of the comparison with baselines mean."""
+    better = "cost significantly less" if data.sense == "min" else "is significantly better"
+    return f"Strokes are 95 % intervals. Green and bold: the ensemble {better}; grey: it is not."
+
+
+def about_leaderboard(data: ReportData) -> str:
+    """Return how the final policy was selected."""
+    return (
+        f"The final policy was selected before any row of this report was seen, by the {data.objective} of each "
+        "candidate on rows held out from it in turn."
+    )
+
+
+def about_gaps(data: ReportData) -> str:
+    """Return what the dots of promised − realised mean."""
+    gaps = data.audit.by_choice
+    few = gaps["low"].isna().any()
+    one = "of a single row or of few" if (gaps["rows"] == 1).any() else "of few rows"
+    hollow = f" A hollow dot is a mean {one}, without an interval." if few else ""
+    return f"Strokes are 95 % intervals. Green: in line with the promise; orange and bold: significantly off.{hollow}"
+
+
+def about_swaps(data: ReportData) -> str:
+    """Return how to read the table of swaps and its colours."""
+    orange, blue = ("would have saved", "cost more") if data.sense == "min" else ("would have gained", "lost")
+    return (
+        "Each row of the table is a candidate that was followed, each column a candidate that could have been followed "
+        f"there instead. Orange {orange}, blue {blue}: the stronger the colour, the more."
+    )
+
+
+def block_summary(blocks: Blocks, units: str = "rows") -> str:
+    """Return how many blocks lie outside their promised intervals; ``units`` is the word for rows."""
     low, high = blocks.rows.min(), blocks.rows.max()
     size = f"{low:,}" if low == high else f"{low:,} or {high:,}"
-    what = f"{count_of(len(blocks.rows), 'block')} of {size} rows in {'time' if blocks.is_time else 'row'} order"
+    what = f"{count_of(len(blocks.rows), 'block')} of {size} {units} in {'time' if blocks.is_time else 'row'} order"
     if not blocks.has_intervals:
         return f"{what}; no interval was promised."
     out = len(blocks.outside)
@@ -275,15 +304,13 @@ def provenance(data: ReportData) -> list[str]:
 
 def block_name(blocks: Blocks, number: int) -> str:
     """Return the first and last time, or row number, of a block."""
-    first, last = (_moment(at[number], blocks.is_time) for at in (blocks.start, blocks.end))
+    first, last = (_place(at[number], blocks.is_time) for at in (blocks.start, blocks.end))
     return first if first == last else f"{first} to {last}"
 
 
 def _first_and_last(blocks: Blocks) -> tuple[str, str]:
-    return _moment(blocks.start[0], blocks.is_time), _moment(blocks.end[-1], blocks.is_time)
+    return _place(blocks.start[0], blocks.is_time), _place(blocks.end[-1], blocks.is_time)
 
 
-def _moment(at: Any, is_time: bool) -> str:
-    if not isinstance(at, pd.Timestamp):
-        return f"{at:,.6g}" if is_time else f"{at:,}"
-    return str(at.date()) if at == at.normalize() else at.isoformat(" ", "minutes")
+def _place(at: Any, is_time: bool) -> str:
+    return moment_text(at) if is_time else f"{at:,}"

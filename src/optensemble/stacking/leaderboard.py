@@ -11,7 +11,7 @@ import pandas as pd
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.number_format import format_by_error
+from optensemble._core.number_format import column_decimals, format_interval, format_number
 from optensemble._core.sums import Sums
 from optensemble.stats.blocks import RowUnits, UnitSums, sum_units
 from optensemble.stats.paired_tests import NO_DIFFERENCE, PairedTest, paired_difference, paired_test
@@ -49,7 +49,7 @@ class PayoffSums(Sums):
     payoffs
         Of every candidate, about a common centre.
     gains
-        Of every candidate over the first, the ensemble, and last of deciding by the mean label of all rows.
+        Of every candidate over the first, the ensemble.
     squares
         Of the difference of each two of these, in the same order; differences, for sums of payoffs would cancel.
     resampled
@@ -65,18 +65,17 @@ class PayoffSums(Sums):
     assessed: Floats
 
     @classmethod
-    def of(cls, realised: Floats, by_mean: Floats, assessed: Floats, rows: WeightedUnits, scale: PayoffScale) -> Self:
-        """Sum payoffs of candidates (candidates, n), and of deciding by the mean label, over rows of these numbers."""
+    def of(cls, realised: Floats, assessed: Floats, rows: WeightedUnits, scale: PayoffScale) -> Self:
+        """Sum payoffs of candidates (candidates, n) over rows of these numbers."""
         numbers, units, weights = rows
-        whole = np.concatenate([realised, by_mean[None]])
-        gains = np.stack([paired_difference(each, realised[0], scale.size) for each in whole])
+        gains = np.stack([paired_difference(each, realised[0], scale.size) for each in realised])
         unit, count = resampled_units(numbers, scale.rows, units)
         squares = pair_squares if weights is None else weighted_pair_squares
         return cls(
             payoffs=UnitSums.of(realised - scale.centre, units, weights),
             gains=UnitSums.of(gains, units, weights),
-            squares=squares(whole, NO_DIFFERENCE * scale.size, *(() if weights is None else (weights,))),
-            resampled=sum_units(gains[:-1], unit, count, weights),
+            squares=squares(realised, NO_DIFFERENCE * scale.size, *(() if weights is None else (weights,))),
+            resampled=sum_units(gains, unit, count, weights),
             assessed=(assessed if weights is None else assessed * weights).sum(axis=1),
         )
 
@@ -126,7 +125,7 @@ def find_winner(candidates: Mapping[int, Candidate], sums: PayoffSums) -> int:
     means, errors = sums.gains.means, sums.gains.errors
     tests = {
         number: PairedTest(float(gain), float(error), candidate.margin)
-        for (number, candidate), gain, error in zip(candidates.items(), means, errors, strict=False)
+        for (number, candidate), gain, error in zip(candidates.items(), means, errors, strict=True)
         if np.isfinite(candidate.margin)
     }
     beating = [number for number, test in tests.items() if test.gain > 0 and test.passed]
@@ -152,8 +151,8 @@ def _select(payoffs: Floats, margins: list[float]) -> int:
 class Standing:
     """A candidate's line in the leaderboard, in the user's units and sense.
 
-    ``difference`` is the paired difference to the winner; ``detectable`` is the size of difference that these rows can
-    show; ``followed`` is the share of rows on which its action is taken.
+    ``difference`` is the paired difference to the winner, NaN for the winner itself; ``detectable`` is the size of
+    difference that these rows can show; ``followed`` is the share of rows on which its action is taken.
     """
 
     candidate: str
@@ -173,43 +172,53 @@ class Standing:
 
 @dataclass(frozen=True)
 class Competition:
-    """All candidates, the number of the winner, what they earned about a ``centre``, and the sense."""
+    """All candidates, the number of the winner, what they earned about a ``centre``, and the sense.
+
+    ``mean`` is the number of the candidate that decides by the mean label; ``possible`` are the least and the largest
+    payoff that there can be, in the user's units.
+    """
 
     candidates: Mapping[int, Candidate]
     winner: int
     sums: PayoffSums
     centre: float
     sign: float
+    mean: int
+    possible: tuple[float, float] = (-np.inf, np.inf)
 
     def standings(self, followed: Mapping[int, float]) -> list[Standing]:
         """Return a line for every candidate, the best first."""
-        found = [self._standing(at, number, followed) for at, number in enumerate(self.candidates)]
+        found = [self._standing(number, followed) for number in self.candidates]
         return sorted(found, key=lambda line: (-self.sign * line.realised, not line.chosen))
 
-    def _gain(self, at: int) -> UnitSums:
-        """Return the paired gain of a candidate over the winner."""
-        winner = list(self.candidates).index(self.winner)
-        return self.sums.gains.column(at, minus=winner, squares=self.sums.squares[at, winner])
+    def lead(self, number: int, over: int) -> UnitSums:
+        """Return the paired gain of one candidate over another."""
+        numbers = list(self.candidates)
+        at, other = numbers.index(number), numbers.index(over)
+        return self.sums.gains.column(at, minus=other, squares=self.sums.squares[at, other])
 
-    def _standing(self, at: int, number: int, followed: Mapping[int, float]) -> Standing:
-        candidate, sums, sign = self.candidates[number], self.sums, self.sign
+    def _standing(self, number: int, followed: Mapping[int, float]) -> Standing:
+        candidate, sums, sign, at = self.candidates[number], self.sums, self.sign, list(self.candidates).index(number)
         # what was learned also varies with the rows it was learned from
         learning = 1.0 if candidate.kind in ("model", "policy") else np.sqrt(1 + LEARNING / sums.payoffs.effective)
         quantile = sums.payoffs.quantile()
         mean, half = self.centre + sums.payoffs.means[at], quantile * sums.payoffs.column(at).errors[0] * learning
-        paired = self._gain(at)
+        paired = self.lead(number, self.winner)
         gain, error = float(paired.means[0]), float(paired.errors[0])
         ends = sorted(sign * (gain + side * quantile * error) for side in (-1, 1))
+        compared = sign * gain + 0.0, *ends, POWER * error  # no -0
+        if number == self.winner:  # what decides is not compared with itself
+            compared = (np.nan,) * 4
         return Standing(
             candidate=candidate.name,
             kind=candidate.kind,
             realised=float(sign * mean),
-            low=float(sign * mean - half),
-            high=float(sign * mean + half),
-            difference=sign * gain + 0.0,  # no -0
-            difference_low=ends[0],
-            difference_high=ends[1],
-            detectable=POWER * error,
+            low=max(float(sign * mean - half), self.possible[0]),
+            high=min(float(sign * mean + half), self.possible[1]),
+            difference=compared[0],
+            difference_low=compared[1],
+            difference_high=compared[2],
+            detectable=compared[3],
             promised=float(sign * sums.assessed[at] / sums.payoffs.rows),
             followed=followed.get(number, float(number == self.winner)),
             chosen=number == self.winner,
@@ -219,9 +228,9 @@ class Competition:
     def _why(self, number: int, gain: float, error: float) -> str:
         margin = self.candidates[number].margin
         if number == self.winner:
-            return winning_reason(number, margin)
+            return winning_reason(number, margin, self._doing_better())
         if gain == 0:
-            return "earns the same as the winner"
+            return f"{self._verb} the same as the winner"
         side = "better" if gain > 0 else "worse"
         size = f"{abs(gain) / error:.1f} standard errors {side} than the winner" if error > 0 else f"always {side}"
         if number == ENSEMBLE:
@@ -230,26 +239,70 @@ class Competition:
             return f"part of the ensemble; alone {size}"
         return f"{size}; would decide alone only if more than {margin:g} standard errors better than the ensemble"
 
-    def finding(self) -> str:
-        """Compare the winner with deciding by the mean label of these very rows, in words.
+    def _doing_better(self) -> list[str]:
+        """Return the candidates that might have decided instead, and earned more than what does."""
+        means, winner = self.sums.gains.means, list(self.candidates).index(self.winner)
+        simple = zip(self.candidates.values(), means - means[winner], self.sums.squares[winner], strict=True)
+        return [each.name for each, lead, apart in simple if np.isfinite(each.margin) and lead > 0 and apart > 0]
 
-        The winner was selected among all candidates by the same rows: the interval allows for that (Bonferroni).
+    def finding(self, standings: list[Standing]) -> str:
+        """Compare what decides with deciding by the mean label, in words: what the table says of that.
+
+        What decides was selected among all candidates by the same rows, and both were learned from them. So it is said
+        to be better only if that is sure for all candidates at once (Bonferroni), and allowing for other rows to learn
+        from: of that the interval in the table knows nothing.
         """
-        best, paired = self.candidates[self.winner], self._gain(len(self.candidates))
-        gain = 0.0 - float(paired.means[0])  # no -0
-        half = paired.quantile(len(self.candidates) - 1) * float(paired.errors[0])
-        size, doubt = format_by_error([gain, half])
-        gained = f"{best.name} {f'earns {size} ± {doubt} more' if self.sign > 0 else f'costs {size} ± {doubt} less'}"
-        if gain > half:
-            return f"{gained} than deciding by the mean label of all rows, out of fold"
-        return f"nothing beats deciding by the mean label: {gained}, out of fold"
+        best, mean = (self.candidates[number].name for number in (self.winner, self.mean))
+        if self.winner == self.mean:
+            return "the mean label itself decides, in every row"
+        line = next(line for line in standings if line.candidate == mean)
+        if line.difference == line.difference_low == line.difference_high == 0:
+            return f"{best} does not beat deciding by the mean label: it {self._verb} the same out of fold"
+        if self._is_sure(self.lead(self.winner, self.mean)):
+            return f"{best} {self._compared(line, standings, ' than deciding by the mean label')}"
+        better = self.sign * line.difference < 0
+        clear = better and self.sign * (line.difference_high if self.sign > 0 else line.difference_low) < 0
+        doubt = (
+            f", but was learned and selected among {len(self.candidates)} candidates by the same rows" if clear else ""
+        )
+        beat = f"does not {'surely ' if better else ''}beat deciding by the mean label"
+        return f"{best} {beat}: it {self._compared(line, standings)}{doubt}"
+
+    def _is_sure(self, lead: UnitSums) -> bool:
+        """Return whether one candidate would lead another on other rows too, had it been any of all candidates."""
+        learning = float(np.sqrt(1 + LEARNING / lead.effective))
+        return float(lead.means[0]) > lead.quantile(len(self.candidates) - 1) * float(lead.errors[0]) * learning
+
+    @property
+    def _verb(self) -> str:
+        return "earns" if self.sign > 0 else "costs"
+
+    def _compared(self, line: Standing, standings: list[Standing], than: str = "") -> str:
+        """Say what decides earns or costs more or less than the candidate of a line, with the digits of the table."""
+        decimals = difference_decimals(standings)
+        side = "less" if line.difference > 0 else "more"
+        turned = 1.0 if line.difference > 0 else -1.0
+        ends = sorted(turned * end for end in (line.difference_low, line.difference_high))
+        size = format_number(abs(line.difference), decimals)
+        return f"{self._verb} {size} {side}{than} out of fold (95 %: {format_interval(ends[0], ends[1], decimals)})"
 
 
-def winning_reason(winner: int, margin: float) -> str:
-    """Return why a candidate decides."""
-    if winner == ENSEMBLE:
-        return "plays in every row the policy of the best calibrated value; no simple candidate beats that"
-    return f"beats the ensemble out of fold by more than {margin:g} standard errors"
+def difference_decimals(standings: list[Standing]) -> int:
+    """Return the decimals of differences in the table of the leaderboard."""
+    halves = [(line.difference_high - line.difference_low) / 2 for line in standings]
+    return column_decimals([line.difference for line in standings], halves)
+
+
+def winning_reason(winner: int, margin: float, better: list[str] | None = None) -> str:
+    """Return why a candidate decides; ``better`` names those that earned more, but not by enough to decide.
+
+    >>> winning_reason(ENSEMBLE, 0.0, ["ridge"])
+    'plays in every row the policy of the best calibrated value; ridge did better, by too little to be sure'
+    """
+    if winner != ENSEMBLE:
+        return f"beats the ensemble out of fold by more than {margin:g} standard errors"
+    others = f"{', '.join(better)} did better, by too little to be sure" if better else "no simple candidate did better"
+    return f"plays in every row the policy of the best calibrated value; {others}"
 
 
 def leaderboard_frame(standings: list[Standing], left_out: Mapping[str, str]) -> pd.DataFrame:

@@ -116,6 +116,7 @@ class _Standardised:
     def __init__(self, found: Moments, basis: Basis, models: int, unit: Floats | None = None) -> None:
         self.basis, whole, members = basis, found.gram.sum(axis=0), found.members
         self.k, self.d = found.reach.shape
+        self._eye = np.eye(self.d)
         p = len(whole) - self.d - 1  # columns
         n = whole[-1, -1]
         shift = whole[-1, : p + self.d] / n
@@ -182,7 +183,7 @@ class _Standardised:
 
     def loss(self, fold: int, coefficients: Floats, constants: Floats) -> float:
         """Return the sum of squared errors on a fold."""
-        onto = np.concatenate([-coefficients, np.eye(self.d), -constants[None]])
+        onto = np.concatenate([-coefficients, self._eye, -constants[None]])
         return float((onto * (self.gram[fold] @ onto)).sum())
 
     def on_outputs(self, coefficients: Floats, constants: Floats) -> tuple[Floats, Floats]:
@@ -327,6 +328,7 @@ class _Penalised:
         self, table: _Standardised, learned: list[tuple[Stack, RidgePath]], starts: list[Floats] | None
     ) -> None:
         self._table, self._learned, self._starts = table, learned, starts
+        self._constants = [_stack_constant(stack) for stack, _ in learned]
         self._ways: list[Callable[[float], Floats]] = [
             path.towards() if starts is None else path.towards(start)
             for (_, path), start in zip(learned, starts or [np.empty(0)] * len(learned), strict=True)
@@ -336,10 +338,10 @@ class _Penalised:
         self.penalty = RIDGE_PENALTIES[int(np.argmin(losses))]
 
     def _fit(self, fold: int, penalty: float) -> tuple[Floats, Floats]:
-        (stack, path), beyond = self._learned[fold], self._ways[fold](penalty)
+        (_, path), beyond = self._learned[fold], self._ways[fold](penalty)
         if self._starts is None:
             return beyond, path.level - path.centre @ beyond
-        return self._starts[fold] + beyond, _stack_constant(stack) - path.centre @ beyond
+        return self._starts[fold] + beyond, self._constants[fold] - path.centre @ beyond
 
     def best(self, fold: int) -> tuple[Floats, Floats]:
         """Return coefficients and constants on the standardised columns."""

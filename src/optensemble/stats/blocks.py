@@ -108,11 +108,13 @@ class UnitSums(Sums):
     @property
     def design_effects(self) -> Floats:
         """The ratio of the variance of each mean to that of as many independent rows; at least 1 without weights."""
+        return self._effects(self.variances)
+
+    def _effects(self, variances: Floats) -> Floats:
         least = self.rows / self.effective
         if self.clusters is not None:  # whose sums tell what weights do
             least = min(least, 1.0)
-        variances, effects = self.variances, np.full(len(self.total), least)
-        varied = variances > 0
+        effects, varied = np.full(len(self.total), least), variances > 0
         if self.blocks is not None:
             sizes = self.blocks[:, -1]
             levels = self.blocks[:, :-1][sizes > 0] / sizes[sizes > 0][:, None]
@@ -128,7 +130,8 @@ class UnitSums(Sums):
     @property
     def errors(self) -> Floats:
         """The standard error of every mean."""
-        return np.asarray(np.sqrt(self.variances / self.rows * self.design_effects))
+        variances = self.variances
+        return np.asarray(np.sqrt(variances / self.rows * self._effects(variances)))
 
     def quantile(self, family: int = 1) -> float:
         """Return the half-width of a 95 % interval in standard errors, or of each of a ``family`` held jointly."""

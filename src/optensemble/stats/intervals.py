@@ -184,3 +184,24 @@ def _autocovariance(series: Floats, lags: int) -> Floats:
     length = next_fast_len(n + lags, real=True)
     spectrum = rfft(series - series.mean(), length)
     return np.asarray(irfft(spectrum * spectrum.conj(), length)[: lags + 1] / n)
+
+
+def outer_quantiles(values: Floats, weights: Floats | None, share: float) -> tuple[float, float] | None:
+    """Return the ends beyond which a ``share`` of new values lies on either side; None where they are too few to tell.
+
+    Of ``n`` values the next lies below the k-th smallest with probability ``k/(n + 1)``; weights count for rows.
+
+    >>> outer_quantiles(np.arange(99.0), None, 0.05)
+    (4.0, 94.0)
+    """
+    n = len(values)
+    if weights is None:
+        ordered = np.sort(values)
+        outside = int((n + 1) * share)  # rows that may lie outside on either side
+        return (float(ordered[outside - 1]), float(ordered[n - outside])) if outside else None
+    order = np.argsort(values, kind="stable")
+    ordered, sizes = values[order], weights[order] * (weights.sum() / np.square(weights).sum())
+    allowed = (sizes.sum() + 1) * share
+    low = int(np.searchsorted(np.cumsum(sizes), allowed, side="right")) - 1
+    high = int(np.searchsorted(np.cumsum(sizes[::-1]), allowed, side="right")) - 1
+    return (float(ordered[low]), float(ordered[n - 1 - high])) if min(low, high) >= 0 else None

@@ -40,7 +40,7 @@ class PairedTest:
 
 def paired_test(gains: Floats, sampling: Sampling, needed: float = 1.0) -> PairedTest:
     """Test the mean of row-by-row gains, allowing for the dependence between rows."""
-    return PairedTest(float(gains.mean()), sampling.error(gains), needed)
+    return PairedTest(*sampling.mean_and_error(gains), needed)
 
 
 def loss_test(gains: UnitSums) -> PairedTest:

@@ -30,7 +30,12 @@ class Sampling:
 
     def error(self, values: Floats) -> float:
         """Return the standard error of the mean of ``values``, one for each row."""
-        return float(self.sums(values).errors[0])
+        return self.mean_and_error(values)[1]
+
+    def mean_and_error(self, values: Floats) -> tuple[float, float]:
+        """Return the mean of ``values``, one for each row, and its standard error."""
+        mean = values.mean()
+        return float(mean), float(self._sums_about(mean, values).errors[0])
 
     def design_effect(self, values: Floats) -> float:
         """Return the ratio of the variance of a mean to that of independent rows; at least 1."""
@@ -38,7 +43,10 @@ class Sampling:
 
     def sums(self, values: Floats) -> UnitSums:
         """Return the sums of ``values`` about their mean over rows and units."""
-        return UnitSums.of((values - values.mean())[None], self.units(len(values)))
+        return self._sums_about(values.mean(), values)
+
+    def _sums_about(self, mean: float, values: Floats) -> UnitSums:
+        return UnitSums.of((values - mean)[None], self.units(len(values)))
 
     def units(self, n: int) -> RowUnits:
         """Return the units of ``n`` rows."""

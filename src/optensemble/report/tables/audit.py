@@ -24,12 +24,12 @@ BETTER, WORSE, NOT_SIGNIFICANT, IDENTICAL = "better", "worse", "not significant"
 FrameRow = dict[Any, Any]
 
 
-def lift_sheet(audit: Audit) -> Sheet:
-    """Return the gain over each baseline, the strongest baseline first."""
+def lift_sheet(audit: Audit, *, cost: bool = False) -> Sheet:
+    """Return the gain over each baseline, or what was saved of its cost, the strongest baseline first."""
     columns = [
         Column("baseline", kind="text"),
         Column("realised"),
-        Column("gain of the ensemble"),
+        Column(gain_heading(cost)),
         Column(INTERVAL, kind="text"),
         Column("result", kind="text"),
     ]
@@ -45,7 +45,13 @@ def lift_sheet(audit: Audit) -> Sheet:
         ]
         for row in frame_rows(frame)
     ]
-    return Sheet("The ensemble against each baseline on these rows; a positive gain is better", columns, rows)
+    better = "what was saved is positive where it cost less" if cost else "a positive gain is better"
+    return Sheet(f"The ensemble against each baseline on these rows; {better}", columns, rows)
+
+
+def gain_heading(cost: bool) -> str:
+    """Return the heading of what the ensemble has gained, or saved of a cost."""
+    return "saved by the ensemble" if cost else "gain of the ensemble"
 
 
 def gain_result(low: float, high: float) -> str:
@@ -118,7 +124,9 @@ def cell_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int
     return Sheet(f"{shown} of {audit.tested:,} pairs of cell and coordinate: labels − predictions", columns, rows)
 
 
-def conditional_sheet(audit: Audit, coordinates: Sequence[str] | None = None, most: int = 10) -> Sheet:
+def conditional_sheet(
+    audit: Audit, coordinates: Sequence[str] | None = None, most: int = 10, *, cost: bool = False
+) -> Sheet:
     """Return the gain over the best baseline in each cell, the clearest loss first."""
     columns = [
         Column("cell: rows where", kind="prose"),
@@ -126,7 +134,7 @@ def conditional_sheet(audit: Audit, coordinates: Sequence[str] | None = None, mo
         Column("best baseline", kind="text"),
         Column("ensemble", "realised"),
         Column("baseline", "realised"),
-        Column("gain of the ensemble"),
+        Column(gain_heading(cost)),
         Column(SIMULTANEOUS, kind="text"),
     ]
     frame = audit.conditional.head(most)
@@ -170,8 +178,8 @@ def swap_sheet(audit: Audit, most: int = 10) -> Sheet:
     return Sheet("Swaps with a gain in hindsight", columns, rows)
 
 
-def swap_matrix_sheet(audit: Audit) -> Sheet:
-    """Return the gain of every swap: hot for a gain, cold for a loss."""
+def swap_matrix_sheet(audit: Audit, *, cost: bool = False) -> Sheet:
+    """Return the gain of every swap, of costs the saving: hot for the better, cold for the worse."""
     names = audit.swap_matrix.columns.tolist()
     followed = audit.swap[audit.swap["rows"] > 0]
     digits = column_decimals(followed["gain"], (followed["high"] - followed["low"]) / 2)
@@ -187,9 +195,11 @@ def swap_matrix_sheet(audit: Audit) -> Sheet:
     columns = [
         Column("followed", kind="text"),
         Column("rows"),
-        *(Column(name, "gain if followed instead") for name in names),
+        *(Column(name, f"{'saved' if cost else 'gain'} if followed instead") for name in names),
     ]
-    return Sheet(f"Gain of each swap in hindsight, mean of all rows; {SIGNIFICANT_MARK} is significant", columns, rows)
+    what = "Saving" if cost else "Gain"
+    caption = f"{what} of each swap in hindsight, mean of all rows; {SIGNIFICANT_MARK} is significant"
+    return Sheet(caption, columns, rows)
 
 
 def _swap_cell(row: FrameRow, digits: int, largest: float) -> Cell:

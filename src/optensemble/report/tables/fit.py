@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import pandas as pd
 
 from optensemble._core.number_format import column_decimals
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import (
+    BLANK,
     count_cell,
     flag_cell,
     interval_cell,
@@ -53,14 +56,15 @@ def leaderboard_sheet(frame: pd.DataFrame) -> Sheet:
     return Sheet("Every candidate out of fold, the best first", columns, rows)
 
 
-def validation_sheet(frame: pd.DataFrame) -> Sheet:
+def validation_sheet(frame: pd.DataFrame, *, cost: bool = False) -> Sheet:
     """Return the settings that cross-validation tried, and the one selected."""
+    what = "saved" if cost else "gain"
     columns = [
         Column("rounds"),
         Column("shrinkage"),
         Column("realised"),
         Column("self-assessed"),
-        Column("gain"),
+        Column(what),
         Column("standard error"),
         Column("selected", kind="text"),
     ]
@@ -77,7 +81,7 @@ def validation_sheet(frame: pd.DataFrame) -> Sheet:
         ]
         for row in frame_rows(frame)
     ]
-    return Sheet("Cross-validation of rounds and shrinkage; a gain is over no debiasing", columns, rows)
+    return Sheet(f"Cross-validation of rounds and shrinkage; {what}: against no debiasing", columns, rows)
 
 
 def guarantee_sheet(frame: pd.DataFrame) -> Sheet:
@@ -99,10 +103,10 @@ def guarantee_sheet(frame: pd.DataFrame) -> Sheet:
             [
                 Cell(row["lemma"]),
                 Cell(row["quantity"]),
-                Cell("none", "") if row["bound"] == float("inf") else _lone_cell(row["bound"], half),
+                _lone_cell(row["bound"], half) if (bounded := isfinite(row["bound"])) else Cell("no bound", ""),
                 _lone_cell(row["observed"], half),
                 *([interval_cell(row["low"], row["high"], column_decimals([row["low"]], [half]))] if measured else []),
-                flag_cell(row["holds"], no="no"),
+                flag_cell(row["holds"], no="no") if bounded else BLANK,
                 flag_cell(row["guaranteed"], no="observed only"),
             ]
         )

@@ -83,8 +83,8 @@ class Home:
     printed: list[str] = field(default_factory=list)
 
     @property
-    def market(self) -> Path:
-        return self.path / "market"
+    def battery(self) -> Path:
+        return self.path / "battery"
 
     def start(self, command: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -103,7 +103,7 @@ class Home:
         return process.returncode, printed
 
     def kept(self) -> tuple[bytes, ...]:
-        paths = [self.market / name for name in WATCHED]
+        paths = [self.battery / name for name in WATCHED]
         return tuple(path.read_bytes() if path.exists() else b"" for path in paths)
 
 
@@ -128,16 +128,16 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 def homes(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Home]:
     """Homes that all begin with the same ensemble."""
     first = Home(tmp_path_factory.mktemp("home"), environment)
-    first.market.mkdir()
+    first.battery.mkdir()
     for name in ("weekly.sh", "refit.sh"):
-        shutil.copy(START / name, first.market)
-    write_table(ROWS[:HISTORY], first.market / "history.csv")
-    write_job(first.market, data={"time": "date"})
-    assert first.run("cd market && optensemble fit job.toml --quiet") == (0, "")
+        shutil.copy(START / name, first.battery)
+    write_table(ROWS[:HISTORY], first.battery / "history.csv")
+    write_job(first.battery, data={"time": "date"})
+    assert first.run("cd battery && optensemble fit job.toml --quiet") == (0, "")
 
     def home(name: str) -> Home:
         other = tmp_path_factory.mktemp(name)
-        shutil.copytree(first.market, other / "market")
+        shutil.copytree(first.battery, other / "battery")
         return Home(other, environment)
 
     return home
@@ -148,7 +148,7 @@ def play(home: Home, step: Callable[[Home, int, str], None]) -> None:
     number = 0
     for days in range(7):
         day = FIRST + pd.Timedelta(days=days)
-        export(home.market, day)
+        export(home.battery, day)
         for entry in entries():
             if entry.is_due(day):
                 step(home, number, entry.command)
@@ -178,16 +178,16 @@ def test_a_week_of_the_crontab(undisturbed: tuple[Home, list[tuple[bytes, ...]]]
     assert "".join(home.printed).count("optensemble: warning: a refit is due: ") == 2  # on Monday: update, and refit.sh
     assert home.printed[-2].startswith("kept")
     assert home.printed[-1].endswith("fitted again\n")
-    decided = pd.read_csv(home.market / "decisions.csv")
+    decided = pd.read_csv(home.battery / "decisions.csv")
     assert len(decided) == DAILY
-    ensemble = oe.load(home.market / "ensemble.oe")
+    ensemble = oe.load(home.battery / "ensemble.oe")
     labelled = (FIRST + pd.Timedelta(days=7) > TIMES) & ~(
         (TIMES.dt.hour == 21) & (FIRST + pd.Timedelta(6, "D") <= TIMES)
     )
     assert (ensemble.n_rows_, ensemble.n_updated_, ensemble.refit_due_) == (int(labelled.sum()), 0, "")
     whole = homes("whole")
-    write_table(ROWS[labelled], whole.market / "history.csv")
-    assert whole.run("cd market && optensemble fit job.toml --quiet")[0] == 0
+    write_table(ROWS[labelled], whole.battery / "history.csv")
+    assert whole.run("cd battery && optensemble fit job.toml --quiet")[0] == 0
     assert whole.kept()[0] == states[-1][0]
 
 
@@ -210,12 +210,12 @@ def kill_at(home: Home, command: str, moment: str, delay: float) -> bool:
     process.communicate(timeout=60)
     for name in _names(home):
         if name.startswith("."):
-            (home.market / name).unlink(missing_ok=True)  # what a killed process was writing
+            (home.battery / name).unlink(missing_ok=True)  # what a killed process was writing
     return running
 
 
 def _names(home: Home) -> list[str]:
-    return os.listdir(home.market)
+    return os.listdir(home.battery)
 
 
 def test_a_week_in_which_every_step_is_killed(

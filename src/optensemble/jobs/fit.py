@@ -136,7 +136,8 @@ def _row_terms(task: Task) -> dict[str, Any]:
     """Return the arguments of ``fit`` on weights, on ids, and on rows without labels that a source still has."""
     terms: dict[str, Any] = {} if task.roles.weight is None else {"sample_weight": task.roles.weight}
     if not isinstance(task.rows, JobRows) and len(task.rows) <= EXACT_ROWS:
-        terms["ids"] = row_ids(task.rows, task.roles, str(task.tables))
+        ids = row_ids(task.rows, task.roles, str(task.tables))
+        terms |= {} if ids is None else {"ids": ids}
     left_out = isinstance(task.rows, JobRows) and task.counts.unlabelled
     return {**terms, "missing_labels": "drop"} if left_out else terms
 

@@ -83,6 +83,8 @@ def test_every_public_method_asks_to_be_fitted_first() -> None:
         "earned": (X, Y, Y),
         "extend": (),
         "save": ("nowhere.oe",),
+        "report": (X, Y, "nowhere.html"),
+        "plot_leaderboard": (),
     }
     ours = {
         name

@@ -165,6 +165,8 @@ PUBLIC: dict[str, tuple[Any, ...]] = {
     "earned": (PROBLEM.X, PROBLEM.Y, PROBLEM.Y),
     "cross_fit": (),
     "save": ("nowhere.oe",),
+    "report": (PROBLEM.X, PROBLEM.Y, "nowhere.html"),
+    "plot_leaderboard": (),
     "retrace": (PROBLEM.X, [0]),
 }
 

@@ -399,8 +399,8 @@ def uses(src: Path) -> list[Process]:
     code = command_code(src)
     return [
         Process("fit", code, ("fit", "job.toml", "--quiet")),
-        Process("decide", code, ("decide", "ensemble.oe", "new.parquet", "-o", "decisions.parquet", "--quiet")),
-        Process("audit", code, ("audit", "ensemble.oe", "later.parquet", "--quiet")),
+        Process("decide", code, ("decide", "ensemble.oe", "new.csv", "-o", "decisions.csv", "--quiet")),
+        Process("audit", code, ("audit", "ensemble.oe", "later.csv", "--quiet")),
     ]
 
 

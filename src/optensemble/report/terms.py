@@ -12,6 +12,7 @@ LONGEST_TITLE, LONGEST_WORD = 200, 40
 """Characters at most of a title, and of a unit or currency: they stand in headings and beside numbers."""
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
+_SHORT = 4  # characters: a longer word does not fit beside a large number on a phone
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,13 @@ class ReportTerms:
         return f"{number:,.10g} {self.unit if number == 1 else self.units}"
 
     def amount(self, number: str) -> str:
-        """Return a number, already text, with the currency after it."""
-        return f"{number}{_NO_BREAK}{self.currency}" if self.currency.strip() else number
+        """Return a number, already text, with the currency after it: on the same line, if it is short.
+
+        >>> ReportTerms(currency="minutes").amount("9,065")
+        '9,065 minutes'
+        """
+        space = _NO_BREAK if len(self.currency) <= _SHORT else " "
+        return f"{number}{space}{self.currency}" if self.currency.strip() else number
 
     def titled(self, quantity: str) -> str:
         """Return a quantity with what it is counted in, for an axis."""

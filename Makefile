@@ -9,11 +9,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-TESTS := $(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadfile --no-loadscope-reorder --ignore=tests/test_docs.py
+TESTS := BUILT_SITE=build/docs $(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo check test lint types rooms quick pytest portable browser docs pictures wheel benchmarks constraints clean clean-cache
+.PHONY: demo check test lint types rooms quick pytest portable browser site docs pictures wheel benchmarks constraints clean clean-cache
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -23,7 +23,7 @@ check: lint types rooms quick
 
 # what needs one core goes side by side, the longest first, and the tests, which take both, come after
 test: $(READY)
-	$(MAKE) --jobs=2 --output-sync=target lint docs types wheel rooms
+	$(MAKE) --jobs=2 --output-sync=target lint types site wheel rooms
 	$(MAKE) pytest
 
 lint: $(READY)
@@ -41,8 +41,8 @@ quick: $(READY)
 
 # measuring coverage takes half as long again: tests of many trials or of other processes go without, and come first,
 # so that kernels are compiled without it too
-pytest: $(READY) browser
-	$(TESTS) -m no_cover
+pytest: $(READY) browser site
+	$(TESTS) -m no_cover --doctest-glob='*.md' tests src README.md docs
 	$(TESTS) -m "not no_cover" --cov --cov-report=term
 
 portable: $(READY)
@@ -52,8 +52,10 @@ browser:
 	for name in chromium chromium-browser google-chrome; do command -v $$name && exit; done; \
 	$(SUDO) apt-get update --quiet && $(SUDO) apt-get install --quiet --yes --no-install-recommends chromium
 
-docs: $(READY)
+site: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -n docs build/docs
+
+docs: site
 	BUILT_SITE=build/docs $(BIN)/python -m pytest --quiet --doctest-glob='*.md' docs tests/test_docs.py
 
 # drawn from seeded runs, in about a minute; look at them

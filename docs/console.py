@@ -31,11 +31,15 @@ _SECTION = re.compile(r"^\[feasible\].*?(?=^\[)", re.MULTILINE | re.DOTALL)
 
 
 class Shell:
-    """Runs commands one by one in a folder, and remembers how the last one ended."""
+    """Runs commands one by one in a folder, and remembers how the last one ended.
 
-    def __init__(self, folder: Path) -> None:
+    ``commands`` is a folder that comes first on the path; by default that of this Python.
+    """
+
+    def __init__(self, folder: Path, commands: Path | None = None) -> None:
         self.folder, self.code = folder, 0
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        first = [] if commands is None else [str(commands)]
+        path = os.pathsep.join([*first, str(Path(sys.executable).parent), os.environ["PATH"]])
         self._environment = {**os.environ, "PATH": path, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "110"}
 
     def run(self, command: str) -> str:
@@ -81,7 +85,7 @@ def _put_into_job(section: str, job: Path) -> None:
         job.write_text(_SECTION.sub(lambda _: f"{section}\n", job.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def play_all(folder: Path) -> Iterator[tuple[Path, str, str]]:
+def play_all(folder: Path, commands: Path | None = None) -> Iterator[tuple[Path, str, str]]:
     """Yield every page, as it is and as it should be."""
     begun = folder / "start"
     shutil.copytree(DOCS / "start", begun)
@@ -89,7 +93,7 @@ def play_all(folder: Path) -> Iterator[tuple[Path, str, str]]:
         page = DOCS / name
         text = page.read_text(encoding="utf-8")
         place = begun if name == START else Path(shutil.copytree(begun, folder / page.stem))
-        yield page, text, played(text, Shell(place))
+        yield page, text, played(text, Shell(place, commands))
 
 
 def _rounded(text: str) -> str:

@@ -18,8 +18,9 @@ from optensemble.cli import app
 from optensemble.jobs import job, sets
 from optensemble.jobs.examples import EXAMPLES
 from optensemble.report.terms import ReportTerms
+from tests.cli.warm_commands import warm_commands
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 README = Path(__file__).parents[1] / "README.md"
 DOCS = README.parent / "docs"
@@ -44,7 +45,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, tuple[str, str]]]:
     """Where the examples were run, and every page as it is and as it should be."""
     folder = tmp_path_factory.mktemp("console")
-    return folder / "start", {page.name: (shown, real) for page, shown, real in CONSOLE["play_all"](folder)}
+    with warm_commands(tmp_path_factory.mktemp("bin")) as commands:
+        played = CONSOLE["play_all"](folder, commands)
+        return folder / "start", {page.name: (shown, real) for page, shown, real in played}
 
 
 def test_what_commands_print_is_what_pages_show(pages: tuple[Path, dict[str, tuple[str, str]]]) -> None:

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ import pandas as pd
 import pytest
 
 import optensemble as oe
-from tests.cli import warm_commands
+from tests.cli.warm_commands import warm_commands
 from tests.jobs.worlds import LABELS, make_rows, write_job, write_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
@@ -110,18 +109,8 @@ class Home:
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of cron: optensemble is on the path, and starts at once."""
-    folder = tmp_path_factory.mktemp("bin")
-    script, place = Path(warm_commands.__file__), str(folder / "socket")
-    shim = folder / "optensemble"
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{script}" "{place}" "$@"\n')
-    shim.chmod(0o755)
-    server = subprocess.Popen([sys.executable, script, "serve", place])
-    deadline = time.monotonic() + 120
-    while not Path(place).exists() and server.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    yield {**os.environ, "PATH": f"{folder}:/usr/bin:/bin"}
-    server.kill()
-    server.wait()
+    with warm_commands(tmp_path_factory.mktemp("bin")) as folder:
+        yield {**os.environ, "PATH": f"{folder}:/usr/bin:/bin"}
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
     python tests/cli/warm_commands.py serve SOCKET     # forks for each request, one at a time
     python tests/cli/warm_commands.py SOCKET ARGS...   # one request: folder, arguments and output go to the server
 
-A command runs in the process group of whoever asked for it: to kill the group is to kill all of it at once.
+A command runs in the process group of whoever asked for it: to kill the group is to kill all of it at once. What a
+terminal is like goes with the request.
 """
 
 from __future__ import annotations
@@ -12,15 +13,24 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
 import sys
+import time
 import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "TERM")
 
 
 def ask(path: str, arguments: list[str]) -> int:
     """Have a command run, and return its exit code."""
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(path)
-        request = json.dumps({"folder": os.getcwd(), "arguments": arguments, "group": os.getpgrp()})
+        terminal = {name: os.environ[name] for name in TERMINAL if name in os.environ}
+        request = json.dumps(
+            {"folder": os.getcwd(), "arguments": arguments, "group": os.getpgrp(), "terminal": terminal}
+        )
         socket.send_fds(server, [request.encode()], [1, 2])
         return int(server.recv(64) or b"1")
 
@@ -32,7 +42,7 @@ def serve(path: str) -> None:
     import optensemble.jobs.decide
     import optensemble.jobs.refit
     import optensemble.jobs.update
-    import optensemble.report.tables.audit  # noqa: F401
+    import optensemble.report.page  # noqa: F401
 
     _load_kernels()
     with socket.socket(socket.AF_UNIX) as listening:
@@ -50,6 +60,23 @@ def serve(path: str) -> None:
                 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
                 with contextlib.suppress(OSError):  # the one who asked may have been killed
                     client.sendall(str(code % 256).encode())
+
+
+@contextlib.contextmanager
+def warm_commands(folder: Path) -> Iterator[Path]:
+    """Yield a folder for the path that has the command ``optensemble``, which starts at once."""
+    shim, place = folder / "optensemble", str(folder / "socket")
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{__file__}" "{place}" "$@"\n')
+    shim.chmod(0o755)
+    server = subprocess.Popen([sys.executable, __file__, "serve", place])
+    deadline = time.monotonic() + 120
+    while not Path(place).exists() and server.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    try:
+        yield folder
+    finally:
+        server.kill()
+        server.wait()
 
 
 def _load_kernels() -> None:
@@ -75,6 +102,7 @@ def _run(request: dict[str, object], outputs: list[int]) -> None:
     try:
         os.setpgid(0, int(str(request["group"])))
         os.chdir(str(request["folder"]))
+        os.environ.update(request["terminal"])  # type: ignore[call-overload]
         for number, output in enumerate(outputs, start=1):
             os.dup2(output, number)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))

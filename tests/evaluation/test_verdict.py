@@ -77,12 +77,17 @@ def audited(
         (
             *((2.12, 1.5, 2.5), 2.0, 0.04, 1, Grade.BIASED),
             "promised 2.12 (1.50 to 2.50), earned 2.00 ± 0.04 on 3,000 new rows, gap +0.12 (95 %: +0.08 to +0.16): "
-            "kept, but biased by +6.0 % (95 %: +4.0 to +8.0)",
+            "kept, but biased by 6.0 % (95 %: 4.0 to 8.0), it promised too much",
         ),
         (
             *((0.08, -0.5, 0.5), 0.0, 0.04, 1, Grade.BIASED),
             "promised 0.08 (−0.50 to 0.50), earned 0.00 ± 0.04 on 3,000 new rows, gap +0.08 (95 %: +0.04 to +0.12): "
-            "kept, but biased by +0.08 (95 %: +0.04 to +0.12)",
+            "kept, but biased by 0.08 (95 %: 0.04 to 0.12), it promised too much",
+        ),
+        (
+            *((1.88, 1.5, 2.5), 2.0, 0.04, -1, Grade.BIASED),
+            "promised a cost of 1.88 (1.50 to 2.50), came to 2.00 ± 0.04 on 3,000 new rows, "
+            "gap −0.12 (95 %: −0.16 to −0.08): kept, but biased by 6.0 % (95 %: 4.0 to 8.0), it promised too little",
         ),
         (
             *((2.0, -INFINITY, INFINITY), 1.4, 0.05, 1, Grade.OPEN),

@@ -62,7 +62,7 @@ _MEANS = ("promise", "promise low", "promise high", "realised", "realised half",
 TEMPLATES: list[tuple[str, tuple[str, ...]]] = [
     (_LEAD, _MEANS),
     (rf"({N}) rows?(?:, which count for ({N}))?(?:, .* to .*)?, decided by .*", ("rows", "weight")),
-    (rf"[✓≈✗–] The promise was kept, but biased by ({N})(?: %)? \(95 %: .*", ("",)),
+    (rf"[✓≈✗–] The promise was kept, but biased by ({N})(?: %)? \(95 %: .*", ("",)),  # in percent, said once
     (
         rf"({N}) blocks? of ({N})(?: or {N})? rows in (?:time|row) order"
         r": none lies outside its promised interval \(1 in 20 is expected by chance\)\.(?: Picture| More)?",
@@ -89,7 +89,7 @@ TEMPLATES: list[tuple[str, tuple[str, ...]]] = [
     ),
     (rf"Doubt: ({N}) of ({N}) pairs of cell and coordinate (?:is|are) biased beyond chance\.", ("biased pairs", PAIRS)),
     (
-        rf"In hindsight, the best swap would have (?:gained|saved) {_AMOUNT} per \w+; "
+        rf"In hindsight, the best swap would have (?:gained|saved) {_AMOUNT}(?: \S+)? per \w+; "
         rf"(?:no swap is|({N}) swaps? (?:is|are)) significantly better\..*",
         ("best swap", "significant swaps"),
     ),

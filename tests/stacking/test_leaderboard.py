@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optensemble.stacking.leaderboard import ENSEMBLE, _select, leaderboard_frame, pair_squares
+from optensemble.stacking.leaderboard import ENSEMBLE, _select, leaderboard_frame, pair_squares, winning_reason
 from optensemble.stats.paired_tests import paired_difference
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
@@ -260,15 +260,16 @@ def test_the_leaderboard_says_why() -> None:
 @pytest.mark.parametrize(
     ("leads", "said"),
     [
-        ([-1.0, -0.1], "no simple candidate did better"),
-        ([1.0, -1.0], "m0 did better, by too little to be sure"),
-        ([1.0, 0.5], "m0, m1 did better, by too little to be sure"),
+        ([-1.0, -0.1, -5.0], "no candidate did better"),
+        ([-1.0, -0.1, 5.0], "its part m2 did better alone"),
+        ([1.0, -1.0, -5.0], "m0 did better, by too little to be sure"),
+        ([1.0, 0.5, 5.0], "m0, m1 did better, by too little to be sure; its part m2 did better alone"),
     ],
 )
-def test_nothing_simple_is_said_to_do_better_only_where_the_table_says_so(leads: list[float], said: str) -> None:
-    table = frame(change(compete(3, [*leads, 5.0]), 2, margin=np.inf, kind="forecast"), 0.5).set_index("candidate")
-    assert str(table["why"]["ensemble"]).endswith(f"; {said}")
-    assert (table.loc[["m0", "m1"], "difference"] > 0).tolist() == [lead > 0 for lead in leads]
+def test_what_did_better_is_said_as_the_table_says_it(leads: list[float], said: str) -> None:
+    table = frame(change(compete(3, leads), 2, margin=np.inf, kind="forecast"), 0.5).set_index("candidate")
+    assert str(table["why"]["ensemble"]).removeprefix(winning_reason(ENSEMBLE, 0.0).partition(";")[0]) == f"; {said}"
+    assert (table.loc[["m0", "m1", "m2"], "difference"] > 0).tolist() == [lead > 0 for lead in leads]
 
 
 def test_a_candidate_better_by_less_than_the_margin_is_said_to_be_so() -> None:

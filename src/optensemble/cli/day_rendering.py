@@ -24,7 +24,7 @@ def print_update(output: CommandOutput, update: TableUpdate, out: Path | None, *
         *([f"{_counted(done.skipped, 'row')} given before, skipped."] if done.skipped else []),
         *([f"{_counted(done.changed, 'row')} given before with other numbers, skipped."] if done.changed else []),
         *([f"{_counted(update.unlabelled, 'row')} without labels, left for later."] if update.unlabelled else []),
-        *([f"Of the new rows: {update.verdict}."] if update.verdict else []),
+        *([f"Of the new rows: {update.outcome}."] if update.outcome else []),
         *([f"{_FORGOTTEN}."] if forgotten else []),
         f"Wrote {out}." if out is not None else "The file is as it was.",
     )
@@ -41,8 +41,6 @@ def print_update(output: CommandOutput, update: TableUpdate, out: Path | None, *
             "unlabelled": update.unlabelled,
             "promise": promise,
             "realised": done.realised,
-            "kept": update.kept,
-            "verdict": update.verdict,
             "refit_due": update.refit_due,
         }
     )

@@ -185,7 +185,7 @@ def print_audit(output: CommandOutput, audited: TableAudit) -> None:
     doubts = [f"doubt: {doubt}" for doubt in audit.judgement.doubts]
     output.print_lines(audit.verdict, *doubts, *counts.sentences(len(audited.rows)), "")
     output.print_table(choice_sheet(audit))
-    output.print_table(lift_sheet(audit))
+    output.print_table(lift_sheet(audit, cost=audit.sense == "min"))
     if audit.biased:
         verb = "is" if audit.biased == 1 else "are"
         pairs = f"{audit.biased:,} of {audit.tested:,} pairs of cell and coordinate"

@@ -196,7 +196,8 @@ class UpdatedDecision(FittedDecision):
         self.n_updated_ += len(labels)
         self._later = [*self._later, rows]
         reasons = [self.refit_due_] if self.refit_due_ else []
-        reasons += [broken] if (broken := why_broken(promised, mean)) else []
+        if not reasons and (broken := why_broken(promised, mean)):  # the first time tells enough
+            reasons.append(broken)
         if self.time_ordered_ and before < STALE * self.n_rows_ <= self.n_updated_:
             reasons.append(f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}")
         self.refit_due_ = "; ".join(reasons)

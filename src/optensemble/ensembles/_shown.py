@@ -22,9 +22,9 @@ class Shown(BaseEstimator):
         Y: Any,
         path: str | PathLike[str] = "report.html",
         *,
-        title: str = "",
-        unit: str = "row",
-        currency: str = "",
+        title: str | None = None,
+        unit: str | None = None,
+        currency: str | None = None,
         time_ordered: bool | None = None,
         groups: Any = None,
         sample_weight: Any = None,
@@ -39,7 +39,8 @@ class Shown(BaseEstimator):
         path
             The file; it is written whole or not at all, and replaces one that is there.
         title, unit, currency
-            The title of the page, the word for a row ("day"), and what payoffs are counted in ("€").
+            The title of the page, the word for a row ("day"), and what payoffs are counted in ("€"); by default those
+            of the job file, if it was fitted by one.
 
         Returns
         -------

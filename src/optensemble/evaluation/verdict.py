@@ -166,11 +166,20 @@ def _outcome(evidence: Evidence, grade: Grade) -> str:
 
 
 def _bias(row: AuditSummary) -> str:
-    """Return the gap with its interval, in percent of what was realised; in units where that may be 0."""
-    shares = abs(row.realised) > row.half_width
-    gaps = [100 * gap / abs(row.realised) if shares else gap for gap in (row.gap, row.gap_low, row.gap_high)]
-    gap, low, high = _signed(gaps)
-    return f"{gap}{' %' if shares else ''} (95 %: {low} to {high})"
+    """Return the size of the gap with its interval, in percent of what was realised; in units where that may be 0."""
+    shares, side = abs(row.realised) > row.half_width, 1.0 if row.gap > 0 else -1.0
+    ends = sorted(side * end for end in (row.gap_low, row.gap_high))
+    gaps = [100 * gap / abs(row.realised) if shares else gap for gap in (abs(row.gap), *ends)]
+    decimals = _decimals(format_by_error([gaps[0], (gaps[2] - gaps[1]) / 2])[0])
+    gap, low, high = (format_number(each, decimals) for each in gaps)
+    much = "too much" if row.gap > 0 else "too little"
+    return f"{gap}{' %' if shares else ''} (95 %: {low} to {high}), it promised {much}"
+
+
+def smallest_error(row: AuditSummary) -> float:
+    """Return the error that says how many digits of promised, realised and gap to show: the gap is their difference."""
+    errors = [error for error in (row.half_width, (row.gap_high - row.gap_low) / 2) if isfinite(error) and error > 0]
+    return min(errors, default=row.half_width)
 
 
 def _sentence(evidence: Evidence, grade: Grade, outcome: str) -> str:
@@ -179,24 +188,23 @@ def _sentence(evidence: Evidence, grade: Grade, outcome: str) -> str:
     # where promise and payoff are close the limits would only be in the way
     close = grade is Grade.KEPT and abs(row.promise - row.realised) <= row.half_width
     shown = [row.promise, row.realised] + ([row.low, row.high] if limited and not close else [])
-    promise, realised, *limits, half = format_by_error([*shown, row.half_width])
+    promise, realised, *limits, _ = format_by_error([*shown, smallest_error(row)])
+    decimals = max(map(_decimals, (promise, realised)))
     between = f" ({limits[0]} to {limits[1]})" if limits else "" if limited else " without limits"
-    error = "" if isnan(row.half_width) else f" ± {half}"
+    error = "" if isnan(row.half_width) else f" ± {format_number(row.half_width, decimals)}"
     promised, earned = ("promised", "earned") if evidence.sign > 0 else ("promised a cost of", "came to")
-    parts = f"{promised} {promise}{between}, {earned} {realised}{error} {_on_rows(row)}, {_gap(row)}"
+    parts = f"{promised} {promise}{between}, {earned} {realised}{error} {_on_rows(row)}, {_gap(row, decimals)}"
     return f"{parts}: {outcome.replace('broken: ', 'broken, ')}{_raw_gap(row)}"
 
 
-def _gap(row: AuditSummary) -> str:
-    gap, low, high = _signed([row.gap, row.gap_low, row.gap_high])
+def _gap(row: AuditSummary, decimals: int) -> str:
+    gap, low, high = (format_number(each, decimals, "+") for each in (row.gap, row.gap_low, row.gap_high))
     return f"gap {gap}" + ("" if isnan(row.gap_low) else f" (95 %: {low} to {high})")
 
 
-def _signed(gaps: list[float]) -> list[str]:
-    """Format a gap and its limits, with signs, to the digits that its error leaves."""
-    gap, low, high = gaps
-    decimals = len(format_by_error([gap, (high - low) / 2])[0].partition(".")[2])
-    return [format_number(each, decimals, "+") for each in gaps]
+def _decimals(text: str) -> int:
+    """Return the decimals of a number; 0 of one with a power of ten."""
+    return 0 if "e" in text else len(text.partition(".")[2])
 
 
 def _on_rows(row: AuditSummary) -> str:

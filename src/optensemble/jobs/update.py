@@ -31,22 +31,19 @@ class TableUpdate:
     cost: bool = False
 
     @property
-    def kept(self) -> bool | None:
-        """Whether the rows taken in earned what was promised; None if there are none."""
-        promise = self.done.promise
-        return None if promise is None else bool(promise.low <= self.done.realised <= promise.high)
+    def outcome(self) -> str:
+        """What was promised of the rows taken in, and what they came to; empty if there are none.
 
-    @property
-    def verdict(self) -> str:
-        """What was promised of the rows taken in and what came of them, in a sentence; empty if there are none."""
+        Whether that is as promised, an audit tells.
+        """
         promise, realised = self.done.promise, self.done.realised
         if promise is None:
             return ""
         half = (promise.high - promise.low) / 2
         mean, low, high, earned, _ = format_by_error([promise.mean, promise.low, promise.high, realised, half])
-        verb, rows = ("came to" if self.cost else "earned"), f"{promise.rows:,} row{'s' if promise.rows != 1 else ''}"
-        outcome = "as promised" if self.kept else f"{'more' if realised > promise.high else 'less'} than promised"
-        return f"promised {mean} (95 %: {low} to {high}) on average over {rows}, {verb} {earned}: {outcome}"
+        promised, verb = ("promised a cost of", "came to") if self.cost else ("promised", "earned")
+        rows = f"{promise.rows:,} row{'s' if promise.rows != 1 else ''}"
+        return f"{promised} {mean} (95 %: {low} to {high}) on average over {rows}, {verb} {earned}"
 
 
 def require_decision(ensemble: Any, path: Any, what: str) -> None:

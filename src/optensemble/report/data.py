@@ -197,9 +197,11 @@ def report_data(
 
 
 def _foresight(omega: FeasibleSet, labels: Floats, sign: float) -> Floats | None:
-    """Return the payoff of the best action of each row, its labels known; None if a row cannot be solved."""
+    """Return the payoff of the best action of each row, its labels known; None if a row has none that was solved."""
     try:
         best = omega.argmax(sign * labels)
     except SolverError:  # predictions were solved, but labels may be a harder problem
         return None
+    if omega.took_fallback(best, sign * labels).any():
+        return None  # a fallback action is not the best one
     return np.asarray(sign * omega.value(best, sign * labels))

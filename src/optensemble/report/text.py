@@ -14,6 +14,7 @@ from optensemble._core.number_format import (
 )
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.audit_tables import AuditSummary
+from optensemble.evaluation.verdict import smallest_error
 from optensemble.report.blocks import Blocks, moment_text
 from optensemble.report.data import ReportData
 from optensemble.report.phrases import KeyFigure, as_sentence, count_of, join_words
@@ -114,7 +115,8 @@ class MeanTexts(NamedTuple):
 
 def mean_texts(row: AuditSummary) -> MeanTexts:
     """Return the means of an audit as text; one place, so that they are the same wherever they stand."""
-    promise, low, high, realised, half = format_by_error([row.promise, row.low, row.high, row.realised, row.half_width])
+    shown = [row.promise, row.low, row.high, row.realised, row.half_width, smallest_error(row)]
+    promise, low, high, realised, half, _ = format_by_error(shown)
     limited = isfinite(row.low) or isfinite(row.high)
     error = "" if isnan(row.half_width) else f" ± {half}"
     return MeanTexts(promise, f"{low} to {high}" if limited else "", realised + error)
@@ -184,7 +186,7 @@ def about_baselines(data: ReportData) -> str:
 def about_lift(data: ReportData) -> str:
     """Return what the dots of the comparison with baselines mean."""
     better = "cost significantly less" if data.sense == "min" else "is significantly better"
-    return f"Strokes are 95 % intervals. Green and bold: the ensemble {better}; grey: it is not."
+    return f"Strokes are 95 % intervals. Green and bold: the ensemble {better}; grey: not significantly."
 
 
 def about_leaderboard(data: ReportData) -> str:
@@ -245,7 +247,8 @@ def swap_summary(data: ReportData) -> str:
     significant = audit.swap[(audit.swap["gain"] > 0) & (audit.swap["low"] > 0)]
     digits = column_decimals(audit.swap["gain"], (audit.swap["high"] - audit.swap["low"]) / 2)
     verb = "saved" if data.sense == "min" else "gained"
-    said = f"In hindsight, the best swap would have {verb} {format_number(audit.swap_regret, digits)} per row"
+    size = data.terms.amount(format_number(audit.swap_regret, digits))
+    said = f"In hindsight, the best swap would have {verb} {size} per {data.terms.unit}"
     if significant.empty:
         return f"{said}; no swap is significantly better."
     are = "is" if len(significant) == 1 else "are"

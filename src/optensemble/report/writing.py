@@ -19,10 +19,14 @@ _SOURCE = "a table in memory"
 
 
 def write_report(
-    ensemble: Policy, X: Any, Y: Any, path: str | PathLike[str], terms: dict[str, str], **options: Any
+    ensemble: Policy, X: Any, Y: Any, path: str | PathLike[str], terms: dict[str, str | None], **options: Any
 ) -> Path:
-    """Write the page of an ensemble on rows with known labels, and return its path; ``options`` are of an audit."""
-    page, named = _output_path(path), ReportTerms(**terms)  # before any work is done
+    """Write the page of an ensemble on rows with known labels, and return its path; ``options`` are of an audit.
+
+    ``terms`` that are None are those of the job file, if the ensemble was fitted by one.
+    """
+    known = (ensemble.table_ or {}).get("report", {})
+    page, named = _output_path(path), ReportTerms(**known).replaced(**terms)  # before any work is done
     audited = ensemble._audited_rows(X, Y, **options)
     batch = audited.batch
     index = index_of(batch.X)

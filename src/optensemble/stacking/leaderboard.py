@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -228,7 +228,7 @@ class Competition:
     def _why(self, number: int, gain: float, error: float) -> str:
         margin = self.candidates[number].margin
         if number == self.winner:
-            return winning_reason(number, margin, self._doing_better())
+            return winning_reason(number, margin, *self._doing_better())
         if gain == 0:
             return f"{self._verb} the same as the winner"
         side = "better" if gain > 0 else "worse"
@@ -239,11 +239,13 @@ class Competition:
             return f"part of the ensemble; alone {size}"
         return f"{size}; would decide alone only if more than {margin:g} standard errors better than the ensemble"
 
-    def _doing_better(self) -> list[str]:
-        """Return the candidates that might have decided instead, and earned more than what does."""
+    def _doing_better(self) -> tuple[list[str], list[str]]:
+        """Return the candidates that earned more than what decides: those that might have decided, and its parts."""
         means, winner = self.sums.gains.means, list(self.candidates).index(self.winner)
-        simple = zip(self.candidates.values(), means - means[winner], self.sums.squares[winner], strict=True)
-        return [each.name for each, lead, apart in simple if np.isfinite(each.margin) and lead > 0 and apart > 0]
+        each = zip(self.candidates.values(), means - means[winner], self.sums.squares[winner], strict=True)
+        better = [candidate for candidate, lead, apart in each if lead > 0 and apart > 0]
+        simple = [candidate.name for candidate in better if np.isfinite(candidate.margin)]
+        return simple, [candidate.name for candidate in better if candidate.name not in simple]
 
     def finding(self, standings: list[Standing]) -> str:
         """Compare what decides with deciding by the mean label, in words: what the table says of that.
@@ -293,16 +295,22 @@ def difference_decimals(standings: list[Standing]) -> int:
     return column_decimals([line.difference for line in standings], halves)
 
 
-def winning_reason(winner: int, margin: float, better: list[str] | None = None) -> str:
-    """Return why a candidate decides; ``better`` names those that earned more, but not by enough to decide.
+def winning_reason(winner: int, margin: float, better: Sequence[str] = (), parts: Sequence[str] = ()) -> str:
+    """Return why a candidate decides.
+
+    ``better`` names those that earned more, but not by enough to decide, and ``parts`` those that may not decide alone.
 
     >>> winning_reason(ENSEMBLE, 0.0, ["ridge"])
     'plays in every row the policy of the best calibrated value; ridge did better, by too little to be sure'
+    >>> winning_reason(ENSEMBLE, 0.0, parts=["patched"])
+    'plays in every row the policy of the best calibrated value; its part patched did better alone'
     """
     if winner != ENSEMBLE:
         return f"beats the ensemble out of fold by more than {margin:g} standard errors"
-    others = f"{', '.join(better)} did better, by too little to be sure" if better else "no simple candidate did better"
-    return f"plays in every row the policy of the best calibrated value; {others}"
+    others = [f"{', '.join(better)} did better, by too little to be sure"] if better else []
+    others += [f"its part {', '.join(parts)} did better alone"] if parts else []
+    known = "; ".join(others) or "no candidate did better"
+    return f"plays in every row the policy of the best calibrated value; {known}"
 
 
 def leaderboard_frame(standings: list[Standing], left_out: Mapping[str, str]) -> pd.DataFrame:

@@ -48,3 +48,13 @@ def test_an_audit_knows_of_groups_and_time() -> None:
     assert grouped.summary["half_width"].iloc[0] != plain.summary["half_width"].iloc[0]
     with pytest.raises(InputError, match="time_ordered must be one of None, True, False; got 'no'"):
         ensemble.audit(X, Y, time_ordered="no")  # type: ignore[arg-type]
+
+
+def test_a_single_row_is_too_few_to_tell_unless_it_is_far_off() -> None:
+    X, Y = problem().X, problem().Y
+    ensemble = fitted()
+    told = ensemble.audit(X[-1:], Y[-1:])
+    assert (told.grade, told.totals.rows) == ("too few rows", 1)
+    assert (told.totals.low, told.totals.high) == (ensemble.answer(X[-1:]).low[0], ensemble.answer(X[-1:]).high[0])
+    assert "nan" not in str(told)
+    assert ensemble.audit(X[-1:], Y[-1:] - 1e3).grade == "less than promised"

@@ -182,7 +182,7 @@ def test_an_audit_works_with_few_rows_one_candidate_and_no_baseline(n: int, kind
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"realised": np.zeros(1)}, "at least 2 rows are needed; got 1"),
+        ({"realised": np.zeros(0)}, "at least 1 row is needed; got 0"),
         ({"promised": np.zeros(3)}, f"promised must have one entry for each of the {N} rows; got 3"),
         ({"residuals": np.full((N, 1), np.nan)}, "residuals must be finite"),
         ({"rivals": {"r": np.zeros(3)}}, "the payoff of 'r' must have one entry"),

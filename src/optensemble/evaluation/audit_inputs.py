@@ -77,7 +77,7 @@ class AuditInputs:
 
     def __post_init__(self) -> None:
         n = len(self.realised)
-        require_rows(n)
+        require_rows(n, 1)
         payoffs = [("promised", self.promised), ("realised", self.realised), ("residuals", self.residuals)]
         payoffs += [(f"the payoff of {name!r}", payoff) for name, payoff in self.rivals.items()]
         numbers = [("chosen", self.chosen, len(self.names))]

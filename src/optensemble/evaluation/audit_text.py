@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -33,7 +34,7 @@ def audit_text(audit: Audit) -> str:
     lines = [audit.verdict, *_left_out(audit.totals), _bias_sentence(audit)]
     for rival, *limits in audit.lift[["rival", "gain", "low", "high"]].itertuples(index=False, name=None):
         gain, low, high = (f"{value:+.3g}".replace("-", "−") for value in limits)
-        lines.append(f"gain over {rival}: {gain} ({low} to {high})")
+        lines.append(f"gain over {rival}: {gain}" + ("" if isnan(limits[1]) else f" ({low} to {high})"))
     lines.append(f"gain of the best swap, in hindsight: {audit.swap_regret:.3g}")
     return "\n".join(lines)
 

@@ -208,7 +208,7 @@ def _decimals(text: str) -> int:
 
 
 def _on_rows(row: AuditSummary) -> str:
-    rows = f"{row.rows:,} {'rows' if row.seen else 'new rows'}"
+    rows = f"{row.rows:,} {'' if row.seen else 'new '}row{'' if row.rows == 1 else 's'}"
     return f"on {rows}" + (f", {row.seen:,} of them fitted on" if row.seen else "")
 
 

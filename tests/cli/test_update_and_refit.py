@@ -12,6 +12,7 @@ import pytest
 
 import optensemble as oe
 from optensemble._core.atomic_files import locked, replace
+from optensemble.members.known_rows import KnownRows
 from tests.cli.calling import Line
 from tests.cli.refusals import LATER, ROWS, WRONG_USE, require_line
 from tests.jobs.worlds import LABELS, make_rows, write_job, write_table
@@ -121,6 +122,22 @@ def test_forgotten_rows_must_be_given_again(line: Line, tables: Path) -> None:
     assert line("fit", "job.toml", "-o", "whole.oe", "-q").code == 0
     assert oe.load(tables / "e.oe").n_rows_ == len(ROWS) + len(LATER)
     assert oe.load(tables / "e.oe").table_ == oe.load(tables / "whole.oe").table_
+
+
+@pytest.mark.slow
+def test_rows_without_ids_are_missed_by_their_numbers(line: Line, tables: Path) -> None:
+    ensemble = oe.load(tables / "e.oe")
+    ensemble._known_rows = KnownRows()
+    ensemble.save(tables / "e.oe", keep_rows=False)
+    write_table(pd.concat([ROWS[7:], LATER]), tables / "some.csv")
+    missing = f"7 of the {len(ROWS):,} rows that it knows are not in some.csv"
+    require_line(line("refit", "e.oe", "--with", "some.csv"), WRONG_USE, missing)
+    ensemble.fingerprints_ = ensemble.fingerprints_[:0]
+    ensemble.save(tables / "e.oe", keep_rows=False)
+    said = line("refit", "e.oe", "--with", "some.csv")
+    assert (said.code, "73 of them new" in said.out) == (0, True)
+    assert "does not tell which rows it was fitted on" in said.err
+    assert said.err.endswith("Make sure that they are all rows.\n")
 
 
 def test_ensembles_of_the_paper_are_refused(line: Line, folder: Path) -> None:

@@ -19,9 +19,11 @@ from optensemble.tables.reading import require_columns
         ("lables", ["labels", "time"], "labels"),
         ("ID", ["id", "day"], "id"),
         ("Regoin", ["region", "reason"], "region"),
+        ("dya", [0, "day", None], "day"),
+        (101, [100, 1010], 1010),
     ],
 )
-def test_a_close_name_is_asked_for(name: str, known: list[str], meant: str) -> None:
+def test_a_close_name_is_asked_for(name: object, known: list[object], meant: object) -> None:
     assert did_you_mean(name, known) == f" Did you mean {meant!r}?"
 
 

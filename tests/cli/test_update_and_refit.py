@@ -12,6 +12,7 @@ import pytest
 
 import optensemble as oe
 from optensemble._core.atomic_files import locked, replace
+from optensemble.members.known_rows import KnownRows
 from tests.cli.calling import Line
 from tests.cli.refusals import LATER, ROWS, WRONG_USE, require_line
 from tests.jobs.worlds import LABELS, make_rows, write_job, write_table
@@ -86,11 +87,13 @@ def test_a_refit_that_is_due_is_that_of_a_fit_on_all_rows(line: Line, folder: Pa
     said = line("refit", "ensemble.oe", "--with", "late.csv", "--json")
     found = json.loads(said.out)
     assert (said.code, found["rows"], found["new"], found["ensemble"]) == (0, 400, 160, "ensemble.oe")
+    assert (found["skipped"], found["changed"], found["unlabelled"]) == (100, 0, 0)
     write_table(rows, folder / "history.csv")
     assert line("fit", "job.toml", "-o", "whole.oe", "-q").code == 0
     written = (folder / "ensemble.oe").read_bytes()
     assert written == (folder / "whole.oe").read_bytes()
-    said = line("refit", "ensemble.oe")
+    said = line("refit", "ensemble.oe", "--with", "late.csv")
+    assert "160 rows given before, skipped." in said.out
     assert (said.code, "No rows have come since the fit" in said.out) == (0, True)
     assert (folder / "ensemble.oe").read_bytes() == written
     assert line("update", "ensemble.oe", "late.csv", "-q").code == 0
@@ -103,11 +106,37 @@ def test_forgotten_rows_must_be_given_again(line: Line, tables: Path) -> None:
     again = line("update", "e.oe", "first.csv")
     assert "37 rows given before, skipped." in again.out  # the hashes of ids stay
     require_line(line("refit", "e.oe"), WRONG_USE, "the rows of the fit were forgotten", "--with TABLE")
-    write_table(pd.concat([ROWS, LATER]), tables / "all.csv")
-    assert line("refit", "e.oe", "--with", "all.csv", "-q").code == 0
+    before, known = (tables / "e.oe").read_bytes(), len(ROWS) + 37
+    missing = f"{len(ROWS):,} of the {known:,} rows that it knows are not in"
+    require_line(line("refit", "e.oe", "--with", "first.csv"), WRONG_USE, missing, "Give all rows")
+    write_table(LATER.assign(**dict.fromkeys(LABELS, np.nan)), tables / "none.csv")
+    require_line(line("refit", "e.oe", "--with", "none.csv"), WRONG_USE, "none.csv has no row with labels: a refit")
+    assert (tables / "e.oe").read_bytes() == before
+    unlabelled = LATER[:5].assign(day=[f"9-{number}" for number in range(5)], **dict.fromkeys(LABELS, np.nan))
+    write_table(pd.concat([ROWS, LATER, unlabelled]), tables / "all.csv")
+    said = line("refit", "e.oe", "--with", "all.csv")
+    assert said.code == 0
+    came = f"Fitted again on {known + 43:,} rows, 80 of them new.\nWrote e.oe."
+    assert f"5 rows without labels, left for later.\n{came}" in said.out
     assert line("fit", "job.toml", "-o", "whole.oe", "-q").code == 0
     assert oe.load(tables / "e.oe").n_rows_ == len(ROWS) + len(LATER)
     assert oe.load(tables / "e.oe").table_ == oe.load(tables / "whole.oe").table_
+
+
+@pytest.mark.slow
+def test_rows_without_ids_are_missed_by_their_numbers(line: Line, tables: Path) -> None:
+    ensemble = oe.load(tables / "e.oe")
+    ensemble._known_rows = KnownRows()
+    ensemble.save(tables / "e.oe", keep_rows=False)
+    write_table(pd.concat([ROWS[7:], LATER]), tables / "some.csv")
+    missing = f"7 of the {len(ROWS):,} rows that it knows are not in some.csv"
+    require_line(line("refit", "e.oe", "--with", "some.csv"), WRONG_USE, missing)
+    ensemble.fingerprints_ = ensemble.fingerprints_[:0]
+    ensemble.save(tables / "e.oe", keep_rows=False)
+    said = line("refit", "e.oe", "--with", "some.csv")
+    assert (said.code, "73 of them new" in said.out) == (0, True)
+    assert "does not tell which rows it was fitted on" in said.err
+    assert said.err.endswith("Make sure that they are all rows.\n")
 
 
 def test_ensembles_of_the_paper_are_refused(line: Line, folder: Path) -> None:

@@ -182,6 +182,13 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "a table for a value": ("rows0/x/10/values", lambda a: np.array(["{}", '"b"']), "must hold text and numbers"),
     "half a letter": ("rows0/x/10/values", lambda a: np.array(['"\\ud800"', '"b"']), "must hold text and numbers"),
     "a large number": ("rows0/x/10/values", lambda a: np.array(["9" * 30, '"b"']), "must hold text and numbers"),
+    "values without end": (
+        "rows0/x/10/values",
+        lambda a: np.array([*a, *map(str, range(3_000))]),
+        "rows0/x/10/values must hold each value once, 1 to ",
+    ),
+    "a value twice": ("rows0/x/10/values", lambda a: np.array([*a, a[0]]), "values must hold each value once"),
+    "no values": ("rows0/x/10/values", lambda a: a[:0], "values must hold each value once"),
     "ids of fewer rows": ("rows0/keys", lambda a: a[:-1], "rows0/keys must be an array"),
     "fewer fingerprints": ("known/prints", lambda a: a[:-1], "known/prints must be an array"),
 }
@@ -194,6 +201,14 @@ def test_wrong_arrays_are_refused(wrong: str, tmp_path: Path) -> None:
     altered.write(tmp_path / "e.oe")
     with pytest.raises(FileError, match=words):
         oe.load(tmp_path / "e.oe")
+
+
+def test_values_take_memory_before_they_are_read(tmp_path: Path) -> None:
+    """A small file may hold very many of them."""
+    name, many = "rows0/x/10/values", np.full(1_000_000, "1")
+    Content(content().document, {**content().arrays, name: many}).write(tmp_path / "e.oe")
+    with pytest.raises(FileError, match=r"rows must fit into 100,000,000 bytes .*; got 'values that take 128,"):
+        oe.load(tmp_path / "e.oe", limit=100_000_000)
 
 
 @pytest.mark.parametrize(

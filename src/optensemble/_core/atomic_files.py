@@ -62,7 +62,14 @@ def locked(path: Path) -> Iterator[None]:
     """
     held = None
     while fcntl is not None and held is None and path.is_file():
-        file = open(path, "rb")  # noqa: SIM115  (closed below)
+        try:
+            file = open(path, "rb")  # noqa: SIM115  (closed below)
+        except FileNotFoundError:  # whoever reads it says so
+            break
+        except OSError as error:
+            raise FileError(
+                f"cannot read {path}: {error.strerror or error}. Make it readable and try again."
+            ) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError:

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[object]) -> str:
     """Return a question to end an error with, or nothing if no known name is close.
 
     >>> did_you_mean("lables", ["labels", "time"])
     " Did you mean 'labels'?"
+    >>> did_you_mean("day1", [0, "day"])  # columns may have numbers for names
+    " Did you mean 'day'?"
     """
-    names = list(known)
-    close = get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
-    return f" Did you mean {close[0]!r}?" if close else ""
+    names = {str(other): other for other in known}
+    text = str(name)
+    close = get_close_matches(text, names, n=1) or [other for other in names if other.lower() == text.lower()]
+    return f" Did you mean {names[close[0]]!r}?" if close else ""
 
 
 def listed(names: Sequence[object], most: int = 8) -> str:

@@ -100,7 +100,7 @@ def refit_command(
     require_output_path(target, list(find_tables(further).paths) if further else [])
     with output.progress("fitting again") as progress, locked(ensemble):
         refit = refit_ensemble(ensemble, further or (), labels=labels, time=time, progress=progress, n_jobs=jobs)
-        written = refit.new or forget_rows or target != ensemble
+        written = refit.fitted or forget_rows or target != ensemble
         if written:
             refit.ensemble.save(target, keep_rows=not forget_rows)
     print_refit(output, refit, target if written else None)

@@ -21,9 +21,7 @@ def print_update(output: CommandOutput, update: TableUpdate, out: Path | None, *
     done = update.done
     output.print_lines(
         f"{_counted(done.taken_in, 'row')} taken in{'' if done.taken_in else ': nothing is new'}.",
-        *([f"{_counted(done.skipped, 'row')} given before, skipped."] if done.skipped else []),
-        *([f"{_counted(done.changed, 'row')} given before with other numbers, skipped."] if done.changed else []),
-        *([f"{_counted(update.unlabelled, 'row')} without labels, left for later."] if update.unlabelled else []),
+        *_left_out(update),
         *([f"Of the new rows: {update.outcome}."] if update.outcome else []),
         *([f"{_FORGOTTEN}."] if forgotten else []),
         f"Wrote {out}." if out is not None else "The file is as it was.",
@@ -48,12 +46,34 @@ def print_update(output: CommandOutput, update: TableUpdate, out: Path | None, *
 
 def print_refit(output: CommandOutput, refit: Refit, out: Path | None) -> None:
     """Print the leaderboard of a new fit; ``out`` is the file that was written, if one was."""
-    ensemble = refit.ensemble
-    document: dict[str, Any] = {"ensemble": None if out is None else str(out), "rows": ensemble.n_rows_}
-    document |= {"new": refit.new, **print_board(output, ensemble, list(ensemble.notes_))}
-    came = f"Fitted again on {ensemble.n_rows_:,} rows, {refit.new:,} of them new." if refit.new else _NOTHING_CAME
-    output.print_lines(came, f"Wrote {out}." if out is not None else "The file is as it was.")
+    ensemble, update = refit.ensemble, refit.update
+    document: dict[str, Any] = {
+        "ensemble": None if out is None else str(out),
+        "rows": ensemble.n_rows_,
+        "new": refit.new,
+        "skipped": 0 if update is None else update.done.skipped,
+        "changed": 0 if update is None else update.done.changed,
+        "unlabelled": 0 if update is None else update.unlabelled,
+        **print_board(output, ensemble, list(ensemble.notes_)),
+    }
+    came = f"Fitted again on {ensemble.n_rows_:,} rows, {refit.new:,} of them new." if refit.fitted else _NOTHING_CAME
+    output.print_lines(
+        *(_left_out(update) if update is not None else []),
+        came,
+        f"Wrote {out}." if out is not None else "The file is as it was.",
+    )
     output.print_json({**document, "guarantees": ensemble.guarantees_, "doubts": list(ensemble.data_warnings_)})
+
+
+def _left_out(update: TableUpdate) -> list[str]:
+    """Return in lines how many rows of a table were not taken in, and why."""
+    done = update.done
+    counts = {
+        "given before, skipped": done.skipped,
+        "given before with other numbers, skipped": done.changed,
+        "without labels, left for later": update.unlabelled,
+    }
+    return [f"{_counted(count, 'row')} {what}." for what, count in counts.items() if count]
 
 
 def _counted(number: int, what: str) -> str:

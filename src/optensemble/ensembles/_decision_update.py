@@ -170,6 +170,23 @@ class UpdatedDecision(FittedDecision):
             )
         return found
 
+    def _count_known(
+        self, X: Any, Y: Any, *, groups: Any = None, sample_weight: Any = None, ids: Any = None
+    ) -> int | None:
+        """Return how many of the rows fitted on or given before are among these; None where that cannot be told.
+
+        By ids, a row whose numbers have changed is the same row.
+        """
+        total, batch = self.n_rows_ + self.n_updated_, as_batch(X, Y, groups, sample_weight, ids)
+        if batch.keys is not None and len(self._known_rows) == total:
+            return int(find_repeats(batch.keys, self._known_rows.keys).sum())
+        marks = self.fingerprints_
+        if len(marks) != total or is_sample(marks):
+            return None
+        batch = self._in_order(batch, self._known)
+        done, labels = self._decide_labelled(batch.X, batch.labels)
+        return int(find_repeats(fingerprints(*done.outputs.known_by, labels), marks).sum())
+
     def _take_in(self, batch: LabelledBatch, done: PolicyPass, labels: Any, prints: Hashes) -> tuple[Promise, float]:
         """Add rows to the record, and say whether it is time to fit again; return what was promised and realised."""
         outputs, decisions, weights = done.outputs, done.decisions, batch.weights

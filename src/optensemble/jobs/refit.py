@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from optensemble._core.progress import Progress
+from optensemble.ensembles._decision_update import Update
 from optensemble.exceptions import FallbackWarning, InputError
 from optensemble.jobs.saved_ensemble import SavedEnsemble, load_ensemble, open_ensemble, read_labelled
 from optensemble.jobs.update import TableUpdate, labels_of, require_decision, row_terms, update_table
@@ -17,10 +18,14 @@ from optensemble.tables.reading import Tables, find_tables
 
 @dataclass(frozen=True)
 class Refit:
-    """An ensemble that was fitted again, unless nothing ``new`` had come; and what was done with further tables."""
+    """An ensemble that was ``fitted`` again, with rows that are ``new``; and what was done with further tables.
+
+    With the rows of its last fit alone it is not fitted again.
+    """
 
     ensemble: Any
     new: int
+    fitted: bool
     update: TableUpdate | None = None
 
 
@@ -56,21 +61,45 @@ def _fit_again(
     new = ensemble.n_updated_
     if new:
         ensemble.extend(progress=progress, n_jobs=n_jobs)
-    return Refit(ensemble, new, update)
+    return Refit(ensemble, new, bool(new), update)
 
 
 def _fit_on(saved: SavedEnsemble, tables: Tables, progress: Progress | None, n_jobs: int | None) -> Refit:
-    """Fit on the rows of tables alone."""
+    """Fit on the rows of tables alone, which must be all rows."""
     ensemble, table = saved.ensemble, saved.ensemble.table_
-    rows, _ = read_labelled(saved, tables, "a refit")
+    rows, unlabelled = read_labelled(saved, tables, "a refit")
+    if not len(rows):
+        raise InputError(f"{tables} has no row with labels: a refit needs them. Give all rows, with their labels.")
+    X, Y, terms = rows.reset_index(drop=True), labels_of(rows, saved), row_terms(rows, saved, tables)
+    new = _require_known(saved, tables, ensemble._count_known(X, Y, **terms), len(rows))
     ensemble.fit(
-        rows.reset_index(drop=True),
-        labels_of(rows, saved),
+        X,
+        Y,
         time_ordered=ensemble.time_ordered_,
         random_state=ensemble._seed,
         progress=progress,
         n_jobs=n_jobs,
-        **row_terms(rows, saved, tables),
+        **terms,
     )
     ensemble.table_ = table
-    return Refit(ensemble, len(rows))
+    return Refit(ensemble, new, True, TableUpdate(Update(len(rows), new), unlabelled, "", ensemble.sense == "min"))
+
+
+def _require_known(saved: SavedEnsemble, tables: Tables, found: int | None, given: int) -> int:
+    """Refuse tables without all rows that the ensemble knows; return how many rows have come since its fit."""
+    ensemble = saved.ensemble
+    known = ensemble.n_rows_ + ensemble.n_updated_
+    if found is None:
+        warnings.warn(
+            f"{saved.path} does not tell which rows it was fitted on: this fit is on the {given:,} rows of {tables} "
+            f"alone, the last one was on {ensemble.n_rows_:,}. Make sure that they are all rows.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return max(given - ensemble.n_rows_, 0)
+    if found < known:
+        raise InputError(
+            f"{saved.path}: {ensemble._no_rows}, and {known - found:,} of the {known:,} rows that it knows are not in "
+            f"{tables}. Give all rows, old and new, by --with; to go on without some, fit anew with a job file."
+        )
+    return given - found + int(ensemble.n_updated_)

@@ -14,6 +14,7 @@ from optensemble.persistence.row_file import ARRAY, DATE, DTYPES, FRAME, NUMBER,
 _NO_DATE = np.iinfo(np.int64).min
 _FIRST, _LAST = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
 _MOST_AXES = 4
+_VALUE_BYTES = 128  # in memory: a text of its own, and what it says
 _DTYPES = {name: np.dtype(name) for name in DTYPES}
 
 
@@ -25,6 +26,7 @@ def check_rows(file: SavedFile) -> None:
     rows = file.root.get("rows")
     if rows is None or rows["why"].text():
         return
+    _check_memory(file)
     learned, start = file.root["learned"], 0
     for name, count in (("fit", learned["n_rows_"].whole()), ("later", learned["n_updated_"].whole())):
         batches = list(rows[name])
@@ -32,6 +34,16 @@ def check_rows(file: SavedFile) -> None:
         rows[name].require(sum(lengths) == count, f"have {count} rows")
         start += len(batches)
     rows["fit"].require(bool(rows["fit"].value), "have rows")
+
+
+def _check_memory(file: SavedFile) -> None:
+    """Check that the values of all columns, of which a small file can hold very many, fit into memory."""
+    names = [name for name in file.shelf if name.startswith("rows") and name.endswith("/values")]
+    needed = _VALUE_BYTES * sum(sum(file.shelf.shape(name)[:1]) for name in names)
+    if needed > file.limit:
+        raise Wrong(
+            "rows", f"fit into {file.limit:,} bytes (give load a larger limit=)", f"values that take {needed:,}"
+        )
 
 
 def _check_batch(file: SavedFile, batch: Part, key: str) -> int:
@@ -103,6 +115,8 @@ def _check_column(file: SavedFile, part: Part, key: str, n: int) -> None:
     else:
         part["dtype"].choice(TEXTS)
         values = file.shelf.take(f"{key}/values", "U", None)
+        if not 1 <= len(values) <= n or len(np.unique(values)) < len(values):
+            raise Wrong(f"{key}/values", f"hold each value once, 1 to {n} of them", f"{len(values)} values")
         file.shelf.wholes(key, n, high=len(values))
         found = [_single_value(text, f"{key}/values") for text in values.tolist()]
         texts_only = all(isinstance(value, str | None) or value != value for value in found)

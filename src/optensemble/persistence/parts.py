@@ -177,6 +177,9 @@ class Shelf:
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an array."""
         return self._arrays[name].shape

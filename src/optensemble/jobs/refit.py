@@ -96,7 +96,7 @@ def _require_known(saved: SavedEnsemble, tables: Tables, found: int | None, give
             UserWarning,
             stacklevel=2,
         )
-        return max(given - ensemble.n_rows_, 0)
+        return max(given - int(ensemble.n_rows_), 0)
     if found < known:
         raise InputError(
             f"{saved.path}: {ensemble._no_rows}, and {known - found:,} of the {known:,} rows that it knows are not in "

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from optensemble import feasible
 from optensemble.evaluation.verdict import Grade, Verdict
 from optensemble.exceptions import SolverError
+from optensemble.report.blocks import Blocks
 from optensemble.report.data import _foresight
 from optensemble.report.drawing import inline_svg, style
 from optensemble.report.figures import DotPlot
@@ -22,6 +24,7 @@ from optensemble.report.overview.totals import PeriodTotals
 from optensemble.report.overview.typical import TypicalDecision, typical_rows
 from optensemble.report.overview.verdict import headline, mark_of, status_of
 from optensemble.report.terms import ReportTerms
+from tests.report.ensembles import simplex
 
 
 def totals(realised: float, foresight: float | None, *, cost: bool = False) -> PeriodTotals:
@@ -167,3 +170,19 @@ def test_totals_without_weights_are_of_the_rows() -> None:
     assert replace(totals(3.0, 4.0), foresight=None).behind is None
     assert totals(3.0, 4.0).behind == 1.0
     assert totals(4.0, 3.0, cost=True).behind == 1.0
+
+
+def test_a_block_is_outside_its_interval_only_beyond_rounding() -> None:
+    place, ones = pd.Index([1, 2, 3]), np.ones(3)
+    realised = np.array([1.0 - 1e-13, 1.0 + 1e-13, 0.9])
+    blocks = Blocks(False, place, place, np.array([1, 1, 1]), ones, ones, ones, realised, 0.0 * ones)
+    assert blocks.outside.tolist() == [2]
+
+
+def test_rows_that_count_for_nothing_are_in_their_block_and_a_block_of_them_has_no_mean() -> None:
+    data = simplex(3, 2, 40).data
+    weights = np.where(np.arange(40) < 10, 0.0, np.arange(40) % 2)
+    blocks = replace(data, weights=weights).blocks
+    assert blocks.rows.tolist() == [5] * 6
+    later = np.arange(10, 40).reshape(6, 5)
+    assert np.allclose(blocks.realised, [np.average(data.realised[part], weights=weights[part]) for part in later])

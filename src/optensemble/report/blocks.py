@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble.evaluation.audit_tables import within_limits
 from optensemble.stats.blocks import LEVEL
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Blocks:
     @property
     def outside(self) -> Indices:
         """The indices of blocks whose realised mean lies outside the promised interval."""
-        return np.flatnonzero((self.realised < self.low) | (self.realised > self.high))
+        kept = [within_limits(*each) for each in zip(self.low, self.realised, self.high, strict=True)]
+        return np.flatnonzero(~np.array(kept, dtype=bool))
 
     @property
     def middle(self) -> pd.Index:
@@ -73,8 +75,9 @@ def summarise_blocks(data: ReportData) -> Blocks:
 
 
 def _split_rows(data: ReportData) -> list[Indices]:
-    rows = np.arange(data.rows) if data.weights is None else np.flatnonzero(data.weights)
-    return np.array_split(rows, max(min(MOST_BLOCKS, len(rows) // _FEWEST_ROWS_IN_BLOCK), 1))
+    """Split the rows into blocks; one of which no row counts has no mean, and is left out."""
+    parts = np.array_split(np.arange(data.rows), max(min(MOST_BLOCKS, data.rows // _FEWEST_ROWS_IN_BLOCK), 1))
+    return parts if data.weights is None else [part for part in parts if data.weights[part].any()]
 
 
 def _mean(data: ReportData, rows: Indices) -> float:

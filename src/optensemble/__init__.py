@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from optensemble.ensembles.base import Answer
     from optensemble.ensembles.black_box import BlackBoxEnsemble
     from optensemble.ensembles.decision import DecisionEnsemble
+    from optensemble.ensembles.pipeline import make_pipeline
     from optensemble.ensembles.white_box import WhiteBoxEnsemble
     from optensemble.evaluation.audit import Audit
     from optensemble.evaluation.planning import RowPlan, plan
@@ -36,6 +37,7 @@ __all__ = [
     "feasible",
     "guarantees",
     "load",
+    "make_pipeline",
     "plan",
 ]
 
@@ -57,6 +59,7 @@ if not TYPE_CHECKING:
         "Verdict": "evaluation.verdict",
         "WhiteBoxEnsemble": "ensembles.white_box",
         "load": "persistence.files",
+        "make_pipeline": "ensembles.pipeline",
         "plan": "evaluation.planning",
     }
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from optensemble._core.hashing import hash_numbers
 from optensemble.evaluation import payoff_record, payoff_totals
 from optensemble.evaluation.payoff_record import Record
-from optensemble.evaluation.payoff_totals import TIME_BINS, PairSample, PairTotals
+from optensemble.evaluation.payoff_totals import TIME_BINS, PairTotals, pair_sample
 from optensemble.stats.blocks import part_of
 from tests.problems import Floats
 from tests.stats.clusters import some_clusters
@@ -233,11 +233,11 @@ def test_the_sample_is_of_the_rows_with_the_smallest_hashes(monkeypatch: pytest.
     expected = np.sort(np.argsort(hash_numbers(numbers))[:200])
     for seed, count in ((0, 1), (1, 2), (2, 7), (3, 60)):
         pieces = np.array_split(np.random.default_rng(seed).permutation(5000), count)
-        found: Any = reduce(add, [PairSample.of(numbers[rows], values[rows], 5000) for rows in pieces])
+        found: Any = reduce(add, [pair_sample(numbers[rows], values[rows], 5000) for rows in pieces])
         rows, columns = found.in_order()
         np.testing.assert_array_equal(rows, expected)
         np.testing.assert_array_equal(columns, values[expected].T)
-    parts = [PairSample.of(numbers[rows], values[rows], 1000) for rows in (np.arange(300, 1000), np.arange(300))]
+    parts = [pair_sample(numbers[rows], values[rows], 1000) for rows in (np.arange(300, 1000), np.arange(300))]
     rows, columns = (parts[0] + parts[1]).in_order()
     np.testing.assert_array_equal(rows, np.arange(1000))
     np.testing.assert_array_equal(columns, values[:1000].T)

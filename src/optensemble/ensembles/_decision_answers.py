@@ -27,6 +27,7 @@ from optensemble.explanation.cases import Question, explain_decision
 from optensemble.explanation.explanation import Explanation, as_coordinates, as_row, with_promise
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames, align_labels, in_fitted_order
+from optensemble.members.context import Context
 from optensemble.members.fingerprints import count_seen, fingerprints, marks
 from optensemble.members.fit_inputs import LabelledBatch, is_rule
 from optensemble.members.known_rows import KnownRows
@@ -74,6 +75,9 @@ class FittedDecision(Policy):
     on_error: str
     _rows: list[LabelledBatch]
     _later: list[LabelledBatch]
+    _leading: list[LabelledBatch] = []  # noqa: RUF012  (replaced as a whole)
+    _context: Context | None = None
+    _context_columns: tuple[Any, ...] = ()
     _known_rows: KnownRows = KnownRows()
     _no_rows: str = NO_ROWS
 
@@ -247,9 +251,16 @@ class FittedDecision(Policy):
         buckets = Buckets(self._set.lower, self._set.upper, BUCKETS)
         models = self.members_[: self.n_models_]
         terms = (self._set, buckets, self._sign, self._subgroups, self._mending, Tally() if tally is None else tally)
-        gaps = {"gaps": True, "on_error": self.on_error, "absences": self._absences}
-        names = OutputNames(self.labels_)
-        return MemberQuery(models, self.policy_members, *terms, output_names=names, **gaps)  # type: ignore[arg-type]
+        return MemberQuery(
+            *(models, self.policy_members, *terms),
+            gaps=True,
+            on_error=self.on_error,
+            absences=self._absences,
+            output_names=OutputNames(self.labels_),
+            fitted_here=frozenset(self.cross_fitted_),
+            features=self._known.features,
+            context=self._context,
+        )
 
     def _pass(self, X: Any, *, every: bool = False, tally: Tally | None = None) -> PolicyPass:
         """Ask every member once and decide; with ``every``, solve the policies of all forecasts."""

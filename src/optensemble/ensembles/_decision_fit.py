@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -30,7 +30,7 @@ from optensemble.evaluation.lemmas_out_of_fold import (
     verify,
 )
 from optensemble.evaluation.payoff_record import Record
-from optensemble.evaluation.payoff_totals import TIME_BINS, PairSample, PairTotals
+from optensemble.evaluation.payoff_totals import TIME_BINS, PairTotals, pair_sample
 from optensemble.evaluation.possible_payoffs import LabelRange
 from optensemble.evaluation.promise import Promise
 from optensemble.members.absence import absence_notes, require_present
@@ -56,9 +56,8 @@ from optensemble.stacking.final_policy import (
 )
 from optensemble.stacking.forecaster import (
     AVERAGE,
+    CORRECTED,
     MEAN,
-    PATCHED,
-    REFINED,
     RIDGE,
     STACK,
     Corrections,
@@ -84,6 +83,7 @@ from optensemble.stacking.moments import Basis, FirstLook, FirstPass, look_first
 from optensemble.stacking.patch import MOST_ROUNDS, Selection
 from optensemble.stats.blocks import UnitSums, part_of
 from optensemble.stats.row_design import EXACT_ROWS, RowDesign
+from optensemble.stats.row_sample import RowSample
 
 STALE = 0.4
 """New rows, as a share of those fitted on, after which a fit in time order is due again."""
@@ -154,13 +154,16 @@ class DecisionFit:
 class DecisionData(NamedTuple):
     """What a fit learns from: how its rows are read, how they depend on each other, and the first of them.
 
-    ``first`` says what members there are and what they are about; ``seed`` is for the resampling of units.
+    ``first`` says what members there are and what they are about; ``seed`` is for the resampling of units, ``n_jobs``
+    for the threads of what is not learned from blocks; ``cross_fitted`` are the members that were fitted here.
     """
 
     blocks: ArrayBlocks | SourceBlocks
     design: RowDesign
     first: Block
     seed: int | None
+    n_jobs: int | None = None
+    cross_fitted: Sequence[str] = ()
 
     def with_absences(self, members: list[int], names: list[str]) -> DecisionData:
         """Return the same where the absence of some members is an event to be unbiased on."""
@@ -183,9 +186,10 @@ def learn_decision(members: list[str], data: DecisionData, engine: Engine, progr
             linear = learn_patterns(linear, first.moments, basis, outputs.models, codes)
             data = data.settled(design)
         cells = PatchCells.of(outputs, first.counts)
-        with Stage(progress, "patching", (2 + MOST_ROUNDS) * data.blocks.count) as step:
+        with Stage(progress, "patching", (3 + MOST_ROUNDS) * data.blocks.count) as step:
             run: Run = lambda function, state: engine.run(function, data.blocks, state, step)  # noqa: E731
-            corrections = learn_corrections(linear, cells, design, run)
+            context = outputs.context is not None
+            corrections = learn_corrections(linear, cells, design, run, context=context, n_jobs=data.n_jobs)
         with Stage(progress, "choosing", data.blocks.count) as step:
             state = ChoicePass(design, corrections.out_of_fold, pending=bool(corrections.pending))
             looked = engine.run(look_at_choices, data.blocks, state, step)
@@ -271,7 +275,7 @@ class RecordSums(Sums):
     was promised than realised.
     """
 
-    sample: PairSample
+    sample: RowSample
     record: PairTotals | None
     advantage: PairTotals | None
     followed: Counts
@@ -344,7 +348,7 @@ def _record_sums(done: PolicyPass, chunk: Chunk, state: PayoffPass) -> RecordSum
     candidates = state.policy.members + len(state.policy.forecasts)
     followed = np.bincount(done.decisions.chosen, chunk.weights, minlength=candidates)
     gap = UnitSums.of((assessed - realised)[None], units, chunk.weights)
-    return RecordSums(PairSample.of(chunk.rows, columns, design.rows), record, advantage, followed, gap)
+    return RecordSums(pair_sample(chunk.rows, columns, design.rows), record, advantage, followed, gap)
 
 
 def _conclude(
@@ -358,7 +362,7 @@ def _conclude(
     layout = make_layout(outputs)
     forecaster = make_forecaster(learned.linear, corrections, layout)
     policy = FinalPolicy(len(members), known, forecaster, learned.choices.whole, ENSEMBLE)
-    candidates = list_candidates([*names, titles[ENSEMBLE_NAME]], outputs, known)
+    candidates = list_candidates([*names, titles[ENSEMBLE_NAME]], outputs, known, data.cross_fitted)
     kept = learned.selection.kept if corrections.log else learned.subgroups
     centre = learned.arms.total / (rows * learned.arms.choice.assessed.shape[1])
     state = PayoffPass(
@@ -417,9 +421,7 @@ def _played(competition: Competition, number: int, gap: UnitSums, members: list[
 
 
 def _forecast_names(corrections: Corrections, models: int) -> list[str]:
-    kept = [REFINED] if corrections.refinement.passed else []
-    kept += [PATCHED] if corrections.log else []
-    return [MEAN, RIDGE, STACK, *([AVERAGE] if models else []), *kept]
+    return [MEAN, RIDGE, STACK, *([AVERAGE] if models else []), *corrections.kept]
 
 
 def _last_name(corrections: Corrections) -> str:
@@ -466,7 +468,7 @@ def audit_inputs(
     arms = [*outputs.actions, *(done.played[name] for name in policy.forecasts)]
     earned = [sign * outputs.omega.value(actions, labels) for actions in arms]
     # baselines are what anyone would try, not the ensemble's own parts, nor what decides everywhere: that is itself
-    elaborate = {policy.members + policy.forecasts.index(name) for name in (REFINED, PATCHED) if name in done.played}
+    elaborate = {policy.members + policy.forecasts.index(name) for name in CORRECTED if name in done.played}
     own, blind = {*elaborate, policy.winner}, policy.members + policy.forecasts.index(MEAN)
     return AuditInputs(
         promised=promised,

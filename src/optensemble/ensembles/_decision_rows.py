@@ -19,7 +19,10 @@ from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_group
 from optensemble.members.known_rows import KnownRows
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
+from optensemble.members.validation import join_rows, take_rows
 from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
+
+_FIRST_ROWS = 1 << 13  # for a median, and to see which columns there are
 
 
 def as_batch(X: Any, Y: Any, groups: Any, weights: Any = None, ids: Any = None) -> LabelledBatch:
@@ -75,6 +78,15 @@ def member_room(members: Members) -> Iterator[Scratch | None]:
 def first_rows(names: Sequence[str], first: Block, labels: Sequence[str] | None) -> DataSample:
     """Return the first rows of a fit, in their order, as a sample to look for mistakes in."""
     return DataSample.of(names, first.outputs, first.labels, labels or ())
+
+
+def first_of(X: Any) -> Any:
+    """Return the first rows of X; of a source without labels."""
+    if not isinstance(X, RowSource):
+        return take_rows(X, 0, _FIRST_ROWS)
+    pieces = [piece.X for piece in X.read(0, min(X.row_count, _FIRST_ROWS))]
+    joined = join_rows(pieces)
+    return pieces[0] if joined is None else joined
 
 
 def is_streamed(rows: list[LabelledBatch]) -> bool:

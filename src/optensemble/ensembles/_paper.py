@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from optensemble._core.arrays import Floats
 from optensemble._core.progress import Progress, Stage, as_progress, silent
 from optensemble._core.validation import as_flag, require_choice, require_number
 from optensemble.ensembles._decision_rows import as_engine, needed_columns
+from optensemble.ensembles._own_members import NOTHING_SAID, refuse_streamed
 from optensemble.ensembles._paper_answers import FittedPaper
 from optensemble.ensembles._paper_fit import (
     Algorithm,
@@ -43,16 +45,21 @@ from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.data_warnings import find_forgotten_time, tell
 from optensemble.exceptions import InputError
 from optensemble.members.alignment import RowNames, require_set_columns, sorted_times
+from optensemble.members.cross_fitting import Trainee, TrainingRows
+from optensemble.members.estimators import wrapped
 from optensemble.members.fingerprints import marks
-from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows, named_batch
+from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, labelled_rows, named_batch, split_batches
 from optensemble.members.labelled_rows import with_labels
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, SourceBlocks, around_rows
 from optensemble.members.subgroups import Subgroups
-from optensemble.members.validation import as_labels, require_rows, row_count
+from optensemble.members.validation import as_labels, pick_rows, require_rows, row_count
 from optensemble.multicalibration.history import history_frame
 from optensemble.multicalibration.loop import Callback, Run
 from optensemble.stats.sample_size import MINIMUM_ROWS
+
+INIT = "the model begun with"
+"""The name by which the model that a black box begins with is fitted."""
 
 
 class FitTerms(NamedTuple):
@@ -133,6 +140,51 @@ class PaperEnsemble(FittedPaper):
         fitted._rows = [(X, labels.copy())]
         return fitted
 
+    def _fit_members(
+        self, n_jobs: int | None, progress: Progress, earlier: Mapping[str, Floats] = NOTHING_SAID
+    ) -> None:
+        """Fit members that are to be fitted; what they say out of fold is what is learned from.
+
+        Rows of which none says anything, as the first ones of forward chaining, are left out. Members that an
+        ``earlier`` fit has fitted are asked about the rows that have come since.
+        """
+        rows = [LabelledBatch(X, labels) for X, labels in self._rows]
+        terms: dict[str, Any] = {"time_ordered": self.time_ordered_, "seed": self._seed}
+        found = self._train(self._trainees(), rows, n_jobs=n_jobs, progress=progress, **terms)
+        before = self.cross_fitted_ if earlier else []
+        self._take_fitted(found, self.feasible.dimension)
+        self.cross_fitted_ = [*before, *self.cross_fitted_]
+        self._said = {**self._further(earlier), **found.said}
+        if found.kept is not None:
+            _, chosen = split_batches(rows, found.kept)
+            self._rows = [(batch.X, batch.labels) for batch in chosen]
+            self.terms_.require_enough(len(found.kept))
+
+    def _further(self, earlier: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Return what members have said of all rows, given what they said of the first of them."""
+        if not earlier:
+            return {}
+        known = len(next(iter(earlier.values())))
+        new = pick_rows(TrainingRows.of([LabelledBatch(*each) for each in self._rows]).X, np.arange(known, self._count))
+        if not row_count(new):
+            return dict(earlier)
+        start = self._start([new])
+        outputs, names = start.outputs, [name for name, _ in self.members_]
+        said = dict(
+            zip(names, [*(outputs.sign * outputs.predictions), *outputs.actions[outputs.models :]], strict=True)
+        )
+        if start.initial is not None:
+            said[INIT] = start.initial
+        return {name: np.concatenate([each, said[name]]) for name, each in earlier.items()}
+
+    @property
+    def _count(self) -> int:
+        return sum(len(labels) for _, labels in self._rows)
+
+    @abstractmethod
+    def _trainees(self) -> list[Trainee]:
+        """Return the members that are to be fitted."""
+
     def _ready(self, terms: FitTerms) -> Self:
         """Return a copy that has the parameters, which are checked, and no rows yet."""
         time_ordered, random_state, missing_labels = terms
@@ -141,10 +193,11 @@ class PaperEnsemble(FittedPaper):
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False, None])
         if random_state is not None:
             require_number(random_state, "random_state", at_least=0, whole=True)
-        fitted = self.__sklearn_clone__()
+        fitted = self._same_parameters()
         fitted.terms_, fitted.time_ordered_ = Hyperparameters.of(self), bool(time_ordered)
         fitted.log_, fitted._stages, fitted._seed = (), [], random_state
         fitted._rows, fitted._streamed, fitted._forecaster, fitted._doubts = [], False, None, ()
+        fitted._said, fitted.cross_fitted_ = NOTHING_SAID, []
         return fitted
 
     def _check_parameters(self, stacklevel: int = 4) -> None:
@@ -188,6 +241,8 @@ class PaperEnsemble(FittedPaper):
         fitted, engine = self._ready(terms), as_engine(engine, None)
         require_passes(fitted.terms_)
         fitted._take_members()
+        refuse_streamed(fitted._trainees())
+        fitted.members_ = [(name, wrapped(each, name, self.feasible.dimension)) for name, each in fitted.members_]
         require_rows(source.row_count)
         fitted._learn_names(source.names)
         omega = fitted.terms_.feasible

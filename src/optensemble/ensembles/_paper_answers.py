@@ -12,6 +12,7 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.threads import one_blas_thread
+from optensemble.ensembles._own_members import NOTHING_SAID
 from optensemble.ensembles._paper_fit import (
     Algorithm,
     FittingRows,
@@ -86,6 +87,7 @@ class FittedPaper(Policy):
     _stages: list[FittedStage]
     _seed: int | None
     _forecaster: Forecaster | None
+    _said: Mapping[str, Floats] = NOTHING_SAID  # by members that were fitted here, out of fold, of the rows fitted on
     _streamed: bool = False  # whether the rows fitted on were read from a source, and not kept
 
     # Answers
@@ -266,26 +268,31 @@ class FittedPaper(Policy):
     def _tabulate(self, outcome: PaperOutcome, setting: Setting) -> None:
         """Learn the tables of guarantees."""
 
-    def _initial(self, batches: Sequence[Any]) -> Floats | None:
-        """Return the predictions that a black box begins with; None for a white box."""
+    def _initial(self, batches: Sequence[Any], said: Mapping[str, Floats]) -> Floats | None:
+        """Return the predictions that a black box begins with, unless they are ``said``; None for a white box."""
         return None
 
     # Rows
 
-    def _start(self, batches: Sequence[Any], tally: Tally | None = None) -> StartingPoint:
-        """Ask all members about the rows of all batches, one after the other."""
+    def _start(
+        self, batches: Sequence[Any], tally: Tally | None = None, said: Mapping[str, Floats] = NOTHING_SAID
+    ) -> StartingPoint:
+        """Ask all members about the rows of all batches, one after the other; not those that ``said`` something."""
         batches = [in_fitted_order(X, self._known.features) for X in batches]
-        initial, query = self._initial(batches), self._query()
+        own = {"fitted_here": frozenset(self.cross_fitted_), "features": self._known.features}
+        initial, query = self._initial(batches, said), replace(self._query(), **own)  # type: ignore[arg-type]
         query = query if tally is None else replace(query, tally=tally)
-        return StartingPoint(query.joined(batches), initial)
+        return StartingPoint(query.joined(batches, said=said), initial)
 
     def _fitting_rows(self) -> FittingRows:
         batches = [X for X, _ in self._rows]
         labels = [labels for _, labels in self._rows]
         whole = labels[0] if len(labels) == 1 else np.concatenate(labels)
-        return FittingRows(
-            self._start(batches), whole, self.time_ordered_, self._seed, again=lambda: self._start(batches)
-        )
+
+        def asked() -> StartingPoint:
+            return self._start(batches, said=self._said)
+
+        return FittingRows(asked(), whole, self.time_ordered_, self._seed, again=asked)
 
     def _learned_subgroups(self) -> Subgroups | None:
         return None if self.grouping_ is None else Subgroups(self.terms_.subgroups, self.grouping_)

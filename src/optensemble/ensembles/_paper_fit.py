@@ -145,8 +145,13 @@ def fit_corrections(
 
 
 def said_by(outputs: MemberOutputs) -> list[Floats]:
-    """Return what rows are known again by: members' own outputs in the user's units, parameters of rows' sets."""
+    """Return what rows are known again by: members' own outputs in the user's units, parameters of rows' sets.
+
+    Where members are fitted here it is the rows' own contents.
+    """
     own = [outputs.omega.values] if outputs.omega.varies else []
+    if outputs.contents is not None:
+        return [outputs.contents, *own]
     return [*(outputs.sign * outputs.predictions), *outputs.actions[outputs.models :], *own]
 
 

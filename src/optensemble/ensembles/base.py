@@ -18,6 +18,7 @@ import pandas as pd
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.validation import as_flag, as_floats, require_choice
 from optensemble.ensembles._frames import DEFAULT, NUMPY, answer_frame, answer_text, kind_of, output_of, require_output
+from optensemble.ensembles._own_members import OwnMembers
 from optensemble.ensembles._shown import Shown
 from optensemble.evaluation.audit import Audit, make_audit
 from optensemble.evaluation.audit_inputs import AuditInputs
@@ -145,14 +146,15 @@ class AuditedRows(NamedTuple):
     order: Indices | None
 
 
-class Policy(Shown, ABC):
+class Policy(Shown, OwnMembers, ABC):
     """The base of all ensembles; not to be used itself.
 
     Threads may share an ensemble. Whatever changes it holds its lock, works on a copy and puts that in its place by one
     assignment; a question is answered by the ensemble as it stood when it was asked.
 
     ``table_`` says which columns of a table play which part, if it was fitted by a job file. ``labels_`` are the names
-    of the labels, if they have any; ``feature_names_in_`` are those of the columns of X, if it was a frame.
+    of the labels, if they have any; ``feature_names_in_`` are those of the columns of X, if it was a frame, and
+    ``n_features_in_`` is their number, if it was a table.
     """
 
     kind: ClassVar[str]
@@ -160,9 +162,11 @@ class Policy(Shown, ABC):
     table_: dict[str, Any] | None = None
     labels_: list[str] | None = None
     feature_names_in_: list[str]
+    n_features_in_: int
     _output: str = DEFAULT
     names_: list[str]
     members_: Members
+    cross_fitted_: list[str] = []  # noqa: RUF012  (replaced as a whole)
     n_rows_: int
     time_ordered_: bool
     record_: Record
@@ -433,7 +437,6 @@ class Policy(Shown, ABC):
         unlearned = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         self.__dict__ = unlearned | vars(fitted)
 
-    def __sklearn_clone__(self) -> Self:
-        # members are already fitted: a clone shares them, where scikit-learn would make them unfitted copies
-        clone = type(self)(**self.get_params(deep=False))
-        return clone if self._output == DEFAULT else clone.set_output(transform=self._output)
+    def _same_parameters(self) -> Self:
+        copy = super()._same_parameters()
+        return copy if self._output == DEFAULT else copy.set_output(transform=self._output)

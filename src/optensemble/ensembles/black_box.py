@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,10 +12,11 @@ import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import exact_mean
-from optensemble._core.progress import Progress, as_progress
+from optensemble._core.progress import Progress, as_progress, silent
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_rows import as_batch
-from optensemble.ensembles._paper import FitTerms, PaperEnsemble, forgotten_time, refuse_weights
+from optensemble.ensembles._own_members import NOTHING_SAID
+from optensemble.ensembles._paper import INIT, FitTerms, PaperEnsemble, forgotten_time, refuse_weights
 from optensemble.ensembles._paper_fit import Algorithm, FittingRows
 from optensemble.ensembles._paper_streams import Beginning, SourceLabels, require_in_memory
 from optensemble.ensembles.base import BLACK_BOX
@@ -32,7 +33,9 @@ from optensemble.evaluation.lemmas_in_sample import (
 )
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
-from optensemble.members.alignment import OutputNames
+from optensemble.members.alignment import OutputNames, only_columns
+from optensemble.members.cross_fitting import CrossFitted, Trainee
+from optensemble.members.estimators import wrapped
 from optensemble.members.fit_inputs import LabelledBatch, named_batch
 from optensemble.members.mending import DEFAULT_MENDING, Mending
 from optensemble.members.query import MemberQuery, Members
@@ -111,6 +114,7 @@ class BlackBoxEnsemble(PaperEnsemble):
     """
 
     kind = BLACK_BOX
+    member_parameters = ("policies",)
     conditional_: pd.DataFrame
     init_: Any
     _mending: Mending = DEFAULT_MENDING
@@ -135,6 +139,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         groups: Any = None,
         on_infeasible: str = "project",
         tolerance: float | None = None,
+        cv: Any = None,
     ) -> None:
         self.policies = policies
         self.feasible = feasible
@@ -153,6 +158,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         self.groups = groups
         self.on_infeasible = on_infeasible
         self.tolerance = tolerance
+        self.cv = cv
 
     def fit(
         self,
@@ -166,6 +172,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         callback: Callback | None = None,
         progress: Progress | None = None,
         engine: Any = None,
+        n_jobs: int | None = None,
     ) -> Self:
         """Correct the model on rows of known labels, in memory or in files; as :meth:`WhiteBoxEnsemble.fit`."""
         refuse_weights(sample_weight)
@@ -178,6 +185,7 @@ class BlackBoxEnsemble(PaperEnsemble):
             fitted = self._prepare(X, Y, terms)
             fitted._take_members()
             fitted._take_init()
+            fitted._fit_members(n_jobs, told)
             rows = fitted._fitting_rows()
             fitted._doubts = (*fitted._find_doubts(rows), *forgotten_time(terms, X))
             self._announce(self._learn(fitted, rows, callback, told))
@@ -234,12 +242,14 @@ class BlackBoxEnsemble(PaperEnsemble):
 
     def _extended(self, policies: Any, X: Any, Y: Any) -> Self:
         """Return a copy that has the further policies and rows, and has yet to learn from them."""
-        fitted = self.__sklearn_clone__()
+        fitted = self._same_parameters()
         fitted.__dict__.update(self.__dict__)
         fitted.terms_ = Hyperparameters.of(self)
         self._require_same_terms()
-        if policies is not None:
-            fitted._take_policies([*self.members_, *as_members(policies, "policies")])
+        again = fitted.terms_.validated  # members that were fitted here are, too
+        known = self._as_given(self.members_) if again else self.members_
+        if policies is not None or (again and self.cross_fitted_):
+            fitted._take_policies([*known, *([] if policies is None else as_members(policies, "policies"))])
             fitted.policies = fitted.members_
         if X is not None:
             fitted._add_rows(X, Y)
@@ -250,6 +260,7 @@ class BlackBoxEnsemble(PaperEnsemble):
             fitted.terms_.require_enough(sum(len(labels) for _, labels in fitted._rows))
             fitted.log_, fitted._stages = (), []
             fitted._take_init()
+        fitted._fit_members(None, silent, NOTHING_SAID if again else self._said)
         return fitted
 
     def _require_same_terms(self) -> None:
@@ -296,6 +307,16 @@ class BlackBoxEnsemble(PaperEnsemble):
         self.conditional_ = conditional_utility(outcome, setting, conditional=self.conditional)
         self.guarantees_ = black_box_table(outcome, setting, self.conditional_)
 
+    def _trainees(self) -> list[Trainee]:
+        begun = [] if isinstance(self.init_, np.ndarray) else [(INIT, self.init_)]
+        return self._find_trainees(begun, self.members_)
+
+    def _take_fitted(self, found: CrossFitted, d: int) -> None:
+        super()._take_fitted(found, d)
+        if not isinstance(self.init_, np.ndarray):
+            self.init_ = found.members.get(INIT, wrapped(self.init_, "init", d))
+            self.cross_fitted_ += [INIT] if INIT in found.members else []
+
     def _take_init(self) -> None:
         labels = np.concatenate([labels for _, labels in self._rows])
         self.init_ = exact_mean(labels) if isinstance(self.init, str) else self.init
@@ -313,17 +334,21 @@ class BlackBoxEnsemble(PaperEnsemble):
         sample = DataSample.of(policies, outputs, outputs.sign * rows.labels, self.labels_ or ())
         if initial is None or isinstance(self.init_, np.ndarray):
             return merge_findings([], find_data_warnings(sample))
-        trained = find_trained_on([("init", self.init_)], [explained_variance(initial, rows.labels)])
+        begun = None if INIT in self.cross_fitted_ else self.init_
+        trained = find_trained_on([("init", begun)], [explained_variance(initial, rows.labels)])
         sample = replace(sample, predictions={"init": initial[: len(sample.labels)]})
         return merge_findings(trained, find_data_warnings(sample))
 
-    def _initial(self, batches: Sequence[Any]) -> Floats | None:
+    def _initial(self, batches: Sequence[Any], said: Mapping[str, Floats]) -> Floats | None:
+        if INIT in said:
+            return said[INIT]
         return np.concatenate([self._initial_predictions(X) for X in batches])
 
     def _initial_predictions(self, X: Any) -> Floats:
         n, d = row_count(X), self.terms_.feasible.dimension
         if isinstance(self.init_, np.ndarray):
             return np.broadcast_to(self.init_, (n, d))
+        X = only_columns(X, self._known.features) if INIT in self.cross_fitted_ else X
         said = OutputNames(self.labels_)(ask_member(self.init_, "init", "predict", X), self.init_, X, "model 'init'")
         return as_predictions(said, "init", n, d)
 

@@ -9,11 +9,11 @@ from optensemble._core.engine import Engine
 from optensemble._core.progress import Progress, Stage, as_progress
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
 from optensemble.ensembles._decision_fit import DecisionData, FitOptions, learn_decision
+from optensemble.ensembles._decision_members import DecisionMembers
 from optensemble.ensembles._decision_rows import (
     as_batch,
     as_engine,
     common_rule,
-    first_rows,
     is_streamed,
     known_clusters,
     member_room,
@@ -21,10 +21,10 @@ from optensemble.ensembles._decision_rows import (
     survey_source,
     with_keys,
 )
-from optensemble.ensembles._decision_update import UpdatedDecision, merge_in_time
+from optensemble.ensembles._decision_update import merge_in_time
+from optensemble.ensembles._own_members import refuse_streamed
 from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.data_warnings import (
-    find_data_warnings,
     find_forgotten_time,
     find_trained_on,
     merge_findings,
@@ -57,7 +57,7 @@ from optensemble.stats.row_design import ClusterTable, RowDesign
 _FIT_KEYWORDS = ("time_ordered", "groups", "sample_weight", "missing_labels", "ids")
 
 
-class DecisionEnsemble(UpdatedDecision):
+class DecisionEnsemble(DecisionMembers):
     """One policy from models, policies or both, honest out of sample.
 
     Nothing is to be tuned. Everything that is kept, chosen or promised is judged out of fold: a stack of what the
@@ -146,6 +146,8 @@ class DecisionEnsemble(UpdatedDecision):
         on_error: str = "raise",
         on_infeasible: str = "project",
         tolerance: float | None = None,
+        cv: Any = None,
+        context: Any = "auto",
     ) -> None:
         self.models = models
         self.policies = policies
@@ -155,6 +157,8 @@ class DecisionEnsemble(UpdatedDecision):
         self.on_error = on_error
         self.on_infeasible = on_infeasible
         self.tolerance = tolerance
+        self.cv = cv
+        self.context = context
 
     def fit(
         self,
@@ -246,14 +250,15 @@ class DecisionEnsemble(UpdatedDecision):
                 raise InputError("extend needs X and Y together; got only one of them.")
             further = [] if X is None else [as_batch(X, Y, self._same_groups(groups), sample_weight, ids)]
             further = [self._in_order(batch, self._known) for batch in further]
-            wider = self.__sklearn_clone__()
-            wider.models = [*self.members_[: self.n_models_], *as_member_list(models, "models")]
-            wider.policies = [*self.policy_members, *as_member_list(policies, "policies")]
+            wider = self._same_parameters()
+            known = self._as_given(self.members_)
+            wider.models = [*known[: self.n_models_], *as_member_list(models, "models")]
+            wider.policies = [*known[self.n_models_ :], *as_member_list(policies, "policies")]
             self._require_same_rows()
-            rows = merge_in_time([*self._rows, *self._later, *further], self._time_column)
+            rows = merge_in_time([*self._leading, *self._rows, *self._later, *further], self._time_column)
             if options.get("random_state") is None:
                 options["random_state"] = self._seed
-            wider._fit_rows(rows, self.time_ordered_, missing_labels, options, self._doubts)
+            wider._fit_rows(rows, self.time_ordered_, missing_labels, options, self._doubts, self._context_columns)
             if self.table_ is not None:
                 wider.table_ = self.table_
             self._become(wider)
@@ -268,38 +273,48 @@ class DecisionEnsemble(UpdatedDecision):
         missing_labels: str,
         options: FitOptions,
         told: Sequence[Finding] = (),
+        context: Sequence[Any] | None = None,
     ) -> None:
-        """Learn on a copy, so that a failure or an interrupt loses nothing; warn of what was not ``told`` before."""
+        """Learn on a copy, so that a failure or an interrupt loses nothing; warn of what was not ``told`` before.
+
+        ``context`` are the columns of an earlier fit, if there was one.
+        """
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
         fitted = self._with_terms(False if time_ordered is None else time_ordered, seed)
         tally, rows = Tally(), fitted._named(rows)
         names, streamed = [name for name, _ in fitted.members_], is_streamed(rows)
+        fitted._find_context(rows, context)
         if streamed:
             with member_room(fitted.members_) as scratch:
                 data = fitted._streamed(rows, missing_labels, engine, progress, scratch, tally)
-                doubts = find_data_warnings(first_rows(names, data.first, fitted.labels_))
+                doubts = fitted._look_at(data.first, names)
                 fit = learn_decision(names, data, engine, progress)
         else:
-            data = fitted._in_memory(rows, missing_labels, progress, tally)
-            doubts = find_data_warnings(first_rows(names, data.first, fitted.labels_))  # before rows are reordered
+            data = fitted._in_memory(rows, missing_labels, options, tally)
+            doubts = fitted._look_at(data.first, names)  # before rows are reordered
             fit = learn_decision(names, data, engine, progress)
         if time_ordered is None and fitted._groups is None:
             doubts += find_forgotten_time(sorted_times(rows[0].X))
-        fitted._doubts = merge_findings(find_trained_on(fitted.members_, fit.scores), doubts)
+        fitted._doubts = merge_findings(find_trained_on(fitted._given_fitted(), fit.scores), doubts)
         fitted.decider_, fitted.names_, fitted.winner_ = fit.policy, fit.names, fit.winner
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)
-        given = sum(batch.X.row_count if isinstance(batch.X, RowSource) else row_count(batch.X) for batch in rows)
+        total = sum(batch.X.row_count if isinstance(batch.X, RowSource) else row_count(batch.X) for batch in rows)
+        leading = sum(len(batch.labels) for batch in fitted._leading)
         fitted.finding_, fitted.guarantees_ = fit.finding, fit.guarantees
         fitted.notes_ = [
             *fit.notes,
             *tally.notes(once=not streamed),
-            *unlabelled_notes(given - data.design.rows, given),
+            *unlabelled_notes(total - data.design.rows - leading, total),
+            *fitted._member_notes,
             *repeat_notes(fit.marks, data.design.rows, together=not fitted.time_ordered_ and fitted._groups is None),
         ]
         fitted._absences = tuple(number for number, count in enumerate(fit.absent) if count)
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
         fitted._known_rows = with_keys(fitted._rows, fit.prints)
+        if fit.policy.forecaster.context is None:
+            fitted._context = None  # nothing looks at it
+        fitted._mark_leading()
         fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
         self._become(fitted)
         warn_of_absence(names, fit.absent, data.design.rows, stacklevel=4)
@@ -315,7 +330,7 @@ class DecisionEnsemble(UpdatedDecision):
         require_choice(time_ordered := as_flag(time_ordered), "time_ordered", [True, False])
         if seed is not None:
             require_number(seed, "random_state", at_least=0, whole=True)
-        fitted = self.__sklearn_clone__()
+        fitted = self._same_parameters()
         if not models and not policies:
             raise InputError("no models or policies were given. Give pairs of a name and a member.")
         fitted.members_, fitted.n_models_ = as_members([*models, *policies], "models and policies"), len(models)
@@ -336,16 +351,20 @@ class DecisionEnsemble(UpdatedDecision):
         return found
 
     def _in_memory(
-        self, rows: list[LabelledBatch], missing_labels: str, progress: Progress, tally: Tally
+        self, rows: list[LabelledBatch], missing_labels: str, options: FitOptions, tally: Tally
     ) -> DecisionData:
-        """Ask all members about all rows."""
-        self._rows = checked_batches(rows, self._set.dimension, missing_labels)
+        """Fit members that are to be fitted, and ask all of them about all rows."""
+        self._rows, progress = (
+            checked_batches(rows, self._set.dimension, missing_labels),
+            as_progress(options.get("progress")),
+        )
         self._set = around_rows(self._set, [batch.X for batch in self._rows])
         self._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in self._rows])
+        said = self._fit_members(options.get("n_jobs"), progress)
         groups = group_hashes(self._rows)
-        blocks = ArrayBlocks.ask(self._query(tally), self._rows, groups, progress)
+        blocks = ArrayBlocks.ask(self._query(tally), self._rows, groups, progress, said)
         table = None if groups is None else ClusterTable.of(groups, 0, blocks.rows.weights)
-        return self._designed(blocks, table)
+        return self._designed(blocks, table, options.get("n_jobs"))
 
     def _streamed(
         self,
@@ -357,9 +376,11 @@ class DecisionEnsemble(UpdatedDecision):
         tally: Tally,
     ) -> DecisionData:
         """Ask members when rows are read; look first for groups and subgroups, if there are any."""
+        refuse_streamed(self._trainees())
         groups, weights, self._rows = common_rule(rows, "groups"), common_rule(rows, "weights"), rows
+        self._leading, self._member_notes = [], []
         source = as_source(rows)
-        columns = needed_columns(self.members_, (groups, self.subgroups, weights), self._set)
+        columns = needed_columns(self.members_, (groups, self.subgroups, weights, self._context_columns), self._set)
         source = source if columns is None else source.only(columns)
         passes = 2 if missing_labels == "drop" else 1
         with Stage(progress, "asking members", passes * RawBlocks(source).count) as step:
@@ -371,10 +392,12 @@ class DecisionEnsemble(UpdatedDecision):
         self._subgroups = None if found.values is None else Subgroups.of_values(self.subgroups, found.values)
         return self._designed(SourceBlocks(source, self._query(tally), groups, scratch, weights), found.clusters)
 
-    def _designed(self, blocks: ArrayBlocks | SourceBlocks, clusters: ClusterTable | None) -> DecisionData:
+    def _designed(
+        self, blocks: ArrayBlocks | SourceBlocks, clusters: ClusterTable | None, n_jobs: int | None = None
+    ) -> DecisionData:
         design = RowDesign(blocks.row_count, self.time_ordered_, self._seed or 0)
         design, self._groups = known_clusters(design, clusters)
-        return DecisionData(blocks, design, blocks.first, self._seed)
+        return DecisionData(blocks, design, blocks.first, self._seed, n_jobs, self.cross_fitted_)
 
     def _take_terms(self, omega: FeasibleSet) -> None:
         """Keep the parameters of this fit: those set later wait for the next."""

@@ -23,6 +23,7 @@ from optensemble.evaluation.lemmas_in_sample import (
 )
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames
+from optensemble.members.cross_fitting import Trainee
 from optensemble.members.query import MemberQuery
 from optensemble.members.sources import RowSource
 from optensemble.members.validation import as_members, explained_variance, mean_explained
@@ -133,6 +134,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
     """
 
     kind = WHITE_BOX
+    member_parameters = ("models",)
 
     def __init__(
         self,
@@ -150,6 +152,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         M: float | None = None,
         validation: str | None = "cv",
         groups: Any = None,
+        cv: Any = None,
     ) -> None:
         self.models = models
         self.feasible = feasible
@@ -164,6 +167,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         self.M = M
         self.validation = validation
         self.groups = groups
+        self.cv = cv
 
     def fit(
         self,
@@ -177,8 +181,9 @@ class WhiteBoxEnsemble(PaperEnsemble):
         callback: Callback | None = None,
         progress: Progress | None = None,
         engine: Any = None,
+        n_jobs: int | None = None,
     ) -> Self:
-        """Correct the models on rows they were not trained on.
+        """Correct the models on rows they were not trained on; models that are not fitted yet are cross-fitted first.
 
         Parameters
         ----------
@@ -210,6 +215,8 @@ class WhiteBoxEnsemble(PaperEnsemble):
             Where rows are read from files: a ``dask.distributed.Client``, whose workers then share the work, or
             anything that runs a pass, see ``optensemble._core.engine.Engine``. By default this process. The
             result does not depend on it.
+        n_jobs
+            How many fits of models run side by side, as in scikit-learn. The result does not depend on it.
 
         Returns
         -------
@@ -225,6 +232,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
                 return self
             fitted = self._prepare(X, Y, terms)
             fitted._take_members()
+            fitted._fit_members(n_jobs, told)
             rows = fitted._fitting_rows()
             fitted._doubts = (*fitted._find_doubts(rows), *forgotten_time(terms, X))
             self._announce(self._learn(fitted, rows, callback, told))
@@ -234,6 +242,9 @@ class WhiteBoxEnsemble(PaperEnsemble):
         self.members_ = as_members(self.models, "models")
         self.names_ = [name for name, _ in self.members_]
 
+    def _trainees(self) -> list[Trainee]:
+        return self._find_trainees(self.members_)
+
     def _look_at_members(self, first: AskedLook) -> None:
         scores = [mean_explained(missed, first.spread) for missed in first.missed]
         self._doubts = merge_findings(find_trained_on(self.members_, scores), [])
@@ -242,7 +253,7 @@ class WhiteBoxEnsemble(PaperEnsemble):
         outputs = rows.start.outputs
         scores = [explained_variance(outputs.sign * said, rows.labels) for said in outputs.predictions]
         sample = DataSample.of(self.names_, outputs, outputs.sign * rows.labels, self.labels_ or ())
-        return merge_findings(find_trained_on(self.members_, scores), find_data_warnings(sample))
+        return merge_findings(find_trained_on(self._given_fitted(), scores), find_data_warnings(sample))
 
     def predict_members(self, X: Any) -> Floats:
         """Return every model's corrected predictions, of shape (k, n, d)."""

@@ -7,7 +7,7 @@ changed by a warning.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -16,7 +16,15 @@ import numpy as np
 from optensemble._core.arrays import Floats
 from optensemble._core.threads import one_blas_thread
 from optensemble.evaluation.data_rules import LEAKED, MODEL_RULES, find_code
-from optensemble.evaluation.data_sample import FEWEST_ROWS, DataSample, Finding, number, percent
+from optensemble.evaluation.data_sample import (
+    FEWEST_ROWS,
+    DataSample,
+    Finding,
+    Series,
+    number,
+    percent,
+    rows_looked_at,
+)
 from optensemble.exceptions import DataWarning, FallbackWarning, SolverError
 
 _FORESIGHT_ROWS = 256  # each is solved once more
@@ -48,6 +56,24 @@ def find_trained_on(members: Iterable[tuple[str, Any]], scores: Iterable[float])
         if 1 - score < _TRAINED * (1 - record)
     }
     return [Finding("trained", sentence, name) for name, sentence in doubted.items()]
+
+
+def find_context_leaks(columns: Sequence[Any], context: Floats | None, labels: Floats) -> list[Finding]:
+    """Return the columns of the context that go with a label as only the label itself does."""
+    n = rows_looked_at(*labels.shape)
+    if context is None or min(n, len(labels)) < FEWEST_ROWS:
+        return []
+    with one_blas_thread():
+        seen, truth = Series.of(context[:n]), Series.of(labels[:n])
+        shares = np.square(seen.standard @ truth.standard.T / seen.values.shape[1]).max(axis=1)
+    return [
+        Finding(
+            "context",
+            f"column {columns[at]!r} of the context explains {percent(shares[at])} of a label's variance: it seems to "
+            "be known only afterwards. Leave it out of the context",
+        )
+        for at in np.flatnonzero(shares > LEAKED)[:1]
+    ]
 
 
 def find_forgotten_time(where: str) -> list[Finding]:

@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble.evaluation.payoff_summary import Assessments
-from optensemble.evaluation.payoff_totals import PairSample, PairTotals
+from optensemble.evaluation.payoff_totals import PairTotals, pair_sample
 from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN, LabelRange, Possible
 from optensemble.evaluation.promise import Promise
 from optensemble.stats.blocks import BLOCKS, LEVEL, left_by_centring, t_quantile
@@ -135,7 +135,7 @@ class Record:
         columns += [] if self.weights is None or weights is None else [(self.weights, weights)]
         pairs = np.stack([np.concatenate(each) for each in columns], axis=1)
         rows = np.concatenate([np.arange(n) if self.rows is None else self.rows, n + np.arange(m)])
-        kept, (sampled, earned, *weighted) = PairSample.of(rows, pairs, n + m).in_order()
+        kept, (sampled, earned, *weighted) = pair_sample(rows, pairs, n + m).in_order()
         totals = self._sums.followed_by(assessed, realised, clusters, weights)
         terms = sampled, earned, self.sign, self.time_ordered, None, curse, None, kept, totals
         known = self.labels.joined(labels)

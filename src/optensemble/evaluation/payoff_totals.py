@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.hashing import hash_numbers
 from optensemble._core.sums import LARGEST, Sums
 from optensemble.stats.blocks import BLOCKS, block_of, part_of, sum_units
 from optensemble.stats.row_design import EXACT_ROWS
+from optensemble.stats.row_sample import RowSample
 
 SAMPLE_ROWS = 1 << 16
 """Rows of a sample, where not every row is kept."""
@@ -193,43 +193,6 @@ class PairTotals(Sums):
         return sums[:, 1] - sums[:, 2] * r / n - slope * (sums[:, 0] - sums[:, 2] * a / n), sums[:, 2]
 
 
-@dataclass(frozen=True)
-class PairSample:
-    """Columns of rows, by number; of very many rows those with the smallest hashes. Samples of disjoint rows add up.
-
-    ``rows`` and ``columns`` are in pieces, which are put together only once.
-    """
-
-    rows: tuple[Indices, ...]
-    columns: tuple[Floats, ...]
-    total: int
-
-    @classmethod
-    def of(cls, rows: Indices, columns: Floats, total: int) -> PairSample:
-        """Keep some of ``total`` rows, with ``columns`` of shape (n, columns)."""
-        return cls((rows,), (columns,), total)
-
-    def __add__(self, other: Self) -> PairSample:
-        """Return the sample of the rows of both."""
-        joined = PairSample((*self.rows, *other.rows), (*self.columns, *other.columns), self.total)
-        few = self.total <= EXACT_ROWS or sum(map(len, joined.rows)) <= SAMPLE_ROWS
-        return joined if few else joined.smallest()
-
-    def smallest(self) -> PairSample:
-        """Return the rows with the smallest hashes."""
-        rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)
-        if self.total > EXACT_ROWS and len(rows) > SAMPLE_ROWS:
-            kept = np.argpartition(hash_numbers(rows), SAMPLE_ROWS - 1)[:SAMPLE_ROWS]
-            rows, columns = rows[kept], columns[kept]
-        return PairSample((rows,), (columns,), self.total)
-
-    def in_order(self) -> tuple[Indices, Floats]:
-        """Return the numbers of the rows kept, ascending, and their columns, of shape (columns, n)."""
-        if self.total <= EXACT_ROWS and sum(map(len, self.rows)) == self.total:  # every row has its place
-            whole = np.empty((self.columns[0].shape[1], self.total))
-            for rows, columns in zip(self.rows, self.columns, strict=True):
-                whole[:, rows] = columns.T
-            return np.arange(self.total), whole
-        found = self.smallest()
-        order = np.argsort(found.rows[0])
-        return found.rows[0][order], np.stack([column[order] for column in found.columns[0].T])
+def pair_sample(rows: Indices, columns: Floats, total: int) -> RowSample:
+    """Keep columns (n, columns) of some of ``total`` rows; of very many rows a sample."""
+    return RowSample.of(rows, columns, total, exact=EXACT_ROWS, most=SAMPLE_ROWS)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import row_dots
+from optensemble._core.suggestions import listed
 from optensemble.evaluation.data_sample import DataSample
 from optensemble.evaluation.data_warnings import find_data_warnings
 from optensemble.evaluation.planning import (
@@ -100,6 +101,8 @@ class JobSummary:
             for name in filter(None, each):
                 sizes = task.table[name].value_counts()
                 yield f"{what} by {name}: {len(sizes):,}, of {sizes.min():,} to {sizes.max():,} rows"
+        if task.context:
+            yield f"context: {len(task.context):,} columns, {listed(task.context, 3)}"
         if task.roles.id is not None:
             yield f"id: {task.roles.id}, distinct in all rows"
         yield f"cells: {self.cells}"

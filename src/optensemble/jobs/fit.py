@@ -15,7 +15,7 @@ from optensemble.exceptions import FallbackWarning, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.jobs.job import Job
 from optensemble.jobs.role_warnings import find_role_warnings
-from optensemble.jobs.roles import Roles, find_members, find_roles
+from optensemble.jobs.roles import Roles, find_context, find_members, find_roles
 from optensemble.jobs.row_checks import Fallbacks, MendingTerms, RowChecks, RowCounts
 from optensemble.jobs.rows import RowPlace, RowReader, in_time_order, optional_columns, row_ids
 from optensemble.jobs.set_columns import ReadColumns, SetTable
@@ -32,7 +32,7 @@ class Task:
 
     ``rows`` holds the columns of members and labels, ids, times and groups, in time order if there are times. Rows that
     would take more than the memory allowed are read from their files when they are needed. ``counts`` are what was
-    counted in them.
+    counted in them. ``context`` are columns that a forecast may look at.
     """
 
     job: Job
@@ -43,6 +43,7 @@ class Task:
     omega: FeasibleSet
     rows: pd.DataFrame | JobRows
     counts: RowCounts
+    context: tuple[str, ...] = ()
 
     @property
     def fallbacks(self) -> Fallbacks:
@@ -81,8 +82,9 @@ def prepare(job: Job, memory: float | None = None) -> Task:
     omega = make_set(job.feasible, len(roles.labels), job.folder, f"{job.path}: [feasible]", table)
     _require_members(job)
     used = [str(name) for each in members.values() for member in each.values() for name in member.names]
-    of_set = ReadColumns.of(omega, columns, name)
-    reader = RowReader(roles, (*used, *roles.labels), of_set, optional_columns(roles, used, job.kind))
+    of_set, context = ReadColumns.of(omega, columns, name), find_context(job, roles, columns, name)
+    numbers = dict.fromkeys([*used, *roles.labels, *context])
+    reader = RowReader(roles, tuple(numbers), of_set, optional_columns(roles, used, job.kind) | frozenset(context))
     models, policies, sign = members["models"], members["policies"], 1.0 if job.sense == "max" else -1.0
     checks = RowChecks(roles, models, policies, omega, sign, MendingTerms.of(job.ensemble))
     rows: pd.DataFrame | JobRows
@@ -94,7 +96,7 @@ def prepare(job: Job, memory: float | None = None) -> Task:
         counts = replace(counts, groups=0 if roles.groups is None else rows[roles.groups].nunique())
     if not len(rows) - (counts.unlabelled if isinstance(rows, JobRows) else 0):
         raise InputError(f"{name} has no row with labels. Give rows whose labels are known, or check [data] labels.")
-    task = Task(job, tables, roles, models, policies, omega, rows, counts)
+    task = Task(job, tables, roles, models, policies, omega, rows, counts, context)
     _require_options(task)
     return task
 
@@ -151,6 +153,7 @@ def _decision_ensemble(task: Task) -> Any:
         feasible=task.omega,
         sense=task.job.sense,
         subgroups=list(task.roles.subgroups) or None,
+        context=list(task.context) or None,
         **MendingTerms.of(task.job.ensemble).given,
     )
 
@@ -198,6 +201,10 @@ def _require_members(job: Job) -> None:
     if job.kind != DECISION and job.weight is not None:
         raise InputError(
             f'{job.path}: weights are for kind = "decision"; got kind = {job.kind!r}. Remove weight from [data].'
+        )
+    if job.kind != DECISION and job.context:
+        raise InputError(
+            f'{job.path}: a context is for kind = "decision"; got kind = {job.kind!r}. Remove it from [data].'
         )
     if job.kind != DECISION and job.groups is not None:
         raise InputError(

@@ -131,6 +131,7 @@ def job_text(draft: JobDraft) -> str:
         _optional_line("time", draft.time, "rows are sorted by it, and evaluated on later rows"),
         _optional_line("groups", draft.groups, "rows that belong together, such as those of one customer"),
         _optional_line("subgroups", draft.subgroups, "forecasts must be unbiased in each of its values"),
+        '# context = "x_*"  # numbers known at the time of a decision, which a forecast may look at too',
         "",
         "[models]  # predictions: a column for each label",
         *(f"{_toml_key(name)} = {_toml_text(pattern)}" for name, pattern in draft.models.items()),

@@ -20,7 +20,7 @@ from optensemble.tables.patterns import is_pattern
 ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 
 _SECTIONS = ("data", "models", "policies", "feasible", "ensemble", "report")
-_DATA = ("fit", "labels", "id", "time", "groups", "subgroups", "weight", "missing_labels")
+_DATA = ("fit", "labels", "id", "time", "groups", "subgroups", "weight", "missing_labels", "context")
 _OLD = ("clusters",)  # the name of groups in earlier versions
 _PAPER_OPTIONS = ("alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
 _MENDING = ("on_infeasible", "tolerance")
@@ -58,6 +58,8 @@ class Job:
         The column of weights: the number of rows that a row counts for.
     missing_labels
         What to do with rows that lack labels: ``"drop"`` or ``"raise"``.
+    context
+        Columns that a forecast may look at beside what members say: a pattern, or a list.
     feasible, ensemble
         The sections ``[feasible]`` and ``[ensemble]``, unchanged.
     report
@@ -78,6 +80,7 @@ class Job:
     weight: str | None = None
     missing_labels: str = MISSING_LABELS[0]
     report: ReportTerms = DEFAULT_TERMS
+    context: Names = ()
 
     @property
     def folder(self) -> Path:
@@ -132,6 +135,7 @@ def read_job(path: Path) -> Job:
         weight=_read_column(data, "weight", path),
         missing_labels=_read_choice(data.get("missing_labels", MISSING_LABELS[0]), "[data] missing_labels", path),
         report=ReportTerms.of_section(document.get("report", {}), f"{path}: [report]"),
+        context=_read_names(data["context"], "[data] context", path) if "context" in data else (),
     )
 
 

@@ -72,6 +72,7 @@ def _fit_on(saved: SavedEnsemble, tables: Tables, progress: Progress | None, n_j
         raise InputError(f"{tables} has no row with labels: a refit needs them. Give all rows, with their labels.")
     X, Y, terms = rows.reset_index(drop=True), labels_of(rows, saved), row_terms(rows, saved, tables)
     new = _require_known(saved, tables, ensemble._count_known(X, Y, **terms), len(rows))
+    ensemble.context = list(ensemble._context_columns) or None  # the table has other columns than X, labels among them
     ensemble.fit(
         X,
         Y,

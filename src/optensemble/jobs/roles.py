@@ -75,6 +75,20 @@ def find_roles(job: Job, columns: Sequence[str], table: str) -> Roles:
     return roles
 
 
+def find_context(job: Job, roles: Roles, columns: Sequence[str], table: str) -> tuple[str, ...]:
+    """Resolve the columns that a forecast may look at; labels, ids, times, groups and weights are none of them."""
+    if not job.context:
+        return ()
+    where = f"{job.path}: [data] context"
+    own = left_to(job.context, job.patterns, columns) if isinstance(job.context, str) else columns
+    found, _ = find_labels(job.context, own, where, table)
+    require_no_label(found, roles.labels, where)
+    for what in ("id", "time", "groups", "weight"):
+        if getattr(roles, what) in found:
+            raise InputError(f"{where} has {getattr(roles, what)!r}, which is the {what} of rows. List the others.")
+    return found
+
+
 def decided_columns(roles: Roles) -> list[str]:
     """Return the names of the columns of the decisions beside the key and those that are copied."""
     return [*(f"action_{name}" for name in roles.coordinates), *WRITTEN]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.columns import Columns
-from optensemble.ensembles.base import BLACK_BOX, Policy
+from optensemble.ensembles.base import BLACK_BOX, DECISION, Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.roles import Roles, require_own_name
 from optensemble.jobs.rows import RowReader, in_time_order, optional_columns
@@ -34,9 +34,20 @@ class SavedEnsemble:
         """Return how rows of tables are read: the columns of members and labels, and those the set depends on."""
         columns, omega = tables.columns, self.policy.feasible_
         require_parameters(omega, columns, str(tables))
-        members = tuple(expanded(self.numbers, columns, str(tables)))
+        members, context = tuple(expanded(self.numbers, columns, str(tables))), self._context(tables)
         of_set = ReadColumns.of(omega, columns, str(tables))
-        return RowReader(roles, (*members, *roles.labels), of_set, optional_columns(roles, members, self.policy.kind))
+        numbers = tuple(dict.fromkeys([*members, *roles.labels, *context]))
+        optional = optional_columns(roles, members, self.policy.kind) | frozenset(context)
+        return RowReader(roles, numbers, of_set, optional)
+
+    def _context(self, tables: Tables) -> list[str]:
+        """Return the columns that a forecast looks at, and those that a refit might if the table has them."""
+        if self.policy.kind != DECISION:
+            return []
+        decides = self.ensemble._context
+        needed = [] if decides is None else list(decides.columns)
+        require_columns(needed, tables.columns, f"the context of {self.path}: {tables}")
+        return [*needed, *(name for name in self.ensemble._context_columns if name in tables.columns)]
 
     @property
     def policy(self) -> Policy:

@@ -241,6 +241,14 @@ def in_fitted_order(X: Any, features: Sequence[str] | None) -> Any:
     return select(X, [*features, *(name for name in names if name not in known)])
 
 
+def only_columns(X: Any, features: Sequence[str] | None) -> Any:
+    """Return X with these columns alone, where they have names and X has them all."""
+    names = None if features is None else text_names(X)
+    if features is None or names is None or names == tuple(features) or not set(features) <= set(names):
+        return X
+    return select(X, list(features))
+
+
 class RowNames(NamedTuple):
     """What is known of names since the fit: those of the labels, and of the columns of X."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -13,7 +13,7 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.engine import BLOCK_ROWS
 from optensemble._core.hashing import Hashes
 from optensemble._core.progress import Progress, Stage, silent
-from optensemble.members.absence import Absent, join_absent
+from optensemble.members.absence import join_absent
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.outputs import MemberOutputs
@@ -157,31 +157,40 @@ class ArrayBlocks:
 
     @classmethod
     def ask(
-        cls, query: MemberQuery, batches: list[LabelledBatch], groups: Hashes | None, progress: Progress = silent
+        cls,
+        query: MemberQuery,
+        batches: list[LabelledBatch],
+        groups: Hashes | None,
+        progress: Progress = silent,
+        said: Mapping[str, Floats] | None = None,
     ) -> Self:
-        """Ask all members about the rows of all batches, a block at a time; groups and weights must be checked."""
+        """Ask all members about the rows of all batches, a block at a time; groups and weights must be checked.
+
+        Members that have ``said`` something of all rows already, by name, are not asked.
+        """
         n = sum(len(batch.labels) for batch in batches)
         kept = [batch.labels if query.sign > 0 else -batch.labels for batch in batches]
         labels = kept[0] if len(kept) == 1 else np.concatenate(kept)
-        outputs, start, absent = query.empty(n), 0, list[Absent | None]()
+        outputs, start, answers = query.empty(n), 0, list[MemberOutputs]()
         pieces = [(batch.X, size) for batch in batches for size in [len(batch.labels)]]
         members = len(query.models) + len(query.policies)
-        steps, sizes = members * sum(-(-size // BLOCK_ROWS) for _, size in pieces), list[int]()
+        steps = members * sum(-(-size // BLOCK_ROWS) for _, size in pieces)
         with Stage(progress, "asking members", steps) as step:
             for X, size in pieces:
                 for first in range(0, size, BLOCK_ROWS):
                     rows = X if size <= BLOCK_ROWS else take_rows(X, first, min(first + BLOCK_ROWS, size))
-                    room = outputs.take(slice(start + first, start + min(first + BLOCK_ROWS, size)))
-                    asked = query(rows, step, room)
-                    absent.append(asked.absent)
-                    sizes.append(asked.count)
+                    here = slice(start + first, start + min(first + BLOCK_ROWS, size))
+                    room, own = outputs.take(here), {name: each[here] for name, each in (said or {}).items()}
+                    asked = query(rows, step, room, own)
+                    answers.append(asked)
                     if room.subgroups is not None and asked.subgroups is not None:
                         room.subgroups[:] = asked.subgroups
                 start += size
         weights = None
         if batches[0].weights is not None:
             weights = np.concatenate([batch.weights for batch in batches])
-        outputs = replace(outputs, absent=join_absent(absent, sizes))
+        absent = join_absent([asked.absent for asked in answers], [asked.count for asked in answers])
+        outputs = replace(outputs, absent=absent, **MemberOutputs.beside(answers))
         return cls(Block(0, outputs, labels, groups, weights=weights), owned=True)
 
     @property

@@ -145,6 +145,18 @@ def labelled_rows(batch: LabelledBatch, dimension: int, missing_labels: str = "r
     return batch._replace(labels=labels, weights=weights).take(np.flatnonzero(~unlabelled))
 
 
+def split_batches(rows: list[LabelledBatch], kept: Indices) -> tuple[list[LabelledBatch], list[LabelledBatch]]:
+    """Split rows of all batches into those that are not kept and those that are, which are given by number."""
+    others, chosen, start = list[LabelledBatch](), list[LabelledBatch](), 0
+    for batch in rows:
+        numbers = np.arange(len(batch.labels))
+        here = np.isin(start + numbers, kept)
+        others += [batch.take(numbers[~here])] if not here.all() else []
+        chosen += [batch.take(numbers[here])] if here.any() else []
+        start += len(numbers)
+    return others, chosen
+
+
 MISSING_LABELS = ["raise", "drop"]
 """What may be done with rows that lack labels."""
 

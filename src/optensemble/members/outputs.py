@@ -58,6 +58,11 @@ class MemberOutputs:
     absent
         Whether each member has no answer in each row, of shape (members, n); None where all have. What stands in its
         place is not the member's: see :mod:`optensemble.members.absence`.
+    contents
+        A hash of each row of X as a number, of shape (n, 1), where members are fitted here: what they say of a row
+        depends on whether they were fitted on it, and rows must be known again by something else.
+    context
+        The columns of X that a forecast may look at beside what members say, of shape (n, columns); None if it may not.
     """
 
     predictions: Floats
@@ -68,6 +73,8 @@ class MemberOutputs:
     subgroups: npt.NDArray[np.int32] | None = None
     titles: PartTitles = ()
     absent: Absent | None = None
+    contents: Floats | None = None
+    context: Floats | None = None
 
     @property
     def models(self) -> int:
@@ -137,8 +144,12 @@ class MemberOutputs:
 
     @property
     def known_by(self) -> list[Floats]:
-        """What rows are known again by, beside their labels: members' own outputs, and the parameters of rows' sets."""
-        return [*self.said, *([self.omega.values] if self.omega.varies else [])]
+        """What rows are known again by, beside their labels: members' own outputs, and the parameters of rows' sets.
+
+        Where members are fitted here it is the rows' own contents.
+        """
+        own = self.said if self.contents is None else [self.contents]
+        return [*own, *([self.omega.values] if self.omega.varies else [])]
 
     def in_subgroups(self, parts: npt.NDArray[np.int32], titles: PartTitles) -> Self:
         """Return the same outputs with the part of every row in every column of subgroups."""
@@ -160,7 +171,10 @@ class MemberOutputs:
         subgroups = None if self.subgroups is None else self.subgroups[:, rows]
         omega = self.omega.take(rows)
         absent = None if self.absent is None else self.absent[:, rows]
-        found = replace(self, predictions=taken[0], actions=taken[1], omega=omega, subgroups=subgroups, absent=absent)
+        beside: Any = {name: values[rows] for name, values in self._of_rows.items() if values is not None}
+        found = replace(
+            self, predictions=taken[0], actions=taken[1], omega=omega, subgroups=subgroups, absent=absent, **beside
+        )
         if "leaders" in vars(self):
             vars(found)["leaders"] = self.leaders[rows]
         return found
@@ -172,8 +186,16 @@ class MemberOutputs:
         for parts in (self.subgroups, self.absent):
             if parts is not None:
                 parts[:, rows] = parts[:, order]
+        for own in self._of_rows.values():
+            if own is not None:
+                own[rows] = own[order]
         self.omega.reorder(rows, order)
         vars(self).pop("leaders", None)
+
+    @property
+    def _of_rows(self) -> dict[str, Floats | None]:
+        """What is known of rows beside what members say, by name."""
+        return {"contents": self.contents, "context": self.context}
 
     @property
     def arrays(self) -> dict[str, Any]:
@@ -195,4 +217,12 @@ class MemberOutputs:
             omega=batches[0].omega.joined([batch.omega for batch in batches]),
             subgroups=np.concatenate(found, axis=1) if found else None,
             absent=join_absent([batch.absent for batch in batches], [batch.count for batch in batches]),
+            **cls.beside(batches),
         )
+
+    @classmethod
+    def beside(cls, batches: Sequence[Self]) -> dict[str, Any]:
+        """Return what is known of the rows of several batches beside what members say, of what is known of all."""
+        found = {name: [batch._of_rows[name] for batch in batches] for name in batches[0]._of_rows}
+        whole = {name: [each for each in parts if each is not None] for name, parts in found.items()}
+        return {name: np.concatenate(parts) for name, parts in whole.items() if len(parts) == len(batches)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from optensemble._core.progress import Step, silent
 from optensemble.exceptions import AbsentWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.members.absence import missing_rows, stand_in
-from optensemble.members.alignment import OutputNames
+from optensemble.members.alignment import OutputNames, only_columns
+from optensemble.members.context import Context
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved, Tally
 from optensemble.members.outputs import MemberOutputs
+from optensemble.members.row_contents import row_contents
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_actions, as_predictions, ask_member, row_count
 
@@ -32,7 +34,9 @@ class MemberQuery:
     With ``gaps`` a member may have no answer in some rows (NaN); with ``on_error="absent"`` also one that fails is
     absent in all rows it was asked about. ``absences`` are the members whose absence is an event, by number.
     ``mending`` says what is done with actions of policies outside Ω, and ``tally`` counts them.
-    ``output_names`` puts what they say in the order of X and of the labels.
+    ``output_names`` puts what they say in the order of X and of the labels. ``fitted_here`` are the members that were
+    fitted with the ensemble, which see no other columns of X than its ``features``, if these have names; ``context``
+    finds the columns that a forecast may look at.
     """
 
     models: Members
@@ -47,11 +51,21 @@ class MemberQuery:
     on_error: str = "raise"
     absences: tuple[int, ...] = ()
     output_names: OutputNames = field(default_factory=OutputNames)
+    fitted_here: frozenset[str] = frozenset()
+    features: Sequence[str] | None = None
+    context: Context | None = None
 
-    def __call__(self, X: Any, step: Step = silent, room: MemberOutputs | None = None) -> MemberOutputs:
+    def __call__(
+        self,
+        X: Any,
+        step: Step = silent,
+        room: MemberOutputs | None = None,
+        said: Mapping[str, Floats] | None = None,
+    ) -> MemberOutputs:
         """Ask every member once for the rows of X, and solve every model's policy once; each member is a step.
 
-        What they say is written into ``room``, if there is one.
+        What they say is written into ``room``, if there is one. Members that have ``said`` something of these rows
+        already, by name, are not asked: out of fold they were.
         """
         omega, n = self.omega.for_rows(X), row_count(X)
         room = self.empty(n) if room is None else room
@@ -59,8 +73,8 @@ class MemberQuery:
         predictions, actions = room.predictions, room.actions
         away = dict[int, npt.NDArray[np.bool_]]()
         for number, (name, model) in enumerate(self.models):
-            said, missing = self._predicted(model, name, X, omega)
-            np.multiply(said, self.sign, out=predictions[number])
+            values, missing = self._predicted(model, name, X, omega, said)
+            np.multiply(values, self.sign, out=predictions[number])
             if missing is None:
                 actions[number] = omega.argmax(predictions[number])
             else:
@@ -68,7 +82,7 @@ class MemberQuery:
             step()
         mended = list[tuple[str, Moved]]()
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
-            actions[number], moved, missing = self._decided(policy, name, X, omega)
+            actions[number], moved, missing = self._decided(policy, name, X, omega, said)
             mended.append((name, moved))
             if missing is not None:
                 away[number] = missing
@@ -81,24 +95,34 @@ class MemberQuery:
         return self.outputs(X, predictions, actions, omega, absent)
 
     def _predicted(
-        self, model: Any, name: str, X: Any, omega: FeasibleSet
+        self, model: Any, name: str, X: Any, omega: FeasibleSet, said: Mapping[str, Floats] | None
     ) -> tuple[Floats, npt.NDArray[np.bool_] | None]:
         """Return what a model says of the rows of X, and in which of them it is absent; None if in none."""
         n, d = row_count(X), omega.dimension
-        given = self.output_names(self._asked(model, name, "predict", X, omega), model, X, f"model {name!r}")
-        said = as_predictions(given, name, n, d, gaps=self.gaps)
-        return said, missing_rows(said) if self.gaps else None
+        given = said[name] if said is not None and name in said else self._answered(model, name, "predict", X, omega)
+        predicted = as_predictions(given, name, n, d, gaps=self.gaps)
+        return predicted, missing_rows(predicted) if self.gaps else None
 
     def _decided(
-        self, policy: Any, name: str, X: Any, omega: FeasibleSet
+        self, policy: Any, name: str, X: Any, omega: FeasibleSet, said: Mapping[str, Floats] | None
     ) -> tuple[Floats, Moved, npt.NDArray[np.bool_] | None]:
         """Return the actions of a policy on the rows of X, those that were mended, and in which it is absent."""
-        given = self.output_names(self._asked(policy, name, "decide", X, omega), policy, X, f"policy {name!r}")
+        given = said[name] if said is not None and name in said else self._answered(policy, name, "decide", X, omega)
         actions, moved = as_actions(given, name, row_count(X), omega, self.mending, gaps=self.gaps)
         missing = missing_rows(actions) if self.gaps else None
         if missing is not None:
             actions[missing] = 0.0
         return actions, moved, missing
+
+    def _answered(self, member: Any, name: str, method: str, X: Any, omega: FeasibleSet) -> Any:
+        """Return the answer of a member in the order of X and of the labels."""
+        X = self._seen_by(name, X)
+        kind = "model" if method == "predict" else "policy"
+        return self.output_names(self._asked(member, name, method, X, omega), member, X, f"{kind} {name!r}")
+
+    def _seen_by(self, name: str, X: Any) -> Any:
+        """Return X as a member sees it: one that was fitted here, without columns that X did not have then."""
+        return only_columns(X, self.features) if name in self.fitted_here else X
 
     def _asked(self, member: Any, name: str, method: str, X: Any, omega: FeasibleSet) -> Any:
         """Return what a member answers; NaN if it fails, and may be absent then."""
@@ -136,6 +160,10 @@ class MemberQuery:
         outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign, absent=absent)
         if self.subgroups is not None:
             outputs = outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)
+        if self.fitted_here:
+            outputs = replace(outputs, contents=row_contents(only_columns(X, self.features)))
+        if self.context is not None:
+            outputs = replace(outputs, context=self.context(X))
         return outputs.with_absences(self.absences, self.names) if self.absences else outputs
 
     @property
@@ -154,6 +182,14 @@ class MemberQuery:
         parts = np.empty((len(self.subgroups.titles), n), dtype=np.int32)
         return outputs.in_subgroups(parts, self.subgroups.titles)
 
-    def joined(self, batches: Sequence[Any], step: Step = silent) -> MemberOutputs:
-        """Ask for the rows of all batches, one after the other."""
-        return MemberOutputs.joined([self(X, step) for X in batches])
+    def joined(
+        self, batches: Sequence[Any], step: Step = silent, said: Mapping[str, Floats] | None = None
+    ) -> MemberOutputs:
+        """Ask for the rows of all batches, one after the other; ``said`` is of all rows."""
+        found, start = list[MemberOutputs](), 0
+        for X in batches:
+            stop = start + row_count(X)
+            own = None if said is None else {name: each[start:stop] for name, each in said.items()}
+            found.append(self(X, step, said=own))
+            start = stop
+        return MemberOutputs.joined(found)

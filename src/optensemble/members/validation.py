@@ -147,6 +147,8 @@ def ask_member(member: Any, name: str, method: str, X: Any) -> Any:
         return function(X)
     except Exception as error:
         error.add_note(f"This came from the member {name!r} of the ensemble.")
+        if callable(getattr(member, "fit", None)) and not hasattr(member, "get_params"):
+            error.add_note("It was taken as it is. If it is not fitted yet, give cv=5 to have it fitted here.")
         raise
 
 

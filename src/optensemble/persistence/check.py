@@ -35,6 +35,7 @@ from optensemble.persistence.check_common import (
 from optensemble.persistence.check_corrections import (
     MOST_LISTED_ROUNDS,
     black_layout,
+    check_context,
     check_forecaster,
     check_layout,
     check_log,
@@ -43,7 +44,7 @@ from optensemble.persistence.check_rows import check_rows
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED, PAPER_FRAMES, PAPER_LEARNED, Rule
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
 from optensemble.stacking.final_policy import EVALUATORS, PLAYED
-from optensemble.stacking.forecaster import AVERAGE, FORECASTS, MEAN, PATCHED, REFINED, RIDGE, STACK
+from optensemble.stacking.forecaster import AVERAGE, CONTEXT, FORECASTS, MEAN, PATCHED, REFINED, RIDGE, STACK
 
 _WHITE, _BLACK, _DECISION = (kind.__name__ for kind in (WhiteBoxEnsemble, BlackBoxEnsemble, DecisionEnsemble))
 
@@ -130,12 +131,24 @@ def _check_decision(file: SavedFile) -> None:
     _check_totals(file)
     if (seed := root.get("seed")) is not None:
         seed.whole()
+    _check_own_members(file)
     check_frames(file, DECISION_FRAMES, *DECISION_FRAMES)
     chosen = root["frames"]["leaderboard_"]["columns"].value.index("chosen")
     if shelf.take(f"leaderboard_/{chosen}", "b", None).sum() != 1:
         raise Wrong(f"leaderboard_/{chosen}", "choose one candidate", chosen)
     check_roles(file, len(groups))
     check_rows(file)
+
+
+def _check_own_members(file: SavedFile) -> None:
+    """Check which members were fitted with the ensemble, and the context it may look at; older files have neither."""
+    if (own := file.root.get("cross_fitted")) is not None:
+        own.require(set(own.texts(distinct=True)) <= set(file.names), "be members")
+    if (context := file.root.get("context")) is not None:
+        check_context(context["columns"])
+        given = context.get("given")
+        if given is not None and not isinstance(given.value, str):
+            given.require(isinstance(given.value, int) or len(check_context(given)) > 0, "be columns")
 
 
 def _check_absences(file: SavedFile) -> list[int]:
@@ -205,7 +218,8 @@ def _check_final_policy(file: SavedFile, models: int) -> None:
     """Check the candidates of the final policy: members, and the forecasts made of them."""
     decider, forecaster, k = file.root["decider"], file.root["forecaster"], len(file.names)
     made = {STACK, RIDGE, MEAN} | ({AVERAGE} if models else set())
-    made |= {name for name, there in ((REFINED, "refined"), (PATCHED, "patch")) if forecaster[there].value}
+    kept = {REFINED: forecaster["refined"], CONTEXT: forecaster.get("context"), PATCHED: forecaster["patch"]}
+    made |= {name for name, there in kept.items() if there is not None and there.value}
     known = [name for name in FORECASTS if name in made]
     decider["forecasts"].require(decider["forecasts"].value == known, f"be {known}")
     decider["winner"].whole(-1, k + len(known))

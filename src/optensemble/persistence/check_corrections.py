@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import comb, prod
+from typing import Any
 
 import numpy as np
 
@@ -118,6 +119,35 @@ def _check_patterns(file: SavedFile, part: Part | None) -> None:
         _check_linear(file, f"pattern{number}/", refined=True)
 
 
+def _check_forest(file: SavedFile, part: Part | None) -> None:
+    """Check the trees of the context correction, which compiled code walks through; older files have none."""
+    if part is None or not part.flag():
+        return
+    shelf = file.shelf
+    context = file.root["context"]
+    columns = len(check_context(context["decides"]))
+    shelf.floats("context/fill", columns)
+    leaves = len(shelf.floats("forest/values", None, file.d))
+    feature = shelf.wholes("forest/feature", None, low=-1, high=columns + file.d)
+    nodes = len(feature)
+    shelf.floats("forest/threshold", nodes)
+    left, right = (shelf.wholes(f"forest/{side}", nodes, high=max(nodes, leaves)) for side in ("left", "right"))
+    roots, leaf = shelf.wholes("forest/roots", None, high=nodes), feature < 0
+    below = np.minimum(left, right)[~leaf] > np.flatnonzero(~leaf)  # so that every walk comes to an end
+    inside = np.maximum(left, right)[~leaf] < nodes
+    if not (len(roots) and below.all() and inside.all() and (left[leaf] < leaves).all()):
+        raise Wrong("forest/left", "lead from every root to a leaf", "other nodes")
+
+
+def check_context(columns: Part) -> list[Any]:
+    """Return the columns of a context: distinct names, or distinct numbers."""
+    names = [each.value for each in columns]
+    kinds = {type(name) for name in names}
+    right = kinds <= {str} or (kinds <= {int} and min(names) >= 0)
+    columns.require(right and len(set(names)) == len(names), "be distinct names, or distinct numbers of columns")
+    return names
+
+
 def check_forecaster(file: SavedFile, part: Part, groups: tuple[int, ...] | None) -> None:
     """Check a forecaster of labels from the members' outputs, and its patch on cells of groups (None: no patch)."""
     shelf, k, d = file.shelf, len(file.names), file.d
@@ -125,6 +155,7 @@ def check_forecaster(file: SavedFile, part: Part, groups: tuple[int, ...] | None
         shelf.floats(name, d)
     _check_linear(file, "", refined=part["refined"].flag())
     _check_patterns(file, part.get("patterns"))
+    _check_forest(file, part.get("context"))
     if "filling/centre" in shelf or "filling/covariance" in shelf:
         shelf.floats("filling/centre", k, d)
         shelf.floats("filling/covariance", d, k, k)

@@ -144,12 +144,12 @@ def _tables() -> dict[str, type]:
     """Return the tables that passes make, by name."""
     from optensemble._core.sums import Sums
     from optensemble.ensembles import _decision_fit  # noqa: F401  (its tables are then known)
-    from optensemble.evaluation.payoff_totals import PairSample
     from optensemble.members import labelled_rows  # noqa: F401
     from optensemble.members.fingerprints import Marks
     from optensemble.members.sources import Survey
     from optensemble.stacking.patterns import PatternCounts
     from optensemble.stats.row_design import ClusterTable
+    from optensemble.stats.row_sample import RowSample
 
-    known = [PairSample, Marks, Survey, ClusterTable, PatternCounts, *Sums.__subclasses__()]
+    known = [RowSample, Marks, Survey, ClusterTable, PatternCounts, *Sums.__subclasses__()]
     return {_name_of(each): each for each in known}

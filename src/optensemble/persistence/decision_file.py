@@ -12,6 +12,7 @@ from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_totals import PairTotals
 from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN
+from optensemble.members.context import Context
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED
@@ -77,6 +78,8 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "subgroups": _pack_subgroups(ensemble._subgroups),
         "seed": ensemble._seed,
         "mending": pack_mending(ensemble._mending),
+        "cross_fitted": list(ensemble.cross_fitted_),
+        "context": _pack_context(ensemble, arrays),
         "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in DECISION_FRAMES},
     }
     return document, arrays
@@ -86,6 +89,24 @@ def _pack_subgroups(subgroups: Subgroups | None) -> dict[str, Any] | None:
     if subgroups is None:
         return None
     return {**pack_rule(subgroups.rule), "values": [list(known) for known in subgroups.grouping.values]}
+
+
+def _pack_context(ensemble: DecisionEnsemble, arrays: Arrays) -> dict[str, Any]:
+    """Return the context as it was given and the columns that were found; those that decide have a value to fill in."""
+    if ensemble._context is not None:
+        arrays["context/fill"] = ensemble._context.fill
+    decides = None if ensemble._context is None else list(ensemble._context.columns)
+    return {"given": as_plain(ensemble.context), "columns": list(ensemble._context_columns), "decides": decides}
+
+
+def _unpack_context(saved: dict[str, Any] | None, ensemble: DecisionEnsemble, arrays: Arrays) -> None:
+    """Restore the context; older files have none."""
+    if saved is None:
+        ensemble.context = None
+        return
+    ensemble.context, ensemble._context_columns = saved["given"], tuple(saved["columns"])
+    if saved["decides"] is not None:
+        ensemble._context = Context(tuple(saved["decides"]), arrays["context/fill"])
 
 
 def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> DecisionEnsemble:
@@ -136,6 +157,8 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
         labels=NOTHING_KNOWN,
     )
     ensemble.fingerprints_ = arrays["fingerprints_"]
+    ensemble.cross_fitted_ = list(document.get("cross_fitted", ()))
+    _unpack_context(document.get("context"), ensemble, arrays)
     return ensemble
 
 

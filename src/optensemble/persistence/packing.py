@@ -22,6 +22,7 @@ from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.persistence.archive import Arrays
 from optensemble.stacking.filling import Filling
 from optensemble.stacking.forecaster import Forecaster
+from optensemble.stacking.forest import Forest
 from optensemble.stacking.patterns import PatternForecast
 from optensemble.stacking.ridge import Ridge
 from optensemble.stacking.stack import Stack
@@ -277,9 +278,12 @@ def pack_forecaster(forecaster: Forecaster, arrays: Arrays) -> dict[str, Any]:
     for number, known in enumerate(forecaster.patterns):
         for name in PATTERN_PARTS:
             pack_fields(getattr(known, name), arrays, f"pattern{number}/{name}")
+    if forecaster.context is not None:
+        pack_fields(forecaster.context, arrays, "forest")
     patch = None if forecaster.patch is None else pack_log(forecaster.patch, arrays, "patch")
     patterns = [list(known.absent) for known in forecaster.patterns]
-    return {"refined": forecaster.refinement is not None, "patch": patch, "patterns": patterns}
+    made = {"refined": forecaster.refinement is not None, "context": forecaster.context is not None}
+    return {**made, "patch": patch, "patterns": patterns}
 
 
 def unpack_forecaster(saved: dict[str, Any], arrays: Arrays) -> Forecaster:
@@ -300,6 +304,7 @@ def unpack_forecaster(saved: dict[str, Any], arrays: Arrays) -> Forecaster:
             )
             for number, absent in enumerate(saved.get("patterns", []))  # older files have none
         ),
+        context=unpack_fields(Forest, arrays, "forest") if saved.get("context") else None,
     )
 
 

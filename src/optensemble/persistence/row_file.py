@@ -46,6 +46,7 @@ TEXTS = ("object", "str")
 
 _WIDE = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
 _FORGOTTEN = "the rows of the fit were forgotten when the file was written"
+_LEADING = "the rows of the fit are not in the file, for members alone learned from the first of them"
 _STREAMED = "the rows of the fit were read from files, and stay there"
 
 
@@ -66,6 +67,8 @@ def pack_rows(ensemble: DecisionEnsemble, arrays: Arrays, *, keep: bool, stackle
         why = ensemble._no_rows
     elif not keep:
         why = _FORGOTTEN
+    elif ensemble._leading:
+        why = _LEADING
     elif is_streamed([*ensemble._rows, *ensemble._later]):
         why = _STREAMED
     else:
@@ -112,7 +115,8 @@ def _pack_batch(ensemble: DecisionEnsemble, batch: LabelledBatch, arrays: Arrays
 def _needed(ensemble: DecisionEnsemble, batch: LabelledBatch, rule: str | None) -> Any:
     """Return X, or its columns that are needed; another kind of frame becomes pandas where no function sees it."""
     X = batch.X
-    columns = needed_columns(ensemble.members_, (rule, ensemble.subgroups), ensemble._set) if is_frame(X) else None
+    rules = (rule, ensemble.subgroups, ensemble._context_columns)
+    columns = needed_columns(ensemble.members_, rules, ensemble._set) if is_frame(X) else None
     if columns is None or (isinstance(X, pd.DataFrame) and not X.columns.is_unique):
         return X
     time = ensemble._time_column

@@ -24,10 +24,9 @@ from optensemble.stacking.arm_choice import Choice, ChoiceSums, beyond_mean
 from optensemble.stacking.cells import Counts, RowCells
 from optensemble.stacking.forecaster import (
     AVERAGE,
+    CORRECTED,
     FORECASTS,
     MEAN,
-    PATCHED,
-    REFINED,
     RIDGE,
     STACK,
     ForecastBatch,
@@ -42,10 +41,10 @@ from optensemble.stacking.stack import BlendSums
 from optensemble.stats.blocks import UnitSums
 from optensemble.stats.row_design import RowDesign
 
-PLAYED = (AVERAGE, STACK, REFINED, PATCHED)
+PLAYED = (AVERAGE, STACK, *CORRECTED)
 """Forecasts whose policies the calibrated choice may play, beside the members."""
 
-EVALUATORS = (STACK, REFINED, PATCHED)
+EVALUATORS = (STACK, *CORRECTED)
 """Forecasts that assess every policy."""
 
 _MARGIN = 2.0
@@ -371,17 +370,21 @@ def known_forecasts(forecasts: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in FORECASTS if name in forecasts)
 
 
-def list_candidates(names: list[str], outputs: MemberOutputs, known: tuple[str, ...]) -> dict[int, Candidate]:
+def list_candidates(
+    names: list[str], outputs: MemberOutputs, known: tuple[str, ...], cross_fitted: Collection[str] = ()
+) -> dict[int, Candidate]:
     """Return all candidates, each with the margin it needs to be preferred to the ensemble, which comes first.
 
     ``names`` are for display: of members, forecasts, and last of the ensemble. Of ``outputs``, only members matter.
+    Those that are ``cross_fitted`` are so called: what they earned is what they earned out of fold.
     """
     candidates, members = {ENSEMBLE: Candidate(names[-1], "choice", np.inf)}, len(outputs.actions)
     for number in range(members):
         kind, margin = ("model", _MARGIN) if number < outputs.models else ("policy", _POLICY_MARGIN)
+        kind = f"cross-fitted {kind}" if names[number] in cross_fitted else kind
         candidates[number] = Candidate(names[number], kind, margin)
     for number, name in enumerate(known, start=members):
-        simple = name not in (REFINED, PATCHED)
+        simple = name not in CORRECTED
         kind, margin = ("baseline", _MARGIN) if simple else ("forecast", np.inf)
         candidates[number] = Candidate(names[number], kind, margin)
     return candidates

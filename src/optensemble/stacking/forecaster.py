@@ -2,8 +2,11 @@
 
 ::
 
-    average → stack → refined → patched          each a candidate policy and, but for the average, an evaluator
-    mean, ridge                                  what anyone would try; for the leaderboard
+    average → stack → refined or context → patched   each a candidate policy and, but for the average, an evaluator
+    mean, ridge                                      what anyone would try; for the leaderboard
+
+Two corrections of the stack compete: the refinement, linear in what members say, and the context correction, trees on
+columns of X and the stack. Of those that pass the test, the one of the lower loss is kept.
 """
 
 from __future__ import annotations
@@ -27,8 +30,10 @@ from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.stacking.cells import Counts, RowCells, first_subgroup, make_layout
+from optensemble.stacking.context import CONTEXT_ROWS, ContextRows, FoldContext, context_columns, correct_stack
 from optensemble.stacking.filling import Filling
 from optensemble.stacking.fold_maps import wide_outputs
+from optensemble.stacking.forest import Forest
 from optensemble.stacking.linear import LinearFit, learn_linear
 from optensemble.stacking.moments import Basis, FirstPass, look_first
 from optensemble.stacking.patch import (
@@ -48,10 +53,16 @@ from optensemble.stacking.stack import Stack, squared_loss
 from optensemble.stats.blocks import UnitSums
 from optensemble.stats.paired_tests import PairedTest, loss_test
 from optensemble.stats.row_design import RowDesign
+from optensemble.stats.row_sample import RowSample
 from optensemble.stats.sample_size import MIN_CELL
 
-AVERAGE, STACK, REFINED, PATCHED, RIDGE, MEAN = "average", "stack", "refined", "patched", "ridge", "mean"
-FORECASTS = (AVERAGE, STACK, REFINED, PATCHED, RIDGE, MEAN)
+AVERAGE, STACK, RIDGE, MEAN = "average", "stack", "ridge", "mean"
+REFINED, CONTEXT, PATCHED = "refined", "context", "patched"
+
+CORRECTED = (REFINED, CONTEXT, PATCHED)
+"""The stack after each correction, in order; each is kept only if it pays out of fold, and of the first two one."""
+
+FORECASTS = (AVERAGE, STACK, *CORRECTED, RIDGE, MEAN)
 
 Forecasts = dict[str, Floats]
 """Predictions of shape (n, d) by the name of who made them, from the simplest to the most corrected."""
@@ -70,7 +81,7 @@ class ForecastBatch:
 
 @dataclass(frozen=True)
 class Forecaster:
-    """The forecasts of labels from what members say; ``refinement`` and ``patch`` may be left out.
+    """The forecasts of labels from what members say; ``refinement``, ``context`` and ``patch`` may be left out.
 
     ``mean`` and ``scale`` are the labels' means and standard deviations; ``filling`` is what absent members would say,
     and ``patterns`` are forecasts by those present, where some are absent.
@@ -84,6 +95,7 @@ class Forecaster:
     patch: PatchLog | None = None
     filling: Filling | None = None
     patterns: tuple[PatternForecast, ...] = ()
+    context: Forest | None = None
 
     def __call__(self, outputs: MemberOutputs) -> ForecastBatch:
         """Return all forecasts for some rows."""
@@ -95,6 +107,8 @@ class Forecaster:
         if self.refinement is not None:
             forecasts[REFINED], name = forecasts[STACK] + self.refinement(features), REFINED
         self._by_those_present(outputs, features, forecasts)
+        if self.context is not None:
+            forecasts[CONTEXT], name = correct_stack(self.context, outputs, forecasts[STACK]), CONTEXT
         if self.patch is None:
             return ForecastBatch(forecasts, {})
         forecasts[PATCHED], before, after = apply_patch(self.patch, outputs, forecasts[name])
@@ -144,20 +158,26 @@ class Corrected:
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """The forecasts of the fitting rows, each by what the other folds teach."""
+    """The forecasts of the fitting rows, each by what the other folds teach.
+
+    The stack is ``refined``, unless there is a ``context`` correction, which takes its place.
+    """
 
     linear: LinearFit
     refined: bool = True
+    context: FoldContext | None = None
     patches: tuple[FoldPatch, ...] = ()
 
     @property
     def steps(self) -> int:
         """The number of steps from the stack to the last forecast."""
-        return self.refined + len(self.patches)
+        return (self.refined or self.context is not None) + len(self.patches)
 
     def without_last(self) -> OutOfFold:
         """Return the same without the last step."""
-        return replace(self, patches=self.patches[:-1]) if self.patches else replace(self, refined=False)
+        if self.patches:
+            return replace(self, patches=self.patches[:-1])
+        return replace(self, refined=False) if self.context is None else replace(self, context=None)
 
     def wide(self, chunk: Chunk) -> Floats:
         """Return what members say, about the centre."""
@@ -166,7 +186,9 @@ class OutOfFold:
     def corrected(self, chunk: Chunk, wide: Floats, cells: RowCells) -> list[Corrected]:
         """Return the stack, and the forecast after every step; the cells are then those of the last but one."""
         found = [Corrected(self.linear.by_pattern("stacked", wide, chunk))]
-        if self.refined:
+        if self.context is not None:
+            found.append(Corrected(self.context.correct(chunk, found[0].forecast)))
+        elif self.refined:
             found.append(Corrected(self.linear.by_pattern("refined", wide, chunk)))
         for patch in self.patches:
             last = found[-1].forecast
@@ -196,8 +218,9 @@ class OutOfFold:
             forecasts[RIDGE] = self.linear.by_pattern("ridged", _given(wide), chunk)
         if outputs.models:
             forecasts[AVERAGE] = average_of(outputs, self._filled(chunk))
-        named = {STACK: steps[0]} | ({REFINED: steps[1]} if self.refined else {})
-        named |= {PATCHED: steps[-1]} if self.patches else {}
+        named = {STACK: steps[0]} | ({PATCHED: steps[-1]} if self.patches else {})
+        if self.refined or self.context is not None:
+            named[REFINED if self.context is None else CONTEXT] = steps[1]
         for name, step in named.items():
             forecasts[name] = step.forecast
             if step.actions is not None:
@@ -213,9 +236,10 @@ class OutOfFold:
 
     def reach(self, columns: int) -> float:
         """Return a bound on the size of weighted residuals, of rows that lie in so many cells."""
-        linear = self.linear.bound("refined" if self.refined else "stacked")
+        linear = self.linear.bound("refined" if self.refined and self.context is None else "stacked")
+        context = 0.0 if self.context is None else self.context.reach
         patches = sum(patch.reach(columns) for patch in self.patches)
-        return (self.linear.label_size + linear + patches) * self.linear.weight_size
+        return (self.linear.label_size + linear + context + patches) * self.linear.weight_size
 
 
 def _given(values: Floats | None) -> Floats:
@@ -297,9 +321,11 @@ class Corrections:
     log
         The patches learned from all rows.
     pending
-        The step that is not judged yet: refined, subgroups or patched; empty if there is none.
+        The step that is not judged yet: refined, context, subgroups or patched; empty if there is none.
     refinement, tests
         The one-standard-error test of the refinement, and of every round of patches.
+    context, forest
+        That of the context correction, None if there was none to judge; and the correction learned from all rows.
     note
         The reason why no further patch was made.
     """
@@ -309,6 +335,8 @@ class Corrections:
     pending: str = REFINED
     refinement: PairedTest = NOTHING_GAINED
     tests: tuple[PairedTest, ...] = ()
+    context: PairedTest | None = None
+    forest: Forest | None = None
     note: str = ""
 
     def judged(self, gain: UnitSums) -> Corrections:
@@ -316,10 +344,19 @@ class Corrections:
         test = loss_test(gain)
         if self.pending == REFINED:
             found = replace(self, refinement=test, pending="")
+        elif self.pending == CONTEXT:
+            return self._with_context(test)
         else:
             note = str(test) if self.pending == PATCHED and not test.passed else ""
             found = replace(self, tests=(*self.tests, test), note=note, pending="")
         return found if test.passed else replace(found, out_of_fold=self.out_of_fold.without_last(), log=self.log[:-1])
+
+    def _with_context(self, test: PairedTest) -> Corrections:
+        """Keep the context correction if it passes its test, and gains more than the refinement where that did too."""
+        found = replace(self, context=test, pending="")
+        if test.passed and not (self.refinement.passed and self.refinement.gain >= test.gain):
+            return found
+        return replace(found, forest=None, out_of_fold=self.out_of_fold.without_last())
 
     def patched(
         self, found: CorrectionSums, cells: PatchCells, tabulated: Indices, kept: Indices, which: str
@@ -335,8 +372,20 @@ class Corrections:
     @property
     def left_out(self) -> dict[str, str]:
         """The forecasts that were not kept, and why."""
-        refined = {} if self.refinement.passed else {REFINED: str(self.refinement)}
-        return refined if self.log else {**refined, PATCHED: self.note}
+        tests = {REFINED: self.refinement, CONTEXT: self.context}
+        found = {name: str(test) for name, test in tests.items() if test is not None and name not in self.kept}
+        both = self.refinement.passed and self.context is not None and self.context.passed
+        if both:
+            loser, winner = (REFINED, CONTEXT) if self.forest is not None else (CONTEXT, REFINED)
+            found[loser] = f"the {winner} forecast lowered the out-of-fold loss more"
+        return found if self.log else {**found, PATCHED: self.note}
+
+    @property
+    def kept(self) -> list[str]:
+        """The forecasts that were kept, in order."""
+        trees = self.forest is not None
+        there = {REFINED: self.refinement.passed and not trees, CONTEXT: trees, PATCHED: bool(self.log)}
+        return [name for name in CORRECTED if there[name]]
 
 
 @dataclass(frozen=True)
@@ -396,22 +445,80 @@ class _Tables:
         return found
 
 
-def learn_corrections(linear: LinearFit, cells: PatchCells, design: RowDesign, run: Run) -> Corrections:
+@dataclass(frozen=True)
+class ContextPass:
+    """A pass that judges the refinement, and takes a sample of rows to learn the context correction from."""
+
+    design: RowDesign
+    out_of_fold: OutOfFold
+
+
+@dataclass(frozen=True)
+class ContextLook(Sums):
+    """What the refinement gained, and a sample of rows, with fold, weight, context, stack and labels as columns."""
+
+    gain: UnitSums
+    sample: RowSample
+
+
+def look_at_context(block: Block, state: ContextPass) -> ContextLook:
+    """Gather what the context correction is learned from, in rows out of fold."""
+    found = []
+    for chunk in block.chunks(state.design):
+        steps = state.out_of_fold.corrected(chunk, state.out_of_fold.wide(chunk), RowCells(chunk.outputs))
+        weights = np.ones(len(chunk.rows)) if chunk.weights is None else chunk.weights
+        columns = [chunk.fold[:, None], weights[:, None], context_columns(chunk.outputs, steps[0].forecast)]
+        wide = np.concatenate([*columns, chunk.labels], axis=1)
+        kept = RowSample.of(chunk.rows, wide, state.design.rows, exact=CONTEXT_ROWS, most=CONTEXT_ROWS)
+        found.append(ContextLook(gain_sums(chunk, steps), kept))
+    return reduce(add, found)
+
+
+def learn_context(now: Corrections, design: RowDesign, run: Run, n_jobs: int | None) -> Corrections:
+    """Judge the refinement, and learn the context correction of the stack, which is pending then."""
+    found: ContextLook = run(look_at_context, ContextPass(design, now.out_of_fold))
+    now = now.judged(found.gain)
+    d = len(now.out_of_fold.linear.mean)
+    _, columns = found.sample.in_order()
+    (fold, weights), (looked_at, labels) = columns[:2], np.split(columns[2:].T, [-d], axis=1)
+    rows = ContextRows(
+        fold=fold.astype(np.int64),
+        columns=looked_at,
+        missed=labels - looked_at[:, -d:],  # the stack is the last of them
+        weights=None if bool((weights == 1).all()) else weights,
+    )
+    fit = rows.learn(design.folds, design.seed, n_jobs)
+    if fit is None:
+        return replace(now, context=NOTHING_GAINED)
+    return replace(now, out_of_fold=replace(now.out_of_fold, context=fit.folds), forest=fit.whole, pending=CONTEXT)
+
+
+def learn_corrections(
+    linear: LinearFit,
+    cells: PatchCells,
+    design: RowDesign,
+    run: Run,
+    *,
+    context: bool = False,
+    n_jobs: int | None = None,
+) -> Corrections:
     """Correct the stack as long as that lowers the out-of-fold loss, with at most two patches; the last is pending.
 
     Subgroups are corrected by themselves first: beside hundreds of level sets, which ask for a strong ridge, they would
-    hardly be.
+    hardly be. With ``context`` rows have one, and forests are grown on ``n_jobs`` threads.
     """
     now, tabulate = Corrections(OutOfFold(linear)), _Tables(cells, design, run)
+    if context:
+        now = learn_context(now, design, run, n_jobs)
     for which in ([SUBGROUPS] if len(cells.subgroups) else []) + [PATCHED] * MOST_ROUNDS:
         tabulated = cells.subgroups if which == SUBGROUPS else cells.candidates
         found = tabulate(now.out_of_fold, tabulated, which)
         if now.pending:
-            steps = now.out_of_fold.steps
+            before = now.out_of_fold
             now = now.judged(found.gain)
             if now.note:
                 break
-            if now.out_of_fold.steps < steps:
+            if now.out_of_fold is not before:  # it was taken back
                 found = tabulate(now.out_of_fold, tabulated, which)
         kept = cells.subgroups if which == SUBGROUPS else cells.select(found.own).kept
         if not len(kept):
@@ -430,10 +537,11 @@ def make_forecaster(linear: LinearFit, found: Corrections, layout: Layout) -> Fo
         scale=linear.scale,
         stack=linear.stack,
         ridge=linear.ridge,
-        refinement=linear.refinement if found.refinement.passed else None,
+        refinement=linear.refinement if REFINED in found.kept else None,
         patch=log if found.log else None,
         filling=linear.filling,
         patterns=linear.forecasts,
+        context=found.forest,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from optensemble._core.arrays import Indices
 from optensemble._core.hashing import hash_rows
@@ -19,7 +20,13 @@ class Fold(NamedTuple):
 
 
 def folds(
-    n: int, *, time_ordered: bool = False, clusters: Indices | None = None, random_state: int | None = None
+    n: int,
+    *,
+    time_ordered: bool = False,
+    clusters: Indices | None = None,
+    random_state: int | None = None,
+    count: int | None = None,
+    gap: int = 0,
 ) -> list[Fold]:
     """Cut rows into ten folds, or five of many rows, each judged by what the others teach.
 
@@ -34,15 +41,31 @@ def folds(
         cut into contiguous parts; if they stay (customers), parts are of clusters.
     random_state
         Seeds the hash of the row number by which rows that are not in time order are dealt out.
+    count
+        Another number of folds.
+    gap
+        Where folds are contiguous in time: how many rows before and after a fold it is not judged by either.
 
     Examples
     --------
     >>> [fold.test.tolist() for fold in folds(20, time_ordered=True)][:2]
     [[0, 1], [2, 3]]
+    >>> folds(6, time_ordered=True, count=3, gap=1)[1]
+    Fold(train=array([0, 5]), test=array([2, 3]))
     """
-    design = RowDesign(n, time_ordered, random_state or 0)
+    design = RowDesign(n, time_ordered, random_state or 0, parts=count)
     ids = None if clusters is None else hash_rows(0, int(clusters.max()) + 1)[clusters]
     if ids is not None:
         design = design.clustered(ClusterTable.of(ids, 0))
     part = design(0, n, ids).fold
-    return [Fold(np.flatnonzero(part != fold), np.flatnonzero(part == fold)) for fold in np.unique(part)]
+    gap = gap if time_ordered and bool((np.diff(part) >= 0).all()) else 0
+    return [_without(part == fold, gap) for fold in np.unique(part)]
+
+
+def _without(judged: npt.NDArray[np.bool_], gap: int) -> Fold:
+    """Return the fold that is judged by the other rows, but for those at its edges."""
+    test = np.flatnonzero(judged)
+    train = ~judged
+    if gap:
+        train[max(test[0] - gap, 0) : test[-1] + 1 + gap] = False
+    return Fold(np.flatnonzero(train), test)

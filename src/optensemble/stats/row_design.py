@@ -131,18 +131,19 @@ class RowDesign:
     """The fold, the block of time and the cluster of each of ``rows`` rows.
 
     Independent rows are dealt out by a hash of their numbers, as evenly as can be; rows in time order are cut into
-    contiguous folds; clusters stay together.
+    contiguous folds; clusters stay together. ``parts`` are the folds, if another number is asked for than usual.
     """
 
     rows: int
     time_ordered: bool = False
     seed: int = 0
     clusters: Clusters | None = None
+    parts: int | None = None
 
     @property
     def folds(self) -> int:
         """The number of folds."""
-        return fold_count(self.rows)
+        return self.parts or fold_count(self.rows)
 
     def __call__(self, start: int, count: int, ids: Hashes | None = None) -> Places:
         """Return the places of ``count`` rows from ``start`` on; ``ids`` are the hashes of their clusters."""

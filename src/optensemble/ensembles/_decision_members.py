@@ -1,0 +1,79 @@
+"""What a DecisionEnsemble does before it learns: members are fitted, the context is found, first rows are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from optensemble._core.arrays import Floats
+from optensemble._core.columns import Columns
+from optensemble._core.progress import Progress
+from optensemble.ensembles._decision_rows import first_of, first_rows
+from optensemble.ensembles._decision_update import UpdatedDecision
+from optensemble.evaluation.data_sample import Finding
+from optensemble.evaluation.data_warnings import find_context_leaks, find_data_warnings
+from optensemble.members.blocks import Block
+from optensemble.members.context import Context, find_columns, is_asked
+from optensemble.members.cross_fitting import Trainee
+from optensemble.members.fingerprints import fingerprints
+from optensemble.members.fit_inputs import LabelledBatch, require_enough, split_batches
+
+
+class DecisionMembers(UpdatedDecision):
+    """A :class:`~optensemble.DecisionEnsemble` with members that are fitted and a context; not to be used itself."""
+
+    context: Any
+    _member_notes: list[str]
+
+    def _trainees(self) -> list[Trainee]:
+        """Return the members that are to be fitted."""
+        return self._find_trainees(self.members_[: self.n_models_], self.policy_members)
+
+    def _fit_members(self, n_jobs: int | None, progress: Progress) -> Mapping[str, Floats]:
+        """Fit members, and return what they say of rows out of fold; rows that none says anything of lead the others.
+
+        Members learn from those too, as the first rows of forward chaining.
+        """
+        terms: dict[str, Any] = {"time_ordered": self.time_ordered_, "seed": self._seed}
+        found = self._train(self._trainees(), self._rows, n_jobs=n_jobs, progress=progress, **terms)
+        self._take_fitted(found, self._set.dimension)
+        self._leading, self._member_notes = [], list(found.notes)
+        if found.kept is not None:
+            self._leading, self._rows = split_batches(self._rows, found.kept)
+            count, leading = (sum(len(batch.labels) for batch in part) for part in (self._rows, self._leading))
+            require_enough(count)
+            self._member_notes += [f"{leading:,} rows have no answer out of fold: only members learned from them"]
+        return found.said
+
+    def _mark_leading(self) -> None:
+        """Have audits recognise rows that only members learned from."""
+        for batch in self._leading if len(self.fingerprints_) else []:
+            outputs = self._query()(batch.X)
+            prints = fingerprints(*outputs.known_by, self._sign * batch.labels)
+            self.fingerprints_ = np.concatenate([self.fingerprints_, prints])
+
+    def _find_context(self, rows: list[LabelledBatch], known: Sequence[Any] | None) -> None:
+        """Find the columns of X that a forecast may look at, and what they are like in the first rows.
+
+        In time order there are none: contiguous folds interpolate between what was before and what comes after, and
+        cannot tell whether a function of X extrapolates.
+        """
+        self._context, self._context_columns = None, ()
+        if self.time_ordered_ or (known is None and not is_asked(self.context)):
+            return
+        X = first_of(rows[0].X)
+        used = [
+            rule for batch in rows for rule in (batch.groups, batch.weights, batch.ids) if isinstance(rule, str | int)
+        ]
+        used += self.labels_ or []
+        used += [name for _, each in self.members_ if isinstance(each, Columns) for name in each.found_in(X)]
+        self._context_columns = tuple(find_columns(self.context, X, used) if known is None else known)
+        self._context = Context.learn(self._context_columns, X)
+
+    def _look_at(self, first: Block, names: list[str]) -> list[Finding]:
+        """Return what looks like a mistake in the first rows."""
+        found = find_data_warnings(first_rows(names, first, self.labels_))
+        columns = () if self._context is None else self._context.columns
+        return [*found, *find_context_leaks(columns, first.outputs.context, first.labels)]

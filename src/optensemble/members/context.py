@@ -1,0 +1,82 @@
+"""The context: columns of X that a forecast may look at beside what members say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optensemble._core.arrays import Floats
+from optensemble._core.columns import Columns, as_frame, read_columns
+
+AUTO, OFF = "auto", "off"
+
+MOST_COLUMNS = 256
+"""Columns that are taken without being named: trees look at every one of them in every split."""
+
+_LARGEST = 1e30  # trees keep numbers in single precision
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Numeric columns of X.
+
+    Attributes
+    ----------
+    columns
+        Their names, or numbers if X is an array.
+    fill
+        What stands in for a missing value: the median of the column in the first rows fitted on.
+    """
+
+    columns: tuple[Any, ...]
+    fill: Floats
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the columns of every row, without gaps."""
+        return self._filled(read_columns(X, self.columns))
+
+    def _filled(self, values: Floats) -> Floats:
+        values = np.where(np.isnan(values), self.fill, values)
+        return np.clip(values, -_LARGEST, _LARGEST)
+
+    @classmethod
+    def learn(cls, columns: Sequence[Any], first: Any) -> Context | None:
+        """Take some columns, but for those without any value in the first rows; None if none is left."""
+        if not columns:
+            return None
+        values = read_columns(first, tuple(columns))
+        known = ~np.isnan(values).all(axis=0)
+        kept = tuple(name for name, there in zip(columns, known.tolist(), strict=True) if there)
+        return cls(kept, np.nanmedian(values[:, known], axis=0)) if kept else None
+
+
+def is_asked(given: Any) -> bool:
+    """Return whether there is to be a context: columns are named, or to be found."""
+    return given is not None and not (isinstance(given, str) and given == OFF)
+
+
+def find_columns(given: Any, X: Any, used: Iterable[Any]) -> list[Any]:
+    """Return the columns that the context is made of: those named, or all numeric ones that are not ``used`` otherwise.
+
+    >>> table = np.zeros((2, 3))
+    >>> find_columns("auto", table, used=[1]), find_columns([2], table, used=[])
+    ([0, 2], [2])
+    """
+    if not is_asked(given):
+        return []
+    if not (isinstance(given, str) and given == AUTO):
+        return list(Columns(given).found_in(X))
+    found = [name for name in _numeric_columns(X) if name not in set(used)]
+    return found if len(found) <= MOST_COLUMNS else []
+
+
+def _numeric_columns(X: Any) -> list[Any]:
+    frame = as_frame(X)
+    if frame is not None:
+        kinds = frame.schema.items()
+        return [name for name, kind in kinds if isinstance(name, str) and (kind.is_numeric() or str(kind) == "Boolean")]
+    numeric = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
+    return list(range(X.shape[1])) if numeric else []

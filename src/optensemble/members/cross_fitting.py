@@ -1,0 +1,332 @@
+"""Cross-fitting: members that are fitted here, out of fold for what is learned from them, and on all rows to decide.
+
+What the ensemble learns from is what each member says of rows it was not fitted on, so no rows need be set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.hashing import hash_labels
+from optensemble._core.progress import Progress, Stage
+from optensemble._core.threads import one_blas_thread
+from optensemble.exceptions import InputError
+from optensemble.members.alignment import OutputNames
+from optensemble.members.estimators import (
+    PREFIT,
+    Arguments,
+    fit_arguments,
+    parts_of,
+    takes_all_labels,
+    unfitted,
+    with_seeds,
+)
+from optensemble.members.fingerprints import Marks, fingerprints
+from optensemble.members.fit_inputs import LabelledBatch
+from optensemble.members.per_label import PerLabel
+from optensemble.members.row_contents import row_contents
+from optensemble.members.validation import as_predictions, ask_member, join_rows, pick_rows, row_count, row_labels
+from optensemble.stats.folds import Fold, folds
+from optensemble.stats.row_design import RowDesign
+
+FOLDS = 5
+"""Folds unless ``cv`` says otherwise: as in scikit-learn, members see four fifths of the rows each time."""
+
+STAGE = "fitting members"
+
+_GAP = 0.01  # of the rows, at each edge of a fold in time order: neighbours there would tell of each other
+_FEWEST_FOLDS = 2
+
+PREDICT, DECIDE = "predict", "decide"
+"""The methods that models and policies answer by."""
+
+
+class Trainee(NamedTuple):
+    """A member that is to be fitted: its name, the estimator, and the method it answers by."""
+
+    name: str
+    member: Any
+    method: str
+
+    @property
+    def kind(self) -> str:
+        """The word for it."""
+        return "model" if self.method == PREDICT else "policy"
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """The rows that members are fitted on, with labels in the user's units, and weights and groups if there are any."""
+
+    X: Any
+    labels: Floats
+    weights: Floats | None = None
+    groups: Sequence[Any] | None = None
+
+    @classmethod
+    def of(cls, batches: Sequence[LabelledBatch]) -> TrainingRows:
+        """Join the rows of all batches, whose labels and weights are arrays already."""
+        X = batches[0].X if len(batches) == 1 else join_rows([batch.X for batch in batches])
+        if X is None:
+            raise InputError(
+                "members are fitted on all rows, and these are tables of several kinds, or with other columns. Give "
+                "the further rows as the same kind of table, with the same columns."
+            )
+        labels = np.concatenate([batch.labels for batch in batches])
+        weights = None if batches[0].weights is None else np.concatenate([batch.weights for batch in batches])
+        groups = None
+        if batches[0].groups is not None:
+            found = [row_labels(batch.groups, batch.X, len(batch.labels)) for batch in batches]
+            groups = [label for part in found for label in part]
+        return cls(X, labels, weights, groups)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Values of rows that the ``fit`` of an estimator may ask for."""
+        groups = None if self.groups is None else np.array(self.groups)
+        return {"sample_weight": self.weights, "groups": groups}
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """Members after cross-fitting.
+
+    Attributes
+    ----------
+    members
+        By name, fitted on all rows.
+    said
+        By name, what each said of the rows out of fold, of shape (rows, d); only of the rows ``kept``.
+    kept
+        The rows that each has an out-of-fold answer for; None if it is all of them.
+    notes
+        What a user should know, in sentences.
+    """
+
+    members: Mapping[str, Any] = field(default_factory=dict)
+    said: Mapping[str, Floats] = field(default_factory=dict)
+    kept: Indices | None = None
+    notes: tuple[str, ...] = ()
+
+
+def require_cv(cv: Any) -> None:
+    """Refuse a ``cv`` that is neither a number of folds, a splitter, pairs of rows, ``"prefit"`` nor None."""
+    if cv is None or (cv == PREFIT if isinstance(cv, str) else callable(getattr(cv, "split", None))):
+        return
+    if isinstance(cv, Integral) and not isinstance(cv, bool) and int(cv) >= _FEWEST_FOLDS:
+        return
+    if isinstance(cv, (list, tuple)) and len(cv) and all(np.ndim(pair) > 0 and len(pair) == 2 for pair in cv):
+        return
+    raise InputError(
+        f"cv must be a number of folds from {_FEWEST_FOLDS}, a splitter of scikit-learn, a list of pairs of rows, "
+        f"'prefit' or None; got {cv!r}."
+    )
+
+
+def member_folds(cv: Any, rows: TrainingRows, *, time_ordered: bool, seed: int) -> list[Fold]:
+    """Return the folds that members are cross-fitted on; each row is judged at most once.
+
+    Of a number, folds are contiguous in time order, with a gap at their edges, and otherwise dealt out; rows of one
+    group, and copies of one row, stay together.
+    """
+    n = len(rows.labels)
+    if cv is None or isinstance(cv, Integral):
+        count, clusters = FOLDS if cv is None else int(cv), _clusters(rows, time_ordered=time_ordered)
+        most = n if clusters is None else int(clusters.max()) + 1
+        if count > most:
+            raise InputError(f"cv={count} asks for more folds than there are rows or groups ({most:,}). Take fewer.")
+        gap = max(round(_GAP * n), 1) if time_ordered else 0
+        return folds(n, time_ordered=time_ordered, clusters=clusters, random_state=seed, count=count, gap=gap)
+    return _given_folds(cv, rows, n)
+
+
+def _clusters(rows: TrainingRows, *, time_ordered: bool) -> Indices | None:
+    """Return the number of each row's group; without groups that of copies of one row, which would tell of it."""
+    if rows.groups is not None:
+        return np.unique(hash_labels(rows.groups), return_inverse=True)[1]
+    if time_ordered:
+        return None
+    contents, n = row_contents(rows.X), len(rows.labels)
+    prints = fingerprints(contents, rows.labels)
+    design = Marks.of(prints, n, contents, rows.labels).cluster(RowDesign(n))
+    if design is None or design.clusters is None:
+        return None
+    return np.unique(design.clusters.row_ids(prints, 0), return_inverse=True)[1]
+
+
+def _given_folds(cv: Any, rows: TrainingRows, n: int) -> list[Fold]:
+    pairs = cv.split(rows.X, rows.labels, rows.groups) if hasattr(cv, "split") else cv
+    found = [Fold(np.sort(_rows(train, n)), np.sort(_rows(test, n))) for train, test in pairs]
+    if any(not len(fold.train) or np.isin(fold.test, fold.train).any() for fold in found):
+        raise InputError("cv has a fold with rows that it is both fitted and judged on, or without rows to fit on.")
+    judged = np.bincount(np.concatenate([fold.test for fold in found]), minlength=n)
+    if judged.max() > 1:
+        raise InputError(
+            f"cv judges {int((judged > 1).sum()):,} of {n:,} rows more than once; what members say of a row must be "
+            "one answer. Take a splitter whose test rows do not overlap, such as KFold, GroupKFold or TimeSeriesSplit."
+        )
+    return found
+
+
+def _rows(given: Any, n: int) -> Indices:
+    rows = np.asarray(given)
+    rows = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows.astype(np.int64)
+    if rows.size and not 0 <= rows.min() <= rows.max() < n:
+        raise InputError(f"cv names row {int(rows.max())} of {n:,}. Give the numbers of rows from 0.")
+    return rows
+
+
+class _Job(NamedTuple):
+    """One fit: of an estimator to all labels, or to one, on the rows of a fold or on all."""
+
+    trainee: int
+    part: int
+    fold: int | None
+
+
+class _Fitted(NamedTuple):
+    """What a fit leaves: the estimator where it is one on all rows, and otherwise what it says of its fold."""
+
+    estimator: Any
+    said: Floats | None
+
+
+def cross_fit(
+    trainees: Sequence[Trainee],
+    rows: TrainingRows,
+    splits: Sequence[Fold],
+    *,
+    names: OutputNames,
+    seed: int,
+    n_jobs: int | None,
+    progress: Progress,
+) -> CrossFitted:
+    """Fit each member without each of the folds in turn, and on all rows.
+
+    Parameters
+    ----------
+    trainees
+        The members.
+    rows
+        What they are fitted on.
+    splits
+        The folds.
+    names
+        Puts what members say in the order of the labels.
+    seed
+        Seeds random states that are None.
+    n_jobs
+        How many fits run side by side, as joblib takes it; the result does not depend on it.
+    progress
+        Told of every fit.
+    """
+    n, d = rows.labels.shape
+    started = [each._replace(member=_prepared(each, d, seed)) for each in trainees]
+    jobs = [
+        _Job(number, part, fold)
+        for number, each in enumerate(started)
+        for fold in [*range(len(splits)), None]
+        for part in range(len(parts_of(each.member)))
+    ]
+    said = {each.name: np.full((n, d), np.nan) for each in trainees}
+    done: dict[int, list[Any]] = {number: [] for number in range(len(trainees))}
+    with Stage(progress, STAGE, len(jobs)) as step:
+        for job, result in zip(jobs, _run(jobs, started, rows, splits, names, n_jobs), strict=True):
+            if job.fold is None:
+                done[job.trainee].append(result.estimator)
+            else:
+                several = isinstance(started[job.trainee].member, PerLabel)
+                column = slice(job.part, job.part + 1) if several else slice(None)
+                said[trainees[job.trainee].name][splits[job.fold].test, column] = result.said
+            step()
+    fitted = {each.name: _joined(each.member, done[number]) for number, each in enumerate(started)}
+    judged = np.unique(np.concatenate([fold.test for fold in splits]))
+    notes = _weight_notes(started, rows)
+    if len(judged) == n:
+        return CrossFitted(fitted, said, None, notes)
+    return CrossFitted(fitted, {name: each[judged] for name, each in said.items()}, judged, notes)
+
+
+def _prepared(trainee: Trainee, d: int, seed: int) -> Any:
+    """Return an unfitted copy: of an estimator of one label, one for each."""
+    member = unfitted(trainee.member)
+    if trainee.method == PREDICT and d > 1 and not isinstance(member, PerLabel) and not takes_all_labels(member):
+        member = PerLabel([unfitted(member) for _ in range(d)])
+    return with_seeds(member, trainee.name, seed)
+
+
+def _joined(member: Any, fitted: list[Any]) -> Any:
+    return PerLabel(fitted) if isinstance(member, PerLabel) else fitted[0]
+
+
+def _run(
+    jobs: Sequence[_Job],
+    trainees: Sequence[Trainee],
+    rows: TrainingRows,
+    splits: Sequence[Fold],
+    names: OutputNames,
+    n_jobs: int | None,
+) -> Iterator[_Fitted]:
+    """Yield what each fit leaves, in order, as it is done."""
+    from joblib import Parallel, delayed
+
+    def asked() -> Iterator[Any]:
+        given, cut = rows.arguments, dict[int | None, tuple[Any, Any]]()
+        for job in jobs:
+            trainee, fold = trainees[job.trainee], None if job.fold is None else splits[job.fold]
+            if job.fold not in cut:  # the rows of one fold at a time
+                cut = {
+                    job.fold: (_taken(rows.X, fold and fold.train), None if fold is None else _taken(rows.X, fold.test))
+                }
+            parts = parts_of(trainee.member)
+            labels = (
+                rows.labels
+                if len(parts) == 1 and not isinstance(trainee.member, PerLabel)
+                else rows.labels[:, job.part]
+            )
+            labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+            estimator = parts[job.part]
+            values = fit_arguments(estimator, given)
+            if fold is not None:
+                labels, values = labels[fold.train], {key: value[fold.train] for key, value in values.items()}
+            X, unseen = cut[job.fold]
+            yield delayed(_fit_one)(trainee._replace(member=estimator), X, labels, values, unseen, names)
+
+    yield from Parallel(n_jobs=n_jobs, return_as="generator")(asked())
+
+
+def _taken(X: Any, rows: Indices | None) -> Any:
+    return X if rows is None else pick_rows(X, rows)
+
+
+def _fit_one(trainee: Trainee, X: Any, labels: Floats, values: Arguments, unseen: Any, names: OutputNames) -> _Fitted:
+    """Fit a copy of an estimator, and ask it about the rows of its fold; about none if it is fitted on all rows."""
+    estimator = unfitted(trainee.member)
+    try:
+        with one_blas_thread():  # whose number would change the bits
+            estimator.fit(X, labels, **values)
+    except Exception as error:
+        where = "on all rows" if unseen is None else "without one of the folds"
+        error.add_note(f"This came from the member {trainee.name!r} of the ensemble, as it was fitted {where}.")
+        raise
+    if unseen is None:
+        return _Fitted(estimator, None)
+    said = ask_member(estimator, trainee.name, trainee.method, unseen)
+    numbers = names(said, estimator, unseen, f"{trainee.kind} {trainee.name!r}")
+    d = 1 if labels.ndim == 1 else labels.shape[1]
+    return _Fitted(None, as_predictions(numbers, trainee.name, row_count(unseen), d, gaps=True))
+
+
+def _weight_notes(trainees: Sequence[Trainee], rows: TrainingRows) -> tuple[str, ...]:
+    """Return which members were fitted without the weights of rows."""
+    if rows.weights is None:
+        return ()
+    given = {"sample_weight": rows.weights}
+    without = [each.name for each in trainees if not fit_arguments(parts_of(each.member)[0], given)]
+    return tuple(f"{name} was fitted without weights: its fit takes none, or does not ask for them" for name in without)

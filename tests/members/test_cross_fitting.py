@@ -1,0 +1,156 @@
+"""Members that are fitted here: nothing that is learned from them comes from rows they were fitted on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from optensemble._core.progress import silent
+from optensemble.exceptions import InputError
+from optensemble.members.alignment import OutputNames
+from optensemble.members.cross_fitting import (
+    PREDICT,
+    CrossFitted,
+    Trainee,
+    TrainingRows,
+    cross_fit,
+    member_folds,
+    require_cv,
+)
+from optensemble.members.per_label import PerLabel
+from tests.members.estimators import Before, Nearest, Remembers
+
+N, D = 120, 2
+
+
+def rows(seed: int = 0, **given: Any) -> TrainingRows:
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.arange(N, dtype=float), rng.normal(size=(N, 3))])
+    return TrainingRows(X, X[:, 1 : 1 + D] + rng.normal(size=(N, D)), **given)
+
+
+def fit(member: Any, given: TrainingRows, cv: Any = None, *, time_ordered: bool = False, **options: Any) -> CrossFitted:
+    splits = member_folds(cv, given, time_ordered=time_ordered, seed=options.get("seed", 0))
+    options = {"names": OutputNames(), "seed": 0, "n_jobs": None, "progress": silent, **options}
+    return cross_fit([Trainee("m", member, PREDICT)], given, splits, **options)
+
+
+@pytest.mark.parametrize("cv", [None, 2, 7, KFold(3), KFold(4, shuffle=True, random_state=0)])
+@pytest.mark.parametrize("time_ordered", [False, True])
+def test_no_row_is_seen_before_it_is_judged(cv: Any, time_ordered: bool) -> None:
+    found = fit(Remembers(), rows(), cv, time_ordered=time_ordered)
+    assert found.kept is None
+    assert not found.said["m"].any()
+    assert found.members["m"].predict(rows().X).all()  # and each is fitted on all rows in the end
+
+
+def test_groups_and_copies_of_a_row_stay_together() -> None:
+    given, groups = rows(), [f"g{i % 17}" for i in range(N)]
+    by_group = TrainingRows(np.column_stack([np.arange(N) % 17, given.X[:, 1:]]), given.labels, groups=groups)
+    for cv in (None, 3, GroupKFold(4)):
+        assert not fit(Remembers(), by_group, cv).said["m"].any()
+    twice = TrainingRows(np.concatenate([given.X, given.X]), np.concatenate([given.labels, given.labels]))
+    assert not fit(Remembers(), twice).said["m"].any()
+
+
+def test_folds_in_time_order_are_contiguous_with_a_gap() -> None:
+    found = fit(Nearest(), rows(), 4, time_ordered=True)
+    assert found.said["m"].min() == 2.0  # one row, a hundredth of them, lies between
+    folds = member_folds(4, rows(), time_ordered=True, seed=0)
+    assert all(np.array_equal(fold.test, np.arange(fold.test[0], fold.test[-1] + 1)) for fold in folds)
+
+
+def test_forward_chaining_learns_from_the_past_alone() -> None:
+    found = fit(Before(), rows(), TimeSeriesSplit(5), time_ordered=True)
+    assert found.kept is not None
+    assert found.kept.tolist() == list(range(20, N))
+    assert found.said["m"].shape == (100, D)
+    assert found.said["m"].all()
+
+
+def test_estimators_of_one_label_are_fitted_once_for_each() -> None:
+    given, model = rows(), GradientBoostingRegressor(n_estimators=5, random_state=0)
+    found = fit(model, given, [(np.arange(60, N), np.arange(60)), (np.arange(60), np.arange(60, N))])
+    for j in range(D):
+        alone = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(given.X[60:], given.labels[60:, j])
+        assert np.array_equal(found.said["m"][:60, j], alone.predict(given.X[:60]))
+        whole = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(given.X, given.labels[:, j])
+        assert np.array_equal(found.members["m"].predict(given.X)[:, j], whole.predict(given.X))
+    assert isinstance(found.members["m"], PerLabel)
+
+
+def test_estimators_of_all_labels_are_fitted_once() -> None:
+    for model in (LinearRegression(), make_pipeline(StandardScaler(), Ridge()), RandomForestRegressor(2)):
+        assert type(fit(model, rows()).members["m"]) is type(model)
+
+
+def test_the_result_depends_on_the_seed_but_not_on_the_number_of_jobs() -> None:
+    forest = RandomForestRegressor(3)
+    one, two, other = (fit(forest, rows(), n_jobs=jobs, seed=seed) for jobs, seed in ((None, 0), (2, 0), (None, 1)))
+    assert np.array_equal(one.said["m"], two.said["m"])
+    assert np.array_equal(one.members["m"].predict(rows().X), two.members["m"].predict(rows().X))
+    assert not np.array_equal(one.said["m"], other.said["m"])
+    assert forest.random_state is None  # the user's own is left alone
+    assert not hasattr(forest, "estimators_")
+
+
+def test_weights_reach_those_who_take_them() -> None:
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, N)
+    given = rows(weights=weights)
+    found = fit(Ridge(), given, [(np.arange(60, N), np.arange(60))])
+    alone = Ridge().fit(given.X[60:], given.labels[60:], weights[60:])
+    assert np.allclose(found.said["m"], alone.predict(given.X[:60]), rtol=1e-12)
+    piped = fit(make_pipeline(StandardScaler(), Ridge()), given)
+    again = make_pipeline(StandardScaler(), Ridge()).fit(given.X, given.labels, ridge__sample_weight=weights)
+    assert np.allclose(piped.members["m"].predict(given.X), again.predict(given.X), rtol=1e-12)
+    assert found.notes == piped.notes == ()
+    assert fit(Remembers(), given).notes == (
+        "m was fitted without weights: its fit takes none, or does not ask for them",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        (ShuffleSplit(3, random_state=0), "more than once"),
+        ([(np.arange(N), np.arange(5))], "both fitted and judged"),
+        ([(np.arange(5), np.arange(N, N + 5))], "names row 124 of 120"),
+        (N + 1, "more folds than there are rows"),
+    ],
+)
+def test_folds_that_cannot_be_are_refused(cv: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        member_folds(cv, rows(), time_ordered=False, seed=0)
+
+
+@pytest.mark.parametrize("cv", ["5", "five", 1, True, 2.5, [], object()])
+def test_values_of_cv_that_mean_nothing_are_refused(cv: Any) -> None:
+    with pytest.raises(InputError, match="cv must be a number of folds from 2"):
+        require_cv(cv)
+
+
+def test_a_member_that_cannot_be_fitted_is_named() -> None:
+    given = rows()
+    with pytest.raises(ValueError, match="NaN") as raised:
+        fit(LinearRegression(), TrainingRows(given.X * np.nan, given.labels))
+    assert "member 'm' of the ensemble, as it was fitted" in "".join(raised.value.__notes__)
+
+
+def test_frames_keep_their_kind_and_their_categories() -> None:
+    class Kinds(Remembers):
+        def fit(self, X: Any, Y: Any) -> Kinds:
+            assert isinstance(X, pd.DataFrame)
+            assert isinstance(X["kind"].dtype, pd.CategoricalDtype)
+            return super().fit(X, Y)  # type: ignore[return-value]
+
+    given = rows()
+    frame = pd.DataFrame(given.X).assign(kind=pd.Categorical(np.where(given.X[:, 1] > 0, "a", "b")))
+    assert not fit(Kinds(), TrainingRows(frame, given.labels)).said["m"].any()

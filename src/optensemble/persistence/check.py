@@ -42,19 +42,24 @@ from optensemble.persistence.check_corrections import (
 from optensemble.persistence.check_rows import check_rows
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED, PAPER_FRAMES, PAPER_LEARNED, Rule
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
+from optensemble.persistence.stored_members import check_stored
 from optensemble.stacking.final_policy import EVALUATORS, PLAYED
 from optensemble.stacking.forecaster import AVERAGE, FORECASTS, MEAN, PATCHED, REFINED, RIDGE, STACK
 
 _WHITE, _BLACK, _DECISION = (kind.__name__ for kind in (WhiteBoxEnsemble, BlackBoxEnsemble, DecisionEnsemble))
 
 
-def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: int) -> None:
-    """Raise :class:`Wrong`, naming the part, unless document and arrays are what ``save`` writes."""
+def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: int, blobs: int = 0) -> None:
+    """Raise :class:`Wrong`, naming the part, unless document and arrays are what ``save`` writes.
+
+    The estimators of stored members, of which there are ``blobs``, are checked when they are loaded.
+    """
     require_plain(document)
     file = SavedFile(Part(document), Shelf(arrays), limit)
     kind = file.root["kind"].choice([_WHITE, _BLACK, _DECISION])
     check_feasible(file)
     check_members(file)
+    check_stored(file, blobs)
     check_mending(file)
     check_names(file)
     file.shelf.take("fingerprints_", "u", None)

@@ -91,7 +91,7 @@ def _pack_subgroups(subgroups: Subgroups | None) -> dict[str, Any] | None:
 def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> DecisionEnsemble:
     """Return the ensemble, answering as it did, before it has its rows."""
     rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, given.subgroups)
-    models, policies = _match_members(document, given.members)
+    models, policies = _match_members(document, given)
     omega = unpack_set(document["feasible"], arrays, given.feasible)
     mending = unpack_mending(document.get("mending"))
     ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], rule, **mending)
@@ -175,12 +175,18 @@ def _unpack_totals(arrays: Arrays, name: str) -> PairTotals | None:
     return PairTotals(centre, arrays[f"{name}/folds"], bins, clusters, low, high, *squares)
 
 
-def _match_members(
-    document: dict[str, Any], given: dict[str, dict[str, Any]]
-) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+def _match_members(document: dict[str, Any], given: GivenAgain) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
     count, names, columns = document["learned"]["n_models_"], document["names"], document["columns"]
+    stored = given.stored
     matched = [
-        match(part, given[what], {name: columns[name] for name in part if name in columns}, what)
+        match(
+            part,
+            given.members[what],
+            {name: columns[name] for name in part if name in columns},
+            what,
+            {name: stored.members[name] for name in part if name in stored.members},
+            stored.reasons,
+        )
         for part, what in ((names[:count], "models"), (names[count:], "policies"))
     ]
     return matched[0], matched[1]

@@ -111,10 +111,15 @@ def _make_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> 
     needed: dict[str, list[str]] = {"models": [], "policies": []}
     columns: dict[str, dict[str, list[Any]]] = {"models": {}, "policies": {}}
     needed[what], columns[what] = document["names"], document["columns"]
+    stored = {"models": {}, "policies": {}, what: given.stored.members}
     if document.get("init") == "model":
         needed["models"] = [_INIT]
         columns["models"] = {_INIT: document["init_columns"]} if document["init_columns"] else {}
-    matched = {name: match(needed[name], given.members[name], columns[name], name) for name in needed}
+        stored["models"] = given.stored.initial
+    matched = {
+        name: match(needed[name], given.members[name], columns[name], name, stored[name], given.stored.reasons)
+        for name in needed
+    }
     parameters = {name: document["parameters"][name] for name in PAPER_PARAMETERS}
     parameters["subgroups"] = unpack_rule(document["groups"], given.subgroups)
     if kind is BlackBoxEnsemble:

@@ -45,13 +45,27 @@ class Scan(NamedTuple):
 def normal_form(blob: bytes) -> bytes:
     """Return what skops has written in our form: numbered files, no ids, no time stamps, compressed."""
     with zipfile.ZipFile(io.BytesIO(blob)) as archive:
-        schema, files = json.loads(archive.read(_SCHEMA)), dict[str, str]()
+        schema, names = json.loads(archive.read(_SCHEMA)), dict[bytes, str]()
         for node in _nodes(schema):
             node.pop("__id__", None)
-            if isinstance(name := node.get("file"), str):
-                node["file"] = files.setdefault(name, f"{len(files)}.{name.rpartition('.')[2]}")
+            if isinstance(name := node.get("file"), str):  # equal arrays are one file, were they one object or not
+                node["file"] = names.setdefault(_clean(archive.read(name)), f"{len(names)}.{name.rpartition('.')[2]}")
         parts = {_SCHEMA: json.dumps(schema, separators=(",", ":")).encode()}
-        return zipped(parts | {new: archive.read(old) for old, new in files.items()}, zipfile.ZIP_DEFLATED)
+        return zipped(parts | {name: content for content, name in names.items()}, zipfile.ZIP_DEFLATED)
+
+
+def _clean(content: bytes) -> bytes:
+    """Return an array without what was in memory between its fields: the nodes of a tree are padded."""
+    if not content.startswith(np.lib.format.MAGIC_PREFIX):
+        return content
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    if array.dtype.names is None:
+        return content
+    clean, written = np.zeros_like(array), io.BytesIO()
+    for name in array.dtype.names:
+        clean[name] = array[name]
+    np.save(written, clean, allow_pickle=False)
+    return written.getvalue()
 
 
 def scan(blob: bytes, limit: int) -> Scan:

@@ -59,7 +59,7 @@ def commands(name: str) -> list[list[str]]:
         ["audit", name, "later.csv"],
         ["explain", name, "new.csv", "--row", "3"],
         ["report", name, "later.csv", "-o", "report.html"],
-        ["update", name, "later.csv", "--id-column", "day"][:3],
+        ["update", name, "later.csv"],
         ["refit", name],
     ]
 

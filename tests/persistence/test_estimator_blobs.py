@@ -17,6 +17,7 @@ from optensemble.exceptions import FileError
 from optensemble.persistence.archive import LIMIT
 from optensemble.persistence.estimator_blobs import dump_estimator, load_estimator
 from optensemble.persistence.parts import Wrong
+from tests import fuzz_members
 from tests.persistence.estimators import (
     ASKED,
     PLAIN,
@@ -49,8 +50,9 @@ def test_estimators_of_scikit_learn_come_back_to_the_bit(kind: str) -> None:
     estimator = fitted(kind)
     blob, trust = dump_estimator(estimator)
     assert not trust
-    np.testing.assert_array_equal(load(blob).predict(X), estimator.predict(X))
-    assert dump_estimator(estimator)[0] == blob
+    loaded = load(blob)
+    np.testing.assert_array_equal(loaded.predict(X), estimator.predict(X))
+    assert dump_estimator(estimator)[0] == blob == dump_estimator(loaded)[0]
 
 
 @pytest.mark.parametrize("kind", ASKED)
@@ -191,6 +193,9 @@ WRONG: list[tuple[str, Change, str]] = [
     ("encoded", array_of("OneHotEncoder", "categories_", lambda each: each[::-1].copy()), "that ascend"),
     ("dropped", attribute("OneHotEncoder", "_drop_idx_after_grouping", "[-5]"), "drop categories that it has"),
     ("extra", lambda schema, _: _set_position(schema, "100000"), "one of its words"),
+    # sizes that numpy would make
+    ("histogram", lambda schema, _: _set_pool(schema, "1000000000"), "whole number from 1 to 63"),
+    ("gradient", lambda schema, _: _put_array(schema), "hold single values"),
     # nodes that skops would take for others
     ("linear", lambda schema, _: schema.update(__id__=3), "without an id"),
     ("linear", lambda schema, _: schema.update(protocol=0), "protocol 2"),
@@ -203,6 +208,16 @@ WRONG: list[tuple[str, Change, str]] = [
 def _set_position(schema: Any, value: str) -> None:
     state = next(node for node in nodes(schema) if node["__loader__"] == "RandomStateNode")["content"]
     state["content"]["state"]["content"]["pos"] = json_node(value)
+
+
+def _set_pool(schema: Any, value: str) -> None:
+    generator = next(node for node in nodes(schema) if node["__loader__"] == "RandomGeneratorNode")
+    generator["content"]["seed_seq"]["content"]["pool_size"] = json_node(value)
+
+
+def _put_array(schema: Any) -> None:
+    array = next(node for node in nodes(schema) if "file" in node)
+    next(node for node in nodes(schema) if node.get("type") == "json")["content"] = [copy.deepcopy(array)]
 
 
 @pytest.mark.parametrize(("kind", "change", "match"), WRONG)
@@ -286,6 +301,15 @@ def test_a_predictor_is_not_asked_for_by_trusting_it() -> None:
     predictor_entry("left", 10**6)(schema, files)
     with pytest.raises(Wrong, match="children that exist"):
         load_estimator(packed(schema, files), frozenset([PREDICTOR]), LIMIT)
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+def test_many_wrong_values() -> None:
+    """A short budget here, a long one by tests/fuzz_members.py."""
+    fates, wrong = fuzz_members.run(blobs=150, seed=1_000_000)
+    assert not wrong
+    assert {"refused", "answers"} <= set(fates)
 
 
 def test_what_skops_cannot_write_raises() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from optensemble.persistence.estimator_schema import check_walk
+from optensemble.persistence.estimator_nodes import check_walk
 from optensemble.persistence.estimator_types import BOOSTING, ENCODER, PREDICTOR, STACKING, TREE
 from optensemble.persistence.parts import Wrong
 

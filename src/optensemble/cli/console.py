@@ -24,12 +24,31 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print on
 Scheduler = Annotated[str | None, typer.Option(help="The address of a Dask scheduler, tcp://....", metavar="ADDRESS")]
 Workers = Annotated[int | None, typer.Option(help="Start this number of Dask workers on this machine.", min=1)]
 
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="TYPES",
+        help="Types of members in the file that may be loaded, such as lightgbm.basic.Booster, separated by commas; "
+        "can be repeated. They may run code: name them only if you trust the file.",
+    ),
+]
+
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 """Exit codes."""
 
 _WIDEST_PROSE = 60
 _BAR_WIDTH = 24  # characters: all of the line fits on a terminal of 80
 _SHORTEST = 0.2  # seconds: what a speed is measured over at least
+
+
+def trusted_types(trust: list[str] | None) -> list[str]:
+    """Return the types that --trust names, once or several times, with commas.
+
+    >>> trusted_types(["a.B,c.D", " e.F"]), trusted_types(None)
+    (['a.B', 'c.D', 'e.F'], [])
+    """
+    return [name.strip() for names in trust or () for name in names.split(",") if name.strip()]
 
 
 class CommandInterrupted(Exception):  # noqa: N818  (it is not an error)

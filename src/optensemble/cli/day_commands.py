@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from optensemble.cli.console import CommandOutput, Json, Quiet
+from optensemble.cli.console import CommandOutput, Json, Quiet, Trust, trusted_types
 from optensemble.cli.use_commands import EnsembleFile, Files, Labels, Time
 
 REFIT_DUE = 5
@@ -29,6 +29,7 @@ def update_command(
     labels: Labels = None,
     time: Time = None,
     forget_rows: ForgetRows = False,
+    trust: Trust = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -54,7 +55,7 @@ def update_command(
     output, found, target = CommandOutput(as_json, quiet), find_tables(tables), out or ensemble
     require_output_path(target, list(found.paths))
     with output.progress("updating"), locked(ensemble):
-        saved = open_ensemble(ensemble, found, labels=labels, time=time)
+        saved = open_ensemble(ensemble, found, labels=labels, time=time, trusted=trusted_types(trust))
         had_rows = bool(saved.ensemble._rows)
         update = update_table(saved, found)
         written = update.done.taken_in or (forget_rows and had_rows) or target != ensemble
@@ -77,6 +78,7 @@ def refit_command(
     time: Time = None,
     jobs: Annotated[int, typer.Option(help="Number of threads; -1 for all cores.")] = 1,
     forget_rows: ForgetRows = False,
+    trust: Trust = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +101,15 @@ def refit_command(
     output, target = CommandOutput(as_json, quiet), out or ensemble
     require_output_path(target, list(find_tables(further).paths) if further else [])
     with output.progress("fitting again") as progress, locked(ensemble):
-        refit = refit_ensemble(ensemble, further or (), labels=labels, time=time, progress=progress, n_jobs=jobs)
+        refit = refit_ensemble(
+            ensemble,
+            further or (),
+            labels=labels,
+            time=time,
+            progress=progress,
+            n_jobs=jobs,
+            trusted=trusted_types(trust),
+        )
         written = refit.fitted or forget_rows or target != ensemble
         if written:
             refit.ensemble.save(target, keep_rows=not forget_rows)

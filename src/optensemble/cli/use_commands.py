@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optensemble.cli.console import WRONG_USE, CommandOutput, Json, Quiet, Scheduler, Workers
+from optensemble.cli.console import WRONG_USE, CommandOutput, Json, Quiet, Scheduler, Trust, Workers, trusted_types
 
 if TYPE_CHECKING:
     from optensemble.evaluation.audit import Audit
@@ -38,6 +38,7 @@ def decide_command(
     ] = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
+    trust: Trust = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -58,7 +59,7 @@ def decide_command(
     from optensemble.jobs.decide import decide_table
 
     output = CommandOutput(as_json, quiet)
-    saved, found = _open(ensemble, tables, None, id_column, None)
+    saved, found = _open(ensemble, tables, trust, id_column=id_column)
     with output.progress("deciding") as progress, open_client(scheduler, workers) as client:
         total = progress.rows = found.rows
         share = None if not total else (lambda rows: progress("deciding", rows / total))
@@ -84,6 +85,7 @@ def audit_command(
     labels: Labels = None,
     time: Time = None,
     strict: Annotated[bool, typer.Option("--strict", metavar="", help="Let every doubt count.")] = False,
+    trust: Trust = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -104,7 +106,7 @@ def audit_command(
     from optensemble.cli.rendering import print_audit
 
     output = CommandOutput(as_json, quiet)
-    audited = _audit(output, ensemble, tables, labels, time)
+    audited = _audit(output, ensemble, tables, labels, time, trust)
     print_audit(output, audited)
     raise typer.Exit(_exit_code(audited.audit, strict))
 
@@ -127,6 +129,7 @@ def explain_command(
     row: Annotated[int | None, typer.Option(help="The number of the row, from 0.", min=0)] = None,
     id_value: Annotated[str | None, typer.Option("--id", help="The id of the row.")] = None,
     id_column: IdColumn = None,
+    trust: Trust = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -142,7 +145,7 @@ def explain_command(
     from optensemble.jobs.audit import explain_row
 
     output = CommandOutput(as_json, quiet)
-    saved, found = _open(ensemble, tables, None, id_column, None)
+    saved, found = _open(ensemble, tables, trust, id_column=id_column)
     explanation = explain_row(saved, found, row, id_value)
     print_explanation(output, explanation, id_value, saved.coordinates)
 
@@ -156,6 +159,7 @@ def report_command(
     currency: Annotated[str | None, typer.Option(help='What amounts are in, such as "€" or "minutes".')] = None,
     labels: Labels = None,
     time: Time = None,
+    trust: Trust = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -180,7 +184,7 @@ def report_command(
     require_output_path(out, [ensemble])
     given = {"title": title, "unit": unit, "currency": currency}
     ReportTerms().replaced(**given)  # before the work is done
-    audited = _audit(output, ensemble, tables, labels, time)
+    audited = _audit(output, ensemble, tables, labels, time, trust)
     require_output_path(out, list(audited.tables.paths))
     with output.progress("drawing"):
         from optensemble.report.page import make_report_page  # loads matplotlib
@@ -191,19 +195,24 @@ def report_command(
 
 
 def _open(
-    ensemble: Path, tables: list[str], labels: str | None, id_column: str | None, time: str | None
+    ensemble: Path, tables: list[str], trust: list[str] | None, **columns: str | None
 ) -> tuple[SavedEnsemble, Tables]:
     from optensemble.jobs.saved_ensemble import open_ensemble
     from optensemble.tables.reading import find_tables
 
     found = find_tables(tables)
-    return open_ensemble(ensemble, found, labels=labels, id_column=id_column, time=time), found
+    return open_ensemble(ensemble, found, trusted=trusted_types(trust), **columns), found
 
 
 def _audit(
-    output: CommandOutput, ensemble: Path, tables: list[str], labels: str | None, time: str | None
+    output: CommandOutput,
+    ensemble: Path,
+    tables: list[str],
+    labels: str | None,
+    time: str | None,
+    trust: list[str] | None,
 ) -> TableAudit:
     from optensemble.jobs.audit import audit_table
 
     with output.progress("auditing"):
-        return audit_table(*_open(ensemble, tables, labels, None, time))
+        return audit_table(*_open(ensemble, tables, trust, labels=labels, time=time))

@@ -395,7 +395,7 @@ class Policy(Shown, OwnMembers, ABC):
         """The column or callable by which ``fit`` found rows that belong together; None if there is none."""
         return None
 
-    def save(self, path: str | PathLike[str], *, keep_rows: bool = True) -> None:
+    def save(self, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
         """Write the fitted ensemble to one file, whole or not at all; see :func:`optensemble.load`.
 
         Parameters
@@ -407,13 +407,18 @@ class Policy(Shown, OwnMembers, ABC):
             with, which ``extend`` needs: the columns that are needed, labels, groups and weights. False forgets them.
             Rows that were read from files, and rows of more than 256 MB, which is told by a warning, are never in it;
             nor is an X that is neither an array of numbers nor a pandas frame of numbers, text and dates.
+        keep_members
+            Whether the file has the members that are estimators in the manner of scikit-learn, with ``get_params``. It
+            takes ``optensemble[skops]``; without it, and where skops cannot store one, the member is given again to
+            ``load``, as functions are. False leaves them out.
         """
         from optensemble.persistence.files import save
 
         now = self._as_it_stands()
         now._require_fitted()
         require_choice(keep_rows := as_flag(keep_rows), "keep_rows", [True, False])
-        save(now, path, keep_rows=bool(keep_rows))
+        require_choice(keep_members := as_flag(keep_members), "keep_members", [True, False])
+        save(now, path, keep_rows=bool(keep_rows), keep_members=bool(keep_members))
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

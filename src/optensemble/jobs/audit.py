@@ -55,7 +55,8 @@ def audit_table(saved: SavedEnsemble, tables: Tables) -> TableAudit:
     terms = {} if roles.weight is None else {"sample_weight": roles.weight}
     with RowPlace(str(tables), roles.id).naming(sorted_rows), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
-        audit, answer = saved.policy.audit_with_answer(rows, labels, time_ordered=time_ordered, groups=groups, **terms)
+        X = saved.inputs(rows)
+        audit, answer = saved.policy.audit_with_answer(X, labels, time_ordered=time_ordered, groups=groups, **terms)
     if answer.fallback:
         unsolved = f"{answer.fallback:,} of {len(rows):,} rows could not be solved"
         warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)
@@ -78,7 +79,7 @@ def table_report(audited: TableAudit, **terms: str | None) -> ReportData:
         saved.policy,
         audited.audit,
         audited.answer,
-        rows,
+        saved.inputs(rows),
         audited.labels,
         when=None if roles.time is None else rows[roles.time],
         coordinates=saved.coordinates,
@@ -95,7 +96,7 @@ def explain_row(saved: SavedEnsemble, tables: Tables, row: int | None, id_value:
     number, found = _find_row(saved, tables, row, id_value)
     found, _ = saved.grouped(found)
     with RowPlace(str(tables), saved.roles.id, number).naming(found):
-        explanation: Explanation = saved.ensemble.explain(found, 0, coordinates=saved.coordinates)
+        explanation: Explanation = saved.ensemble.explain(saved.inputs(found), 0, coordinates=saved.coordinates)
     return replace(explanation, row=number)
 
 

@@ -79,7 +79,7 @@ def decide_table(
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, str(tables)))
         parts = (split_kept(part, copied.read) for part in tables.batches(selection, batch))
         grouped = ((*saved.grouped(reader.known(part)), kept) for part, kept in parts)
-        decided = (map if over is None else over)(partial(_decide_part, saved.policy), grouped)
+        decided = (map if over is None else over)(partial(_decide_part, saved.policy, saved.features), grouped)
         if hasattr(decided, "close"):
             stack.callback(decided.close)  # batches that others still decide for, after an error
         for part, unseen, kept, answer in decided:
@@ -109,11 +109,13 @@ def decide_table(
     )
 
 
-def _decide_part(policy: Any, grouped: tuple[pd.DataFrame, int, Any]) -> tuple[pd.DataFrame, int, Any, Any]:
+def _decide_part(
+    policy: Any, features: list[str], grouped: tuple[pd.DataFrame, int, Any]
+) -> tuple[pd.DataFrame, int, Any, Any]:
     """Decide for a batch; an error of ours is the answer, for only the caller knows which rows these are."""
     part, unseen, kept = grouped
     try:
-        return part, unseen, kept, policy.answer(part)
+        return part, unseen, kept, policy.answer(part[features] if features else part)
     except OptEnsembleError as error:
         return part, unseen, kept, error
 
@@ -133,7 +135,7 @@ def _naming_rows(saved: SavedEnsemble, tables: Tables, part: pd.DataFrame, start
                 RowPlace(str(tables), saved.roles.id, start),
                 MendingTerms.of(saved.ensemble.get_params(False)),
             )
-            for name, policy in saved.policies:
+            for name, policy in saved.policies if not saved.features else ():
                 require_feasible_actions(part, name, policy, saved.policy.feasible_, place, mending)
         if error.rows is not None:
             with RowPlace(str(tables), saved.roles.id, start).naming(part):

@@ -37,14 +37,15 @@ def refit_ensemble(
     time: str | None = None,
     progress: Progress | None = None,
     n_jobs: int | None = None,
+    trusted: Sequence[str] = (),
 ) -> Refit:
     """Fit again on all rows in a file and those of further tables; on these alone if the file has none."""
     with warnings.catch_warnings():
         warnings.simplefilter("once", FallbackWarning)  # one for each pass over the same rows
         if not further:
-            return _fit_again(load_ensemble(path), path, None, progress, n_jobs)
+            return _fit_again(load_ensemble(path, trusted), path, None, progress, n_jobs)
         tables = find_tables(further)
-        saved = open_ensemble(path, tables, labels=labels, time=time)
+        saved = open_ensemble(path, tables, labels=labels, time=time, trusted=trusted)
         require_decision(saved.ensemble, path, "a refit")
         if not saved.ensemble._rows:
             return _fit_on(saved, tables, progress, n_jobs)
@@ -70,7 +71,8 @@ def _fit_on(saved: SavedEnsemble, tables: Tables, progress: Progress | None, n_j
     rows, unlabelled = read_labelled(saved, tables, "a refit")
     if not len(rows):
         raise InputError(f"{tables} has no row with labels: a refit needs them. Give all rows, with their labels.")
-    X, Y, terms = rows.reset_index(drop=True), labels_of(rows, saved), row_terms(rows, saved, tables)
+    X, Y = saved.inputs(rows.reset_index(drop=True)), labels_of(rows, saved)
+    terms = row_terms(rows, saved, tables)
     new = _require_known(saved, tables, ensemble._count_known(X, Y, **terms), len(rows))
     ensemble.context = list(ensemble._context_columns) or None  # the table has other columns than X, labels among them
     ensemble.fit(

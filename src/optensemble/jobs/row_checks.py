@@ -100,11 +100,13 @@ def absence_sentences(absent: Mapping[str, int], nobody: int, rows: int) -> Iter
         yield f"in {nobody:,} of {rows:,} rows no member has an answer"
 
 
-def count_absences(rows: pd.DataFrame, members: Mapping[str, Columns]) -> tuple[Counter[str], int]:
-    """Return the rows in which each member lacks a value, and those in which all members do."""
-    missing = {name: absent_rows(member.predict(rows)) for name, member in members.items()}
+def count_absences(rows: pd.DataFrame, members: Mapping[str, Any]) -> tuple[Counter[str], int]:
+    """Return the rows in which each member that is columns lacks a value, and those in which all members do."""
+    columns = {name: member for name, member in members.items() if isinstance(member, Columns)}
+    missing = {name: absent_rows(member.predict(rows)) for name, member in columns.items()}
     counts = Counter({name: int(each.sum()) for name, each in missing.items() if each.any()})
-    return counts, int(np.all(list(missing.values()), axis=0).sum()) if counts else 0
+    all_absent = counts and len(columns) == len(members)
+    return counts, int(np.all(list(missing.values()), axis=0).sum()) if all_absent else 0
 
 
 # The checks

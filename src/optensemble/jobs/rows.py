@@ -34,18 +34,21 @@ class RowReader:
         The columns that parameters of the feasible set come from; what is missing there, the set itself reports.
     optional
         The columns of numbers that may be missing in some rows.
+    texts
+        Further columns that are no numbers.
     """
 
     roles: Roles
     members: tuple[str, ...]
     of_set: ReadColumns = NO_COLUMNS
     optional: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = ()
 
     @property
     def selection(self) -> ColumnSelection:
         """The columns to read, as numbers or as text."""
         texts = [self.roles.id, *self.roles.subgroups, self.roles.groups, self.roles.time]
-        named = tuple(name for name in texts if name is not None)
+        named = tuple(dict.fromkeys(name for name in (*texts, *self.texts) if name is not None))
         numbers = self.members if self.roles.weight is None else (*self.members, self.roles.weight)
         of_set, gaps = self.of_set, frozenset(self.of_set.names) - {*numbers, *named}
         return ColumnSelection((*numbers, *of_set.numbers), (*named, *of_set.texts), gaps, self.optional)

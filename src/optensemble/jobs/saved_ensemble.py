@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from optensemble.jobs.rows import RowReader, in_time_order, optional_columns
 from optensemble.jobs.set_columns import ReadColumns, expanded, require_parameters
 from optensemble.members.absence import absent_rows
 from optensemble.persistence.files import load
+from optensemble.persistence.stored_members import UntrustedTypesError
 from optensemble.tables.labels import value_text
 from optensemble.tables.patterns import align, coordinates, is_pattern
 from optensemble.tables.reading import Tables, require_columns
@@ -34,11 +36,12 @@ class SavedEnsemble:
         """Return how rows of tables are read: the columns of members and labels, and those the set depends on."""
         columns, omega = tables.columns, self.policy.feasible_
         require_parameters(omega, columns, str(tables))
-        members, context = tuple(expanded(self.numbers, columns, str(tables))), self._context(tables)
-        of_set = ReadColumns.of(omega, columns, str(tables))
+        texts = tuple(name for name in self.features if name in roles.subgroups or name in text_features(self.ensemble))
+        features, context = [name for name in self.features if name not in texts], self._context(tables)
+        members = tuple(dict.fromkeys([*expanded(self.numbers, columns, str(tables)), *features]))
         numbers = tuple(dict.fromkeys([*members, *roles.labels, *context]))
         optional = optional_columns(roles, members, self.policy.kind) | frozenset(context)
-        return RowReader(roles, numbers, of_set, optional)
+        return RowReader(roles, numbers, ReadColumns.of(omega, columns, str(tables)), optional, texts)
 
     def _context(self, tables: Tables) -> list[str]:
         """Return the columns that a forecast looks at, and those that a refit might if the table has them."""
@@ -48,6 +51,15 @@ class SavedEnsemble:
         needed = [] if decides is None else list(decides.columns)
         require_columns(needed, tables.columns, f"the context of {self.path}: {tables}")
         return [*needed, *(name for name in self.ensemble._context_columns if name in tables.columns)]
+
+    @property
+    def features(self) -> list[str]:
+        """The columns of X, which members that are estimators see; none where all members are columns."""
+        return feature_names(self.ensemble)
+
+    def inputs(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows as the ensemble was fitted on: estimators refuse columns that they do not know."""
+        return rows[self.features] if self.features else rows
 
     @property
     def policy(self) -> Policy:
@@ -85,20 +97,45 @@ class SavedEnsemble:
     @property
     def numbers(self) -> list[str]:
         """The columns and patterns of the members."""
-        return [name for member in column_members(self.ensemble) for name in member.names]
+        return [str(name) for member in column_members(self.ensemble) for name in member.names]
 
 
-def column_members(ensemble: Any) -> list[Any]:
-    """Return the members, and the initial model of a black box."""
+def column_members(ensemble: Any) -> list[Columns]:
+    """Return the members that are columns, and so may be the initial model of a black box."""
+    return [member for member in _all_members(ensemble) if isinstance(member, Columns)]
+
+
+def _all_members(ensemble: Any) -> list[Any]:
     initial = ensemble.init_ if ensemble.kind == BLACK_BOX else None
-    return [member for _, member in ensemble.members_] + ([initial] if isinstance(initial, Columns) else [])
+    return [*(member for _, member in ensemble.members_), *([] if isinstance(initial, np.ndarray) else [initial])]
+
+
+def feature_names(ensemble: Any) -> list[str]:
+    """Return the columns of the X of the fit, where some member is an estimator."""
+    others = [each for each in _all_members(ensemble) if each is not None and not isinstance(each, Columns)]
+    return list(ensemble._known.features or ()) if others else []
+
+
+def text_features(ensemble: Any) -> list[str]:
+    """Return the columns of X that were no numbers at the fit; none where the rows of the fit are not known."""
+    rows = getattr(ensemble, "_rows", None)
+    X = rows[0].X if rows else None
+    return (
+        [] if not isinstance(X, pd.DataFrame) else [str(name) for name in X.select_dtypes(exclude=["number", "bool"])]
+    )
 
 
 def open_ensemble(
-    path: Path, tables: Tables, *, labels: str | None = None, id_column: str | None = None, time: str | None = None
+    path: Path,
+    tables: Tables,
+    *,
+    labels: str | None = None,
+    id_column: str | None = None,
+    time: str | None = None,
+    trusted: Sequence[str] = (),
 ) -> SavedEnsemble:
     """Load an ensemble for a table; columns given here replace those of the job file."""
-    ensemble = load_ensemble(path)
+    ensemble = load_ensemble(path, trusted)
     roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _default_roles(ensemble, tables)
     if labels is not None:
         roles = replace(roles, labels=_find_label_columns(labels, roles, tables))
@@ -107,16 +144,24 @@ def open_ensemble(
     return SavedEnsemble(path, ensemble, roles)
 
 
-def load_ensemble(path: Path) -> Any:
-    """Load an ensemble whose members are columns of a table."""
+def load_ensemble(path: Path, trusted: Sequence[str] = ()) -> Any:
+    """Load an ensemble whose members are columns of a table, or estimators of ``trusted`` types that see its rows."""
     if path.suffix == ".toml":
         raise InputError(f"{path} is a job file. `optensemble fit {path}` makes an ensemble from it: name that.")
     try:
-        ensemble = load(path)
+        ensemble = load(path, trusted=trusted)
+    except UntrustedTypesError as error:
+        raise InputError(
+            f"{path} holds types that are not trusted: {', '.join(error.types)}. Loading them may run their code, and "
+            f"hand unchecked numbers to compiled code. If you trust the file, add --trust {','.join(error.types)}"
+        ) from error
     except InputError as error:
         raise InputError(
-            f"{path}: {error} On the command line members are columns of a table: use this ensemble from Python."
+            f"{path}: {error} On the command line members are columns of a table, or estimators in the file: "
+            "use this ensemble from Python."
         ) from error
+    if len(column_members(ensemble)) < len(ensemble.members_) and not feature_names(ensemble):
+        raise InputError(f"{path}: its members were fitted on an array, without names of columns. Use it from Python.")
     if any(isinstance(member.names[0], int) for member in column_members(ensemble)):
         raise InputError(f"{path}: its members are numbered columns of an array, not of a table. Use it from Python.")
     parameters = ensemble.feasible_.parameters
@@ -163,6 +208,8 @@ def _find_label_columns(given: str, roles: Roles, tables: Tables) -> tuple[str, 
 def _default_roles(ensemble: Any, tables: Tables) -> Roles:
     """Return the roles of columns for an ensemble that was fitted in Python."""
     subgroups, labels = ensemble.subgroups or (), tuple(ensemble.labels_ or ())
-    named = labels or expanded(column_members(ensemble)[0].names, tables.columns, str(tables))
+    members = column_members(ensemble)
+    numbered = [str(number) for number in range(ensemble.feasible_.dimension)]
+    named = labels or (expanded(members[0].names, tables.columns, str(tables)) if members else numbered)
     columns = (subgroups,) if isinstance(subgroups, str) else tuple(subgroups)
     return Roles(labels, tuple(coordinates(named)), subgroups=columns)

@@ -65,9 +65,8 @@ def update_table(saved: SavedEnsemble, tables: Tables) -> TableUpdate:
         with RowPlace(str(tables), roles.id).naming(rows), warnings.catch_warnings():
             warnings.simplefilter("ignore", RefitWarning)  # whoever calls says so
             warnings.simplefilter("once", FallbackWarning)
-            ensemble.update(
-                rows.reset_index(drop=True), labels_of(rows, saved), repeated="skip", **row_terms(rows, saved, tables)
-            )
+            X = saved.inputs(rows.reset_index(drop=True))
+            ensemble.update(X, labels_of(rows, saved), repeated="skip", **row_terms(rows, saved, tables))
         done = ensemble.last_update_
     return TableUpdate(done, unlabelled, ensemble.refit_due_, cost=ensemble.sense == "min")
 

@@ -48,7 +48,7 @@ class Context:
         if not columns:
             return None
         values = read_columns(first, tuple(columns))
-        known = ~np.isnan(values).all(axis=0)
+        known = np.asarray(~np.isnan(values).all(axis=0))
         kept = tuple(name for name, there in zip(columns, known.tolist(), strict=True) if there)
         return cls(kept, np.nanmedian(values[:, known], axis=0)) if kept else None
 

@@ -193,7 +193,7 @@ def _weight_key(estimator: Any) -> str | None:
 
 
 def nested(members: Any, what: str) -> Iterator[tuple[str, Any]]:
-    """Go through members and their own parameters under the names that ``set_params`` knows them by."""
+    """Go through members that are estimators, and their parameters, under the names that ``set_params`` knows."""
     pairs = members.items() if isinstance(members, Mapping) else members
     if not isinstance(pairs, (list, tuple)) and not isinstance(members, Mapping):
         return
@@ -202,13 +202,13 @@ def nested(members: Any, what: str) -> Iterator[tuple[str, Any]]:
 
 
 def _with_parameters(key: str, member: Any) -> Iterator[tuple[str, Any]]:
-    yield key, member
     if isinstance(member, (list, PerLabel)):
+        yield key, member
         for number, each in enumerate(parts_of(member)):
             yield from _with_parameters(f"{key}__{number}", each)
     elif not isinstance(member, type) and hasattr(member, "get_params"):
-        for name, value in member.get_params(deep=True).items():
-            yield f"{key}__{name}", value
+        yield key, member
+        yield from ((f"{key}__{name}", value) for name, value in member.get_params(deep=True).items())
 
 
 def set_nested(members: Any, key: str, value: Any, what: str, cv: Any) -> Any:

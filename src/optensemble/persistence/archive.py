@@ -2,9 +2,10 @@
 
 ::
 
-    manifest.json    format, schema_version, SHA-256 of the other two
+    manifest.json    format, schema_version, SHA-256 of the others
     ensemble.json    text and single numbers
     arrays.npz       everything else
+    members.zip      members that are estimators, if any are kept; earlier releases pass over it
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import json
 import math
 import struct
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ SCHEMA_VERSION = 1
 
 _FORMAT = "optensemble"
 _MANIFEST, _DOCUMENT, _ARRAYS = "manifest.json", "ensemble.json", "arrays.npz"
+_MEMBERS = "members.zip"
 
 LIMIT = 2 << 30
 """Bytes that a file may take up unless more are allowed: enough for the record of some thirty million rows."""
@@ -39,7 +42,7 @@ _LARGEST_MANIFEST = 1 << 16
 _LARGEST_DIRECTORY = 1 << 24
 """Bytes of a table of contents: it lists the arrays of a hundred thousand blocks; zipfile makes objects of it."""
 
-_EXPANDS = 128
+EXPANDS = 128
 """Bytes of memory for one of JSON: an empty list is three bytes there and 64 in Python, and every entry is visited."""
 
 _CHUNK_BYTES = 1 << 20
@@ -63,18 +66,29 @@ _LARGE_END = 20
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def _bundle(document: dict[str, Any], arrays: Arrays) -> bytes:
-    packed = _zipped({f"{name}.npy": _as_npy(array) for name, array in arrays.items()}, zipfile.ZIP_DEFLATED)
+class Contents(NamedTuple):
+    """The contents of a file: text and single numbers, arrays, and estimators as skops has written them."""
+
+    document: dict[str, Any]
+    arrays: Arrays
+    blobs: list[bytes]
+
+
+def _bundle(document: dict[str, Any], arrays: Arrays, blobs: Sequence[bytes]) -> bytes:
+    packed = zipped({f"{name}.npy": _as_npy(array) for name, array in arrays.items()}, zipfile.ZIP_DEFLATED)
     parts = {_DOCUMENT: json.dumps(document, ensure_ascii=False).encode(), _ARRAYS: packed}
+    if blobs:  # each is a compressed zip itself
+        numbered = {f"{number}.skops": blob for number, blob in enumerate(blobs)}
+        parts[_MEMBERS] = zipped(numbered, zipfile.ZIP_STORED)
     manifest = {
         "format": _FORMAT,
         "schema_version": SCHEMA_VERSION,
         "sha256": {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()},
     }
-    return _zipped({_MANIFEST: json.dumps(manifest).encode(), **parts}, zipfile.ZIP_STORED)
+    return zipped({_MANIFEST: json.dumps(manifest).encode(), **parts}, zipfile.ZIP_STORED)
 
 
-def _zipped(parts: dict[str, bytes], compression: int) -> bytes:
+def zipped(parts: dict[str, bytes], compression: int) -> bytes:
     """Return a zip of the parts, without a time stamp: the same content is the same file."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", compression) as archive:
@@ -89,15 +103,21 @@ def _as_npy(array: npt.NDArray[Any]) -> bytes:
     return written.getvalue()
 
 
-def write_archive(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
+def write_archive(path: Path, document: dict[str, Any], arrays: Arrays, blobs: Sequence[bytes] = ()) -> None:
     """Write the file; a reader finds the old one or the new one, whole."""
-    replace(path, _bundle(document, arrays))
+    replace(path, _bundle(document, arrays, blobs))
 
 
 def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays]:
-    """Return the document and the arrays, after checks of format, version, sizes and integrity, in this order.
+    """Return the document and the arrays of a file, checked as by :func:`read_contents`."""
+    contents = read_contents(path, limit)
+    return contents.document, contents.arrays
 
-    Neither the file nor its unpacked contents may be longer than ``limit`` bytes.
+
+def read_contents(path: Path, limit: int = LIMIT) -> Contents:
+    """Return the contents of a file, after checks of format, version, sizes and integrity, in this order.
+
+    Neither the file nor its unpacked contents may be longer than ``limit`` bytes. Estimators are not unpacked here.
     """
     try:
         with path.open("rb") as file:
@@ -115,10 +135,10 @@ def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays
         ) from error
 
 
-def _read_parts(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
-    _require_size(file.seek(0, io.SEEK_END), limit, "is itself")
-    with _open_archive(file) as archive:
-        manifest = json.loads(_read_part(archive, _MANIFEST, _LARGEST_MANIFEST))
+def _read_parts(file: IO[bytes], limit: int) -> Contents:
+    require_size(file.seek(0, io.SEEK_END), limit, "is itself")
+    with open_archive(file) as archive:
+        manifest = json.loads(read_part(archive, _MANIFEST, _LARGEST_MANIFEST))
         version, expected = manifest["schema_version"], dict(manifest["sha256"])
         if manifest["format"] != _FORMAT:
             raise FileError("is not an optensemble file. Check the path.")
@@ -127,8 +147,9 @@ def _read_parts(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
                 f"has schema version {version!r}, and this optensemble reads up to {SCHEMA_VERSION}. "
                 "Update optensemble to read it."
             )
-        limits = {_DOCUMENT: limit // _EXPANDS, _ARRAYS: limit}
-        parts = {name: _read_part(archive, name, most) for name, most in limits.items()}
+        limits = {_DOCUMENT: limit // EXPANDS, _ARRAYS: limit}
+        limits |= {_MEMBERS: limit} if _MEMBERS in archive.namelist() else {}
+        parts = {name: read_part(archive, name, most) for name, most in limits.items()}
     for name, part in parts.items():
         if hashlib.sha256(part).hexdigest() != expected.get(name):
             raise FileError(
@@ -136,12 +157,13 @@ def _read_parts(file: IO[bytes], limit: int) -> tuple[dict[str, Any], Arrays]:
                 "Take another copy, or save the ensemble again."
             )
     try:
-        return json.loads(parts[_DOCUMENT].decode()), _read_arrays(parts[_ARRAYS], limit)
+        blobs = _read_blobs(parts[_MEMBERS], limit) if _MEMBERS in parts else []
+        return Contents(json.loads(parts[_DOCUMENT].decode()), _read_arrays(parts[_ARRAYS], limit), blobs)
     except Exception as error:
         raise FileError(f"holds what optensemble never writes ({error}). Save the ensemble again.") from error
 
 
-def _open_archive(file: IO[bytes]) -> zipfile.ZipFile:
+def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
     """Open an archive, unless its table of contents, which zipfile reads at once, is larger than any of ours."""
     size = file.seek(0, io.SEEK_END)
     file.seek(max(size - _END.size - _LARGE_END, 0))
@@ -156,9 +178,9 @@ def _open_archive(file: IO[bytes]) -> zipfile.ZipFile:
     return archive
 
 
-def _read_part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+def read_part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     """Read a part of an archive, whose length is known before."""
-    info = _part_info(archive, name, limit)
+    info = part_info(archive, name, limit)
     with archive.open(info) as part:
         content = part.read(info.file_size)
     if len(content) != info.file_size:
@@ -166,9 +188,10 @@ def _read_part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     return content
 
 
-def _part_info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipInfo:
+def part_info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipInfo:
+    """Return the entry of a part in the table of contents, if its length and compression are allowed."""
     info = archive.getinfo(name)
-    _require_size(info.file_size, limit, f"has a part {name} that is")
+    require_size(info.file_size, limit, f"has a part {name} that is")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others expand without bounds
         raise zipfile.BadZipFile(f"{name} is compressed in another way")
     return info
@@ -176,13 +199,20 @@ def _part_info(archive: zipfile.ZipFile, name: str, limit: int) -> zipfile.ZipIn
 
 def _read_arrays(packed: bytes, limit: int) -> Arrays:
     """Read the arrays, if all of them together keep to the limit."""
-    with _open_archive(io.BytesIO(packed)) as archive:
+    with open_archive(io.BytesIO(packed)) as archive:
         left = limit - sum(info.file_size for info in archive.infolist())
-        _require_size(limit - left, limit, "has arrays that are")
+        require_size(limit - left, limit, "has arrays that are")
         return {
-            name.removesuffix(".npy"): _read_array(_read_bytes(archive, _part_info(archive, name, limit)), left)
+            name.removesuffix(".npy"): _read_array(_read_bytes(archive, part_info(archive, name, limit)), left)
             for name in archive.namelist()
         }
+
+
+def _read_blobs(packed: bytes, limit: int) -> list[bytes]:
+    """Read the estimators as skops has written them, numbered from 0."""
+    with open_archive(io.BytesIO(packed)) as archive:
+        require_size(sum(info.file_size for info in archive.infolist()), limit, "has members that are")
+        return [read_part(archive, f"{number}.skops", limit) for number in range(len(archive.namelist()))]
 
 
 def _read_bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[np.uint8]:
@@ -210,12 +240,13 @@ def _read_array(content: npt.NDArray[np.uint8], left: int) -> npt.NDArray[Any]:
     if dtype.kind == "b" and (flat.view(np.uint8) > 1).any():
         raise ValueError("truth values that are neither true nor false")
     if by_columns or not dtype.isnative or not flat.flags.aligned:
-        _require_size(len(content), max(left, _COPIED_FREELY), "has an array, which must be turned around, that is")
+        require_size(len(content), max(left, _COPIED_FREELY), "has an array, which must be turned around, that is")
     flat = np.require(flat.astype(dtype.newbyteorder("="), copy=False), requirements=["A"])
     return flat.reshape(shape, order="F").copy(order="C") if by_columns else flat.reshape(shape)
 
 
-def _require_size(size: int, limit: int, what: str) -> None:
+def require_size(size: int, limit: int, what: str) -> None:
+    """Raise ``FileError`` if something is larger than allowed."""
     if size > limit:
         raise FileError(
             f"{what} {size:,} bytes long; {limit:,} are allowed. If you trust it, give load a larger limit=."

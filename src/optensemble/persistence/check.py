@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from optensemble._core.buckets import Buckets
 from optensemble._core.validation import bucket_count
+from optensemble.ensembles._paper import INIT
 from optensemble.ensembles.black_box import BlackBoxEnsemble
 from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.ensembles.white_box import WhiteBoxEnsemble
@@ -43,21 +44,27 @@ from optensemble.persistence.check_corrections import (
 from optensemble.persistence.check_rows import check_rows
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED, PAPER_FRAMES, PAPER_LEARNED, Rule
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
+from optensemble.persistence.stored_members import check_stored
 from optensemble.stacking.final_policy import EVALUATORS, PLAYED
 from optensemble.stacking.forecaster import AVERAGE, CONTEXT, FORECASTS, MEAN, PATCHED, REFINED, RIDGE, STACK
 
 _WHITE, _BLACK, _DECISION = (kind.__name__ for kind in (WhiteBoxEnsemble, BlackBoxEnsemble, DecisionEnsemble))
 
 
-def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: int) -> None:
-    """Raise :class:`Wrong`, naming the part, unless document and arrays are what ``save`` writes."""
+def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: int, blobs: int = 0) -> None:
+    """Raise :class:`Wrong`, naming the part, unless document and arrays are what ``save`` writes.
+
+    The estimators of stored members, of which there are ``blobs``, are checked when they are loaded.
+    """
     require_plain(document)
     file = SavedFile(Part(document), Shelf(arrays), limit)
     kind = file.root["kind"].choice([_WHITE, _BLACK, _DECISION])
     check_feasible(file)
     check_members(file)
+    check_stored(file, blobs)
     check_mending(file)
     check_names(file)
+    _check_own_members(file)
     file.shelf.take("fingerprints_", "u", None)
     (_check_decision if kind == _DECISION else _check_paper)(file)
 
@@ -131,7 +138,7 @@ def _check_decision(file: SavedFile) -> None:
     _check_totals(file)
     if (seed := root.get("seed")) is not None:
         seed.whole()
-    _check_own_members(file)
+    _check_context(file)
     check_frames(file, DECISION_FRAMES, *DECISION_FRAMES)
     chosen = root["frames"]["leaderboard_"]["columns"].value.index("chosen")
     if shelf.take(f"leaderboard_/{chosen}", "b", None).sum() != 1:
@@ -141,9 +148,15 @@ def _check_decision(file: SavedFile) -> None:
 
 
 def _check_own_members(file: SavedFile) -> None:
-    """Check which members were fitted with the ensemble, and the context it may look at; older files have neither."""
+    """Check which members were fitted with the ensemble, and on which folds; older files do not know it."""
     if (own := file.root.get("cross_fitted")) is not None:
-        own.require(set(own.texts(distinct=True)) <= set(file.names), "be members")
+        own.require(set(own.texts(distinct=True)) <= {*file.names, INIT}, "be members")
+    if (cv := file.root.get("cv")) is not None and not isinstance(cv.value, str):
+        cv.whole(2)
+
+
+def _check_context(file: SavedFile) -> None:
+    """Check the columns that a forecast may look at; older files have none."""
     if (context := file.root.get("context")) is not None:
         check_context(context["columns"])
         given = context.get("given")

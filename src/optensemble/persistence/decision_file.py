@@ -25,6 +25,7 @@ from optensemble.persistence.packing import (
     pack_forecaster,
     pack_frame,
     pack_mending,
+    pack_own_members,
     pack_range,
     pack_rule,
     pack_set,
@@ -32,6 +33,7 @@ from optensemble.persistence.packing import (
     unpack_forecaster,
     unpack_frame,
     unpack_mending,
+    unpack_own_members,
     unpack_range,
     unpack_rule,
     unpack_set,
@@ -78,7 +80,7 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "subgroups": _pack_subgroups(ensemble._subgroups),
         "seed": ensemble._seed,
         "mending": pack_mending(ensemble._mending),
-        "cross_fitted": list(ensemble.cross_fitted_),
+        **pack_own_members(ensemble),
         "context": _pack_context(ensemble, arrays),
         "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in DECISION_FRAMES},
     }
@@ -112,7 +114,7 @@ def _unpack_context(saved: dict[str, Any] | None, ensemble: DecisionEnsemble, ar
 def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> DecisionEnsemble:
     """Return the ensemble, answering as it did, before it has its rows."""
     rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, given.subgroups)
-    models, policies = _match_members(document, given.members)
+    models, policies = _match_members(document, given)
     omega = unpack_set(document["feasible"], arrays, given.feasible)
     mending = unpack_mending(document.get("mending"))
     ensemble = DecisionEnsemble(models or None, policies or None, omega, document["sense"], rule, **mending)
@@ -157,7 +159,7 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
         labels=NOTHING_KNOWN,
     )
     ensemble.fingerprints_ = arrays["fingerprints_"]
-    ensemble.cross_fitted_ = list(document.get("cross_fitted", ()))
+    unpack_own_members(document, ensemble)
     _unpack_context(document.get("context"), ensemble, arrays)
     return ensemble
 
@@ -198,12 +200,18 @@ def _unpack_totals(arrays: Arrays, name: str) -> PairTotals | None:
     return PairTotals(centre, arrays[f"{name}/folds"], bins, clusters, low, high, *squares)
 
 
-def _match_members(
-    document: dict[str, Any], given: dict[str, dict[str, Any]]
-) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+def _match_members(document: dict[str, Any], given: GivenAgain) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
     count, names, columns = document["learned"]["n_models_"], document["names"], document["columns"]
+    stored = given.stored
     matched = [
-        match(part, given[what], {name: columns[name] for name in part if name in columns}, what)
+        match(
+            part,
+            given.members[what],
+            {name: columns[name] for name in part if name in columns},
+            what,
+            {name: stored.members[name] for name in part if name in stored.members},
+            stored.reasons,
+        )
         for part, what in ((names[:count], "models"), (names[count:], "policies"))
     ]
     return matched[0], matched[1]

@@ -1,12 +1,13 @@
-"""Fitted ensembles as files: JSON and npz, versioned, without pickle; loading runs no code.
+"""Fitted ensembles as files: JSON and npz, versioned, without pickle; loading runs no code of a file's choosing.
 
-Models, policies, oracles and callable subgroups cannot be saved safely: they are given again to :func:`load`. Members
-that are :class:`~optensemble._core.columns.Columns` are saved whole.
+Members that are :class:`~optensemble._core.columns.Columns` are saved whole, and estimators by way of skops, where it
+is installed. Functions, oracles and callable subgroups cannot be saved safely: they are given again to :func:`load`.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,19 @@ from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.exceptions import FileError, InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import RowNames
-from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, read_archive, write_archive
+from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, read_contents, write_archive
 from optensemble.persistence.check import check_contents
 from optensemble.persistence.decision_file import pack_decision, restore_decision
 from optensemble.persistence.packing import GivenAgain, by_name
 from optensemble.persistence.paper_file import pack_paper, restore_paper
 from optensemble.persistence.row_file import pack_rows, unpack_rows
+from optensemble.persistence.stored_members import as_trusted, load_stored, pack_libraries, pack_stored
 
 __all__ = ["SCHEMA_VERSION", "load", "save"]
 
 
-def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True) -> None:
-    """Write a fitted ensemble to ``path``, whole or not at all, with the rows of a decision ensemble or without."""
+def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
+    """Write a fitted ensemble to ``path``, whole or not at all, with rows and estimators or without."""
     pack = pack_decision if isinstance(ensemble, DecisionEnsemble) else pack_paper
     document, arrays = pack(ensemble)
     if isinstance(ensemble, DecisionEnsemble):
@@ -35,7 +37,18 @@ def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True) ->
     document["table"] = ensemble.table_
     all_named = set(document["columns"]) == set(document["names"])  # members that find their columns in any order
     document["labels"], document["features"] = ensemble.labels_, None if all_named else ensemble._known.features
-    write_archive(Path(path), document, arrays)
+    blobs = _pack_members(ensemble, document) if keep_members else []
+    write_archive(Path(path), document, arrays, blobs)
+
+
+def _pack_members(ensemble: Any, document: dict[str, Any]) -> list[bytes]:
+    """Return the members that are estimators, and enter them in the document; without any it stays as it is."""
+    blobs = list[bytes]()
+    stored = pack_stored(ensemble.members_, blobs)
+    initial = pack_stored([("init", ensemble.init_)], blobs) if document.get("init") == "model" else {}
+    found = {"stored": stored, "init_stored": initial.get("init"), "libraries": pack_libraries(blobs)}
+    document |= {name: each for name, each in found.items() if each}
+    return blobs
 
 
 def load(
@@ -46,6 +59,7 @@ def load(
     groups: Any = None,
     limit: int = LIMIT,
     subgroups: Any = None,
+    trusted: Sequence[str | type] | None = None,
 ) -> Any:
     """Read an ensemble that was saved; parts that could not be saved safely are given again.
 
@@ -55,7 +69,8 @@ def load(
         The file.
     models, policies
         The members, by the names they had: a dict, or pairs of name and member. A black box that began with a model
-        takes it as ``models={"init": …}``. Members that are ``Columns`` are in the file, and need not be given.
+        takes it as ``models={"init": …}``. Members that are ``Columns``, and estimators that were stored, are in the
+        file, and need not be given; one that is given takes the place of the stored one, which is then not loaded.
     feasible
         The feasible set, if it was one that cannot be saved (``Oracle``, ``CvxpySet``, ``PyEPOSet``, a class of yours).
     groups
@@ -64,6 +79,9 @@ def load(
         The number of bytes that the file may take up, packed and unpacked; 2 GiB unless given.
     subgroups
         The subgroups, if they were a callable.
+    trusted
+        Types that stored estimators may consist of, by their full names, such as ``"lightgbm.basic.Booster"``, besides
+        those of scikit-learn that are known to be safe. An error lists what a file needs.
 
     Returns
     -------
@@ -74,8 +92,9 @@ def load(
     Notes
     -----
     No file can run code or reach compiled code unchecked: every value is checked before anything is made of it, and
-    any fault is a :class:`~optensemble.exceptions.FileError`. The checksums in it show accidents, not intent: load an
-    ensemble that decides about money only from a place where only those you trust can write.
+    any fault is a :class:`~optensemble.exceptions.FileError`. Of types that are ``trusted`` this cannot be said: their
+    own code runs. The checksums in a file show accidents, not intent: load an ensemble that decides about money only
+    from a place where only those you trust can write.
     """
     if groups is not None:
         if subgroups is not None:
@@ -86,11 +105,13 @@ def load(
     if feasible is not None and not isinstance(feasible, FeasibleSet):
         raise InputError(f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}.")
     require_number(limit, "limit", at_least=1, whole=True)
-    document, arrays = read_archive(Path(path), int(limit))
+    accepted = as_trusted(trusted)
+    document, arrays, blobs = read_contents(Path(path), int(limit))
     try:
-        check_contents(document, arrays, int(limit))
+        check_contents(document, arrays, int(limit), len(blobs))
+        stored = load_stored(document, blobs, members, accepted, int(limit), path)
         restore = restore_decision if document["kind"] == DecisionEnsemble.__name__ else restore_paper
-        ensemble: Any = restore(document, arrays, GivenAgain(members, feasible, subgroups))
+        ensemble: Any = restore(document, arrays, GivenAgain(members, feasible, subgroups, stored))
         if document.get("table"):
             ensemble.table_ = document["table"]
         ensemble._learn_names(names := _saved_names(document))

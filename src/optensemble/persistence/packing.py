@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from optensemble.members.validation import as_members
 from optensemble.multicalibration.events import Event, Layout, Partitions
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.persistence.archive import Arrays
+from optensemble.persistence.stored_members import StoredMembers
 from optensemble.stacking.filling import Filling
 from optensemble.stacking.forecaster import Forecaster
 from optensemble.stacking.forest import Forest
@@ -51,11 +53,14 @@ class GivenAgain:
         The feasible set, if it was given.
     subgroups
         The subgroups, if they were given.
+    stored
+        The members that were in the file.
     """
 
     members: dict[str, dict[str, Any]]
     feasible: FeasibleSet | None
     subgroups: Any
+    stored: StoredMembers = field(default_factory=StoredMembers)
 
 
 def by_name(members: Any, what: str) -> dict[str, Any]:
@@ -63,18 +68,27 @@ def by_name(members: Any, what: str) -> dict[str, Any]:
     return {} if members is None or members == {} else dict(as_members(members, what))
 
 
-def match(names: list[str], given: dict[str, Any], columns: dict[str, list[Any]], what: str) -> list[tuple[str, Any]]:
-    """Match the members given again with the names in the file; those that are columns need not be given."""
+def match(
+    names: list[str],
+    given: dict[str, Any],
+    columns: dict[str, list[Any]],
+    what: str,
+    stored: dict[str, Any] | None = None,
+    reasons: dict[str, str] | None = None,
+) -> list[tuple[str, Any]]:
+    """Match the members given again with the names in the file; those stored and those that are columns need not be."""
+    known = {name: Columns(each) for name, each in columns.items()} | (stored or {}) | given
     unknown = [name for name in given if name not in names]
-    missing = [name for name in names if name not in given and name not in columns]
+    missing = [name for name in names if name not in known]
     if unknown:
         hint = did_you_mean(unknown[0], missing or names) or " Leave it out."
-        known = f"those saved are {', '.join(map(repr, names))}" if names else f"the file needs no {what}"
-        raise InputError(f"{what} has {unknown[0]!r}, but {known}.{hint}")
+        listed = f"those saved are {', '.join(map(repr, names))}" if names else f"the file needs no {what}"
+        raise InputError(f"{what} has {unknown[0]!r}, but {listed}.{hint}")
     if missing:
         again = ", ".join(f"{name!r}: …" for name in missing)
-        raise InputError(f"{what} cannot be saved safely and must be given again: load(path, {what}={{{again}}}).")
-    return [(name, given[name] if name in given else Columns(columns[name])) for name in names]
+        why = "".join(f" {name!r}: {(reasons or {})[name]}." for name in missing if name in (reasons or {}))
+        raise InputError(f"{what} cannot be saved safely and must be given again: load(path, {what}={{{again}}}).{why}")
+    return [(name, known[name]) for name in names]
 
 
 def pack_columns(members: list[tuple[str, Any]]) -> dict[str, list[Any]]:
@@ -96,6 +110,20 @@ def unpack_rule(saved: dict[str, Any], given: Any) -> Any:
     if given is not None and (callable(given) or _plain_columns(given) != saved["columns"]):
         raise InputError(f"the ensemble was fitted with subgroups={saved['columns']!r}; got {given!r}. Leave them out.")
     return saved["columns"]
+
+
+def pack_own_members(ensemble: Any) -> dict[str, Any]:
+    """Return which members were fitted with the ensemble, and on which folds; a splitter cannot be saved."""
+    plain = ensemble.cv is None or isinstance(ensemble.cv, str | Integral)
+    return {"cross_fitted": list(ensemble.cross_fitted_), "cv": as_plain(ensemble.cv) if plain else None}
+
+
+def unpack_own_members(document: dict[str, Any], ensemble: Any) -> None:
+    """Restore the same: a later fit fits these members again. Older files have none."""
+    ensemble.cross_fitted_, ensemble.cv = list(document.get("cross_fitted", ())), document.get("cv")
+    for what in ensemble.member_parameters if ensemble.cross_fitted_ else ():
+        members = getattr(ensemble, what)
+        setattr(ensemble, what, None if members is None else ensemble._as_given(members))
 
 
 def pack_mending(mending: Mending) -> dict[str, Any]:
@@ -257,8 +285,8 @@ def unpack_frame(saved: dict[str, Any], arrays: Arrays, key: str) -> pd.DataFram
 
 def pack_fields(found: Any, arrays: Arrays, key: str) -> None:
     """Put a dataclass of arrays among the others."""
-    for field in fields(found):
-        arrays[f"{key}/{field.name}"] = getattr(found, field.name)
+    for each in fields(found):
+        arrays[f"{key}/{each.name}"] = getattr(found, each.name)
 
 
 def unpack_fields(kind: type[T], arrays: Arrays, key: str) -> T:

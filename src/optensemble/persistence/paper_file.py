@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from optensemble._core.columns import Columns
-from optensemble.ensembles._paper import PaperEnsemble
+from optensemble.ensembles._paper import INIT, PaperEnsemble
 from optensemble.ensembles.black_box import BlackBoxEnsemble
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.white_box import WhiteBoxEnsemble
 from optensemble.evaluation.payoff_record import Record
 from optensemble.exceptions import InputError
+from optensemble.members.estimators import unfitted
 from optensemble.members.subgroups import Grouping
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import PAPER_FRAMES, PAPER_LEARNED, PAPER_PARAMETERS
@@ -25,6 +26,7 @@ from optensemble.persistence.packing import (
     pack_frame,
     pack_log,
     pack_mending,
+    pack_own_members,
     pack_range,
     pack_rule,
     pack_set,
@@ -32,6 +34,7 @@ from optensemble.persistence.packing import (
     unpack_frame,
     unpack_log,
     unpack_mending,
+    unpack_own_members,
     unpack_range,
     unpack_rule,
     unpack_set,
@@ -56,6 +59,7 @@ def pack_paper(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
         "feasible": pack_set(terms.feasible, arrays),
         "groups": pack_rule(terms.subgroups),
         "grouping": None if grouping is None else [list(values) for values in grouping.values],
+        **pack_own_members(ensemble),
         "logs": [pack_log(log, arrays, f"log{number}") for number, log in enumerate(ensemble.log_)],
     }
     frames = {name: getattr(ensemble, name) for name in PAPER_FRAMES if hasattr(ensemble, name)}
@@ -97,6 +101,9 @@ def restore_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -
     if isinstance(ensemble, BlackBoxEnsemble):
         ensemble._take_policies(ensemble.members_)
         ensemble.init_ = arrays.get("init_", ensemble.init)
+    unpack_own_members(document, ensemble)
+    if isinstance(ensemble, BlackBoxEnsemble) and INIT in ensemble.cross_fitted_:
+        ensemble.init = unfitted(ensemble.init_)
     if "assessed" in arrays:
         pairs, sign = (arrays["assessed"], arrays["realised"]), ensemble.terms_.sign
         labels = unpack_range(document.get("label_range"))
@@ -111,10 +118,15 @@ def _make_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> 
     needed: dict[str, list[str]] = {"models": [], "policies": []}
     columns: dict[str, dict[str, list[Any]]] = {"models": {}, "policies": {}}
     needed[what], columns[what] = document["names"], document["columns"]
+    stored = {"models": {}, "policies": {}, what: given.stored.members}
     if document.get("init") == "model":
         needed["models"] = [_INIT]
         columns["models"] = {_INIT: document["init_columns"]} if document["init_columns"] else {}
-    matched = {name: match(needed[name], given.members[name], columns[name], name) for name in needed}
+        stored["models"] = given.stored.initial
+    matched = {
+        name: match(needed[name], given.members[name], columns[name], name, stored[name], given.stored.reasons)
+        for name in needed
+    }
     parameters = {name: document["parameters"][name] for name in PAPER_PARAMETERS}
     parameters["subgroups"] = unpack_rule(document["groups"], given.subgroups)
     if kind is BlackBoxEnsemble:

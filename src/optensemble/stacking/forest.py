@@ -8,6 +8,7 @@ A file of trees holds nothing that could run.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -71,7 +72,7 @@ class Forest:
         by_column = np.ascontiguousarray(columns.T)
         scale = np.ones((len(targets), 1)) if weights is None else weights[:, None]
         weighted = np.concatenate([targets * scale, scale], axis=1)
-        parts, roots, nodes, leaves = list[tuple[np.ndarray, ...]](), list[int](), 0, 0  # type: ignore[type-arg]
+        parts, roots, nodes, leaves = list[tuple[Any, ...]](), list[int](), 0, 0
         for state in hash_numbers(np.arange(TREES), seed):
             feature, threshold, left, right, values = grow_tree(by_column, weighted, LEAF, state)
             leaf = feature < 0
@@ -111,7 +112,7 @@ def walk_forest(
 
 
 @njit(cache=True, nogil=True)
-def _draw_cuts(columns: Floats, rows: Indices, first: int, state: np.uint64, cuts: Floats, below: Floats) -> np.uint64:
+def _draw_cuts(columns: Floats, rows: Indices, first: int, state: Any, cuts: Floats, below: Floats) -> Any:
     """Draw a threshold for each of some columns, and write which rows are below it: 1 or 0; none where it is constant.
 
     Returns
@@ -144,8 +145,8 @@ def _gain(sums: Floats, below: Floats) -> float:
 
 @njit(cache=True, nogil=True)
 def _best_split(
-    columns: Floats, rows: Indices, targets: Floats, sums: Floats, least: int, state: np.uint64
-) -> tuple[int, float, np.uint64]:
+    columns: Floats, rows: Indices, targets: Floats, sums: Floats, least: int, state: Any
+) -> tuple[int, float, Any]:
     """Return the column and the threshold that lower the squared error most, -1 if none may be split by."""
     p, m, width = len(columns), len(rows), len(sums)
     best, split, at_most = -np.inf, -1, 0.0
@@ -185,7 +186,7 @@ def _part(values: Floats, rows: Indices, at_most: float, spare: Indices) -> int:
 
 @njit(cache=True, nogil=True)
 def grow_tree(
-    columns: Floats, targets: Floats, least: int, state: np.uint64
+    columns: Floats, targets: Floats, least: int, state: Any
 ) -> tuple[Indices, Floats, Indices, Indices, Floats]:
     """Grow one tree on columns (p, n) and targets (n, d + 1), times weights, which are the last of them.
 

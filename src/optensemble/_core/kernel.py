@@ -60,6 +60,15 @@ class Kernel(NamedTuple):
         """Solve some rows, with these parameters of their own, into ``actions`` and ``status``."""
         self.function(coefficients, hinted, actions, status, own, self.floats, self.ints)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, tuple(self)
+
+
+def _restored(function: Any, floats: Floats, ints: Indices, rows_at_once: int, own: Floats) -> Kernel:
+    """Return a kernel from a pickle; joblib's may be memory that cannot be written to, which is another type."""
+    data = (np.require(floats, requirements=["W"]), np.require(ints, requirements=["W"]))
+    return Kernel(function, *data, rows_at_once, np.require(own, requirements=["W"]))
+
 
 def make_kernel(
     function: Any, floats: Sequence[npt.ArrayLike] = (), ints: Sequence[npt.ArrayLike] = (), rows_at_once: int = 8192

@@ -19,6 +19,7 @@ from optensemble.members.context import Context, find_columns, is_asked
 from optensemble.members.cross_fitting import Trainee
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import LabelledBatch, require_enough, split_batches
+from optensemble.members.sources import RowSource
 
 
 class DecisionMembers(UpdatedDecision):
@@ -63,14 +64,15 @@ class DecisionMembers(UpdatedDecision):
         self._context, self._context_columns = None, ()
         if self.time_ordered_ or (known is None and not is_asked(self.context)):
             return
-        X = first_of(rows[0].X)
+        X = rows[0].X
+        X = first_of(X) if isinstance(X, RowSource) else X
         used = [
             rule for batch in rows for rule in (batch.groups, batch.weights, batch.ids) if isinstance(rule, str | int)
         ]
         used += self.labels_ or []
         used += [name for _, each in self.members_ if isinstance(each, Columns) for name in each.found_in(X)]
         self._context_columns = tuple(find_columns(self.context, X, used) if known is None else known)
-        self._context = Context.learn(self._context_columns, X)
+        self._context = Context.learn(self._context_columns, first_of(X)) if self._context_columns else None
 
     def _look_at(self, first: Block, names: list[str]) -> list[Finding]:
         """Return what looks like a mistake in the first rows."""

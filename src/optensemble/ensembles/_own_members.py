@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from optensemble._core.arrays import Floats
 from optensemble._core.estimator import BaseEstimator
 from optensemble._core.progress import Progress
@@ -79,6 +77,19 @@ class OwnMembers(BaseEstimator):
                     router.add(**{name: member}, method_mapping=mapping)
         return router
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks about estimators: of X the ensemble takes what all of its members take."""
+        from sklearn.utils import get_tags
+
+        tags, found = super().__sklearn_tags__(), dict[str, Any]()
+        for what in self.member_parameters:
+            found |= {name: each for name, each in nested(getattr(self, what), what) if name.count("__") == 1}
+        known = [get_tags(each).input_tags for each in found.values() if hasattr(each, "__sklearn_tags__")]
+        tags.input_tags.allow_nan = all(each.allow_nan for each in known)
+        tags.input_tags.sparse = all(each.sparse for each in known)
+        tags.target_tags.required = tags.target_tags.multi_output = True
+        return tags
+
     def _same_parameters(self) -> Self:
         """Return an ensemble of the same parameters that is not fitted; members are shared."""
         return type(self)(**self.get_params(deep=False))
@@ -143,12 +154,6 @@ def refuse_streamed(trainees: Sequence[Trainee]) -> None:
             "rows in memory; these are read from a source as they are needed. Fit them elsewhere, on other rows "
             "(partial_fit, or Dask or XGBoost on a cluster), or give rows as arrays or a frame."
         )
-
-
-def feature_count(X: Any) -> int | None:
-    """Return the number of columns of X; None where it is no table."""
-    shape = np.shape(X) if not hasattr(X, "shape") else X.shape
-    return int(shape[1]) if len(shape) == 2 else None
 
 
 NOTHING_SAID: Mapping[str, Floats] = {}

@@ -129,7 +129,7 @@ class PaperEnsemble(FittedPaper):
         require_rows(row_count(X))
         d = self.feasible.dimension
         named = named_batch(LabelledBatch(X, Y), RowNames(), d, time_ordered=fitted.time_ordered_)
-        fitted._learn_names(named.names)
+        fitted._learn_names(named.names, named.X)
         require_set_columns(self.feasible, named.X, named.names.labels)
         X, Y, *_ = labelled_rows(named, d, terms.missing_labels)
         require_rows(n := row_count(X))

@@ -379,11 +379,13 @@ class Policy(Shown, OwnMembers, ABC):
         """The names of labels and of the columns of X that the fit has learned."""
         return RowNames(self.labels_, getattr(self, "feature_names_in_", None))
 
-    def _learn_names(self, names: RowNames) -> None:
-        """Keep the names of the rows fitted on."""
+    def _learn_names(self, names: RowNames, X: Any = None) -> None:
+        """Keep the names of the rows fitted on, and how many columns X has, if it is a table."""
         self.labels_ = None if names.labels is None else list(names.labels)
         if names.features is not None:
             self.feature_names_in_ = list(names.features)
+        if len(shape := getattr(X, "shape", ())) == 2:
+            self.n_features_in_ = int(shape[1])
 
     def _answer_names(self, X: Any) -> dict[str, Any]:
         """Return what an answer for the rows of X says of names."""

@@ -344,7 +344,7 @@ class DecisionEnsemble(DecisionMembers):
         for batch in rows:
             found.append(self._in_order(batch, known))
             known = RowNames(known.labels or found[-1].names.labels, known.features or found[-1].names.features)
-        self._learn_names(known)
+        self._learn_names(known, found[0].X)
         for batch in found:
             if not isinstance(batch.X, RowSource):
                 require_set_columns(self._set, batch.X, known.labels)

@@ -45,8 +45,6 @@ class Context:
     @classmethod
     def learn(cls, columns: Sequence[Any], first: Any) -> Context | None:
         """Take some columns, but for those without any value in the first rows; None if none is left."""
-        if not columns:
-            return None
         values = read_columns(first, tuple(columns))
         known = np.asarray(~np.isnan(values).all(axis=0))
         kept = tuple(name for name, there in zip(columns, known.tolist(), strict=True) if there)

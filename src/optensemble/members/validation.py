@@ -239,6 +239,8 @@ def pick_rows(X: Any, rows: npt.NDArray[np.intp]) -> Any:
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return frame[rows].to_native()
+    if not hasattr(X, "__getitem__"):  # an array only by __array__
+        X = np.asarray(X)
     return X[rows] if hasattr(X, "shape") else [X[row] for row in rows]
 
 

@@ -1,0 +1,138 @@
+"""The context correction: let in where columns of X tell of the stack's errors, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import optensemble as oe
+from optensemble import feasible
+from optensemble.exceptions import DataWarning, InputError
+from tests.problems import Floats
+
+D = 3
+OMEGA = feasible.Simplex(D)
+
+
+def world(n: int = 800, told: float = 1.5, seed: int = 0) -> tuple[pd.DataFrame, Floats]:
+    """Members know one part of the labels; the other is a function of two columns, as large as ``told``."""
+    rng = np.random.default_rng(seed)
+    signal, x = rng.normal(size=(n, D)), rng.uniform(-1, 1, size=(n, 2))
+    hidden = told * np.stack([x[:, 0] * x[:, 1] * 3, np.sin(3 * x[:, 0]), np.abs(x[:, 1])], axis=1)
+    Y = signal + hidden + 0.5 * rng.normal(size=(n, D))
+    table = pd.DataFrame(x, columns=["x_0", "x_1"])
+    for name, scale in (("a", 0.5), ("b", 0.8)):
+        table[[f"{name}_{j}" for j in range(D)]] = signal + scale * rng.normal(size=(n, D))
+    return table, Y
+
+
+def make(**parameters: Any) -> oe.DecisionEnsemble:
+    return oe.DecisionEnsemble([("a", oe.Columns("a_*")), ("b", oe.Columns("b_*"))], feasible=OMEGA, **parameters)
+
+
+X, Y = world(1600)
+FIT, NEW = slice(0, 800), slice(800, 1600)
+
+
+def test_it_is_let_in_where_it_tells_something() -> None:
+    aware, plain = (make(context=context).fit(X[FIT], Y[FIT]) for context in ("auto", None))
+    assert "context" in aware.names_
+    assert "refined" not in aware.names_  # of two corrections of the stack one is kept
+    assert "context" not in plain.names_
+    assert aware.score(X[NEW], Y[NEW]) > plain.score(X[NEW], Y[NEW]) + 0.1
+    promise = aware.promise(X[NEW])
+    assert promise.low < aware.score(X[NEW], Y[NEW]) < promise.high
+    told = aware.explain(X[NEW], row=3)
+    assert "context" in str(told)
+
+
+def test_it_is_left_out_where_it_tells_nothing() -> None:
+    noise, labels = world(400, told=0.0)
+    ensemble = make().fit(noise, labels)
+    assert "context" not in ensemble.names_
+    why = ensemble.leaderboard_.set_index("candidate").loc["context", "why"]
+    assert why == "the out-of-fold loss did not fall"
+    plain = make(context="off").fit(noise, labels)
+    assert np.array_equal(ensemble.decide(noise), plain.decide(noise))
+
+
+def test_in_time_order_there_is_none() -> None:
+    ensemble = make(context=["x_0", "x_1"]).fit(X[FIT], Y[FIT], time_ordered=True)
+    assert "context" not in [*ensemble.leaderboard_["candidate"]]
+
+
+def test_columns_may_be_named() -> None:
+    for context in (["x_0", "x_1"], "x_*"):
+        assert np.array_equal(make(context=context).fit(X[FIT], Y[FIT]).decide(X[NEW]), fitted().decide(X[NEW]))
+    with pytest.raises(InputError, match=r"X has no column 'z'."):
+        make(context=["z"]).fit(X[FIT], Y[FIT])
+
+
+def fitted() -> oe.DecisionEnsemble:
+    return make().fit(X[FIT], Y[FIT])
+
+
+def test_columns_of_members_labels_and_roles_are_no_context() -> None:
+    roles = X[FIT].assign(weight=1.0, group=np.arange(800) // 2, y_0=Y[FIT, 0], text="a")
+    labels = pd.DataFrame(Y[FIT], columns=["y_0", "y_1", "y_2"], index=roles.index)
+    ensemble = make().fit(roles, labels, sample_weight="weight", groups="group", ids="group")
+    assert ensemble._context_columns == ("x_0", "x_1")
+
+
+def test_arrays_have_a_context_too() -> None:
+    functions = [("a", lambda X: X[:, 2:5]), ("b", lambda X: X[:, 5:8])]
+    ensemble = oe.DecisionEnsemble(functions, feasible=OMEGA).fit(X[FIT].to_numpy(), Y[FIT])
+    assert "context" in ensemble.names_
+    assert ensemble._context_columns == tuple(range(8))
+
+
+def test_a_label_in_the_context_is_told() -> None:
+    leaking = X[FIT].assign(later=2 * Y[FIT, 1] + 1)
+    with pytest.warns(DataWarning, match="column 'later' of the context explains 100 % of a label's variance"):
+        make().fit(leaking, Y[FIT])
+
+
+def test_missing_and_infinite_values_are_taken_for_medians_and_large_numbers() -> None:
+    gaps = X.copy()
+    gaps.loc[::7, "x_0"] = np.nan
+    gaps.loc[1::97, "x_1"] = np.inf
+    ensemble = make().fit(gaps[FIT], Y[FIT])
+    assert "context" in ensemble.names_
+    assert np.isfinite(ensemble.predict(gaps[NEW])).all()
+    filled = gaps[NEW].fillna({"x_0": gaps.loc[FIT.start : FIT.stop - 1, "x_0"].median()})
+    assert np.array_equal(ensemble.decide(gaps[NEW]), ensemble.decide(filled))
+
+
+def test_it_goes_on_with_an_extension_and_into_a_file(tmp_path: Any) -> None:
+    ensemble = fitted()
+    ensemble.save(tmp_path / "e.oe")
+    loaded = oe.load(tmp_path / "e.oe")
+    assert np.array_equal(loaded.predict(X[NEW]), ensemble.predict(X[NEW]))
+    assert loaded.context == "auto"
+    for each in (ensemble, loaded):
+        each.extend(X=X[NEW], Y=Y[NEW])
+    assert np.array_equal(loaded.predict(X), ensemble.predict(X))
+    assert np.array_equal(loaded.predict(X), make().fit(X, Y).predict(X))
+
+
+def test_files_and_threads_give_the_same_bits(tmp_path: Any) -> None:
+    table = X[FIT].assign(**{f"y_{j}": Y[FIT, j] for j in range(D)})
+    table.to_parquet(tmp_path / "rows.parquet")
+    ensemble = make().fit(oe.Rows(tmp_path / "rows.parquet", labels="y_*"))
+    assert "context" in ensemble.names_
+    assert np.array_equal(ensemble.predict(X[NEW]), fitted().predict(X[NEW]))
+    assert np.array_equal(make().fit(X[FIT], Y[FIT], n_jobs=2).predict(X[NEW]), fitted().predict(X[NEW]))
+
+
+def test_weights_and_absent_members_go_with_it() -> None:
+    weights = np.random.default_rng(0).integers(1, 3, 800)
+    gaps = X[FIT].copy()
+    gaps.loc[::5, ["b_0", "b_1", "b_2"]] = np.nan
+    ensemble = make().fit(gaps, Y[FIT], sample_weight=weights)
+    assert "context" in ensemble.names_
+    assert ensemble.score(X[NEW], Y[NEW]) > make(context=None).fit(gaps, Y[FIT], sample_weight=weights).score(
+        X[NEW], Y[NEW]
+    )

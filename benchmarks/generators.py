@@ -431,16 +431,15 @@ class Results:
     def print(self) -> None:
         """Print the regrets by world and overall, and by how much the ensemble is ahead."""
         titles, of = list(dict.fromkeys(self.titles)), np.array(self.titles)
-        methods = [(way, name) for way in (HELD_OUT, CROSS_FITTED) for name in (*MEMBERS, *SIMPLE, NEAREST, OURS)]
         rows = []
-        for way, name in methods:
-            regrets = self.regrets(way, name)
-            lead = "" if (way, name) == (CROSS_FITTED, OURS) else str(self.lead(way, name))
-            by_world = [f"{regrets[of == title].mean():.2f}" for title in titles]
-            rows.append([way, name, *by_world, f"{regrets.mean():.2f}", lead])
-        short = [title.replace("noise", "±").replace("deg ", "") for title in titles]
-        heading = f"Regret in percent, {len(self.titles)} runs; ahead: of the cross-fitted DecisionEnsemble"
-        show(heading, ["members", "policy", *short, "all", "ahead"], rows)
+        for name in (*MEMBERS, *SIMPLE, NEAREST, OURS):
+            row = [name]
+            for way in (HELD_OUT, CROSS_FITTED):
+                itself = (way, name) == (CROSS_FITTED, OURS)
+                row += [f"{self.regrets(way, name).mean():.3f}", "" if itself else str(self.lead(way, name))]
+            rows.append(row)
+        heading = f"Regret in percent, {len(self.titles)} runs; ahead: of each, the cross-fitted DecisionEnsemble"
+        show(heading, ["policy", HELD_OUT, "ahead", "cross-fitted, or trained on all rows", "ahead"], rows)
         by_world = []
         for title in titles:
             part = of == title

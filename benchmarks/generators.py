@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from honesty import Floats, payoff, ridge_stack, show
 from scipy.optimize import nnls
 from sklearn.ensemble import RandomForestRegressor
@@ -49,6 +50,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 import optensemble as oe
 from optensemble import feasible
+
+Numbers = npt.NDArray[np.int64]
 
 FEATURES, FOLDS, NEIGHBOURS = 5, 5, 20
 FRESH_ROWS = 10_000
@@ -222,7 +225,8 @@ class Boosting:
 
     def predict(self, X: Floats) -> Floats:
         """Return what it predicts."""
-        return self.mean + self.rate * sum((tree.predict(X) for tree in self.trees), start=np.zeros(len(self.mean)))
+        total = sum((tree.predict(X) for tree in self.trees), start=np.zeros(len(self.mean)))
+        return np.asarray(self.mean + self.rate * total)
 
 
 class DecisionTrained:
@@ -272,7 +276,7 @@ class Said(NamedTuple):
     ``rows`` are those to learn from, among all.
     """
 
-    rows: Floats
+    rows: Numbers
     fitting: Floats
     fresh: Floats
 
@@ -286,7 +290,7 @@ class Run(NamedTuple):
     cross_fitted: Said
 
 
-def train(world: World, fit: Rows, at: Floats, X: list[Floats], seed: int) -> list[Floats]:
+def train(world: World, fit: Rows, at: Numbers, X: list[Floats], seed: int) -> list[Floats]:
     """Train members on some rows; return what they predict for others, one array for each set of these."""
     members = [member.fit(fit.X[at], fit.Y[at]) for member in make_members(world, seed)]
     # single precision, as in the cache

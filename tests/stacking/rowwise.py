@@ -18,6 +18,7 @@ from optensemble import guarantees
 from optensemble.members.outputs import MemberOutputs
 from optensemble.stats.intervals import Family, Means
 from tests.problems import Floats, level_set_masks
+from tests.stacking.textbook import decision_stack
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -111,6 +112,13 @@ def loss(labels: Floats, forecast: Floats) -> Floats:
     return np.asarray(np.square(labels - forecast).sum(axis=1))
 
 
+def decision_loss(rows: FitRows, labels: Floats, forecast: Floats) -> Floats:
+    """The squared error in what sets members' actions apart."""
+    actions = rows.outputs.actions
+    apart = actions - actions.mean(axis=0)
+    return np.asarray(np.square((apart * (labels - forecast)).sum(axis=2)).sum(axis=0))
+
+
 def payoff(actions: Floats, labels: Floats) -> Floats:
     return np.asarray((actions * labels).sum(axis=1))
 
@@ -122,6 +130,10 @@ def fit_stack(rows: FitRows, train: Rows) -> tuple[Floats, Floats]:
     """The weights, and what the stack says of all rows: least squares on rows, and pseudo-rows that say the prior."""
     features, labels, models = rows.features[:, train], rows.labels[train], rows.outputs.models
     k = len(features)
+    if models == k:
+        pull = 0.1 * rows.features.var(axis=1).mean() * len(train)
+        shares, predict = decision_stack(features, labels, rows.outputs.actions[:, train], pull)
+        return shares, predict(rows.features)
     prior = np.where(np.arange(k) < models, 1 / max(models, 1), 0.0)
     pseudo = np.sqrt(0.1 * rows.features.var(axis=1).mean() * len(train)) * np.eye(k)
     centre, level = features.mean(axis=1), labels.mean(axis=0)
@@ -136,6 +148,12 @@ def fit_ridge(rows: FitRows, train: Rows, target: Floats, penalty: float) -> Flo
     design = np.vstack([rows.columns[train] - centre, np.sqrt(penalty) * np.eye(rows.columns.shape[1])])
     goal = np.vstack([target[train] - level, np.zeros((rows.columns.shape[1], target.shape[1]))])
     return np.asarray(level + (rows.columns - centre) @ np.linalg.lstsq(design, goal, rcond=None)[0])
+
+
+def refine(rows: FitRows, train: Rows, said: Floats, penalty: float) -> Floats:
+    """What a ridge of what the stack leaves on some rows says of all rows; the level is the stack's."""
+    left = rows.labels - said
+    return fit_ridge(rows, train, left - left[train].mean(axis=0), penalty)
 
 
 @dataclass(frozen=True)
@@ -155,7 +173,7 @@ def learn_linear(rows: FitRows) -> Linear:
         said = fit_stack(rows, train)[1]
         stack[test], mean[test] = said[test], labels[train].mean(axis=0)
         for number, penalty in enumerate(RIDGES):
-            refined[number, test] = (said + fit_ridge(rows, train, labels - said, penalty))[test]
+            refined[number, test] = (said + refine(rows, train, said, penalty))[test]
             ridge[number, test] = fit_ridge(rows, train, labels, penalty)[test]
     best = {
         name: int(np.argmin([loss(labels, each).sum() for each in tried]))
@@ -167,7 +185,7 @@ def learn_linear(rows: FitRows) -> Linear:
         "mean": np.broadcast_to(labels.mean(axis=0), labels.shape),
         "ridge": fit_ridge(rows, everything, labels, RIDGES[best["ridge"]]),
         "stack": said,
-        "refined": said + fit_ridge(rows, everything, labels - said, RIDGES[best["refined"]]),
+        "refined": said + refine(rows, everything, said, RIDGES[best["refined"]]),
     }
     return Linear(found, whole, weights)
 
@@ -448,7 +466,8 @@ def fit_rows(members: list[str], rows: FitRows) -> Fit:
     """Fit everything."""
     outputs, labels, omega, linear = rows.outputs, rows.labels, rows.outputs.omega, learn_linear(rows)
     forecasts = dict(linear.out_of_fold)
-    refinement = rows.test(loss(labels, forecasts["stack"]) - loss(labels, forecasts["refined"]))
+    judged = decision_loss if outputs.models == len(outputs.actions) else lambda _, *both: loss(*both)
+    refinement = rows.test(judged(rows, labels, forecasts["stack"]) - judged(rows, labels, forecasts["refined"]))
     if not refinement.passed:
         del forecasts["refined"]
     patched = learn_patches(rows, forecasts["refined" if refinement.passed else "stack"])
@@ -462,12 +481,13 @@ def fit_rows(members: list[str], rows: FitRows) -> Fit:
     played = [name for name in ("average", "stack", "refined", "patched") if name in known]
     arms = [*outputs.actions, *(solved[name] for name in played)]
     judges = [forecasts[name] for name in ("stack", "refined", "patched") if name in known]
-    prior, last = blend(judges, labels), judges[-1]
+    realised, last = np.array([payoff(arm, labels) for arm in arms]), judges[-1]
+    worth = [np.array([payoff(arm, judge) for arm in arms]) for judge in judges]
+    prior = blend([each - each.mean(axis=0) for each in worth], realised - realised.mean(axis=0))
     if not outputs.models:
         judges = [*judges, outputs.actions.mean(axis=0) * labels.std(axis=0), forecasts["mean"]]
         prior = np.concatenate([prior, np.zeros(2)])
     assessed = np.array([[payoff(arm, judge) for judge in judges] for arm in arms])
-    realised = np.array([payoff(arm, labels) for arm in arms])
     effects = [rows.design_effect(each) for each in realised - realised.mean(axis=0)]
     strength = float(np.mean(effects)) * (1.0 if outputs.models else 0.5)
     picked = np.empty(rows.n, dtype=np.int64)

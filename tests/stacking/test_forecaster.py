@@ -33,6 +33,7 @@ def textbook_forecasts(world: World, parts: list[Fold], pull: float) -> dict[str
         stack = textbook_stack(world, train, pull)
         stacked[test], mean[test] = stack(world.features[:, test]), world.labels[train].mean(axis=0)
         left = world.labels[train] - stack(world.features[:, train])
+        left = left - left.mean(axis=0)  # the level is the stack's
         for s, penalty in enumerate(RIDGE_PENALTIES):
             residual[s, test] = SklearnRidge(alpha=penalty).fit(columns[train], left).predict(columns[test])
             plain = SklearnRidge(alpha=penalty).fit(columns[train], world.labels[train])
@@ -58,7 +59,9 @@ def test_out_of_fold_forecasts_are_those_of_a_loop_over_folds(
         np.testing.assert_array_equal(chunk.rows[ours], theirs.test)
     forecasts = learned.forecasts
     expected = textbook_forecasts(world, parts, textbook_pull(world.features))
-    loss = [np.square(world.labels - expected[name]).sum(axis=1) for name in (STACK, REFINED)]
+    actions = solved(world.features)
+    left = [(actions - actions.mean(axis=0)) * (world.labels - expected[name]) for name in (STACK, REFINED)]
+    loss = [np.square(each.sum(axis=2)).sum(axis=0) for each in left]
     gain = loss[0] - loss[1]
     assert learned.refinement.gain == pytest.approx(gain.mean(), rel=1e-6, abs=1e-9)
     assert learned.refinement.error == pytest.approx(sampling.error(gain), rel=1e-6)
@@ -89,14 +92,16 @@ def test_the_fit_on_all_rows_equals_the_textbook_version() -> None:
     columns = standardised(world.features)
     ridges = [SklearnRidge(alpha=s).fit(columns, world.labels).predict(columns) for s in RIDGE_PENALTIES]
     assert min(np.abs(forecasts[RIDGE] - ridge).max() for ridge in ridges) < 1e-8
-    refined = [SklearnRidge(alpha=s).fit(columns, world.labels - stack).predict(columns) for s in RIDGE_PENALTIES]
+    left = world.labels - stack
+    left -= left.mean(axis=0)  # the level is the stack's
+    refined = [SklearnRidge(alpha=s).fit(columns, left).predict(columns) for s in RIDGE_PENALTIES]
     assert min(np.abs(forecasts[REFINED] - stack - each).max() for each in refined) < 1e-8
 
 
 @pytest.mark.parametrize(("n", "d"), [(150, 4), (100, 36)])
 def test_nothing_of_a_folds_labels_reaches_its_own_forecasts(n: int, d: int) -> None:
     world = make_world(0, n=n, d=d)
-    outputs, changed = outputs_of(world.features, np.zeros_like(world.features)), world.labels.copy()
+    outputs, changed = outputs_of(world.features, solved(world.features)), world.labels.copy()
     rows = FitRows.of(outputs, world.labels, seed=1)
     (chunk,) = rows.chunks()
     third = chunk.rows[chunk.folds[3]]

@@ -20,10 +20,11 @@ from optensemble.stacking.stack import BlendSums, Stack, StackTable, squared_los
 from optensemble.stats.blocks import RowUnits
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats
-from tests.stacking.passes import FitRows, outputs_of
+from tests.stacking.passes import FitRows, outputs_of, solved
 from tests.stacking.textbook import (
     Rows,
     World,
+    decision_stack,
     make_world,
     standardised,
     textbook_pull,
@@ -33,7 +34,7 @@ from tests.stacking.textbook import (
 
 
 def rows_of(world: World) -> FitRows:
-    return FitRows.of(outputs_of(world.features, np.zeros_like(world.features)), world.labels)
+    return FitRows.of(outputs_of(world.features, solved(world.features)), world.labels)
 
 
 def fit_stack(features: Floats, labels: Floats) -> Stack:
@@ -45,15 +46,38 @@ def fit_stack(features: Floats, labels: Floats) -> Stack:
 
 
 @given(seed=st.integers(0, 100), k=st.integers(1, 5), d=st.integers(1, 4))
-def test_a_stack_is_non_negative_least_squares_with_pseudo_rows(seed: int, k: int, d: int) -> None:
+def test_a_stack_of_models_is_weighted_by_what_sets_their_actions_apart(seed: int, k: int, d: int) -> None:
     world = make_world(seed, k=k, d=d, n=40)
     stack = fit_stack(world.features, world.labels)
     pull = 40 * textbook_pull(world.features)
-    expected = textbook_weights(world.features, world.labels, world.prior, pull)
-    np.testing.assert_allclose(stack.weights, expected, atol=1e-8)
+    weights, predict = decision_stack(world.features, world.labels, solved(world.features), pull)
+    np.testing.assert_allclose(stack.weights, weights, atol=1e-8)
+    np.testing.assert_allclose(stack(world.features), predict(world.features), atol=1e-8)
     assert (stack.weights >= 0).all()
-    predicted = textbook_stack(world, np.arange(40), pull / 40)(world.features)
-    np.testing.assert_allclose(stack(world.features), predicted, atol=1e-8)
+
+
+@given(seed=st.integers(0, 100), k=st.integers(1, 5), d=st.integers(1, 4))
+def test_a_stack_with_policies_is_non_negative_least_squares_with_pseudo_rows(seed: int, k: int, d: int) -> None:
+    world = make_world(seed, k=k, d=d, n=40)
+    worth = world.features * world.labels.std(axis=0)
+    stack = FitRows.of(outputs_of(world.features[:0], world.features), world.labels).learn_linear().stack
+    expected = textbook_weights(worth, world.labels, np.zeros(k), 40 * textbook_pull(worth))
+    np.testing.assert_allclose(stack.weights, expected, atol=1e-8)
+    moved = np.tensordot(expected, worth - worth.mean(axis=1, keepdims=True), 1)
+    np.testing.assert_allclose(stack(worth), world.labels.mean(axis=0) + moved, atol=1e-8)
+
+
+def test_what_never_matters_to_decisions_has_no_weight() -> None:
+    world, rng = make_world(0, k=2, n=300, d=4), np.random.default_rng(0)
+    signal = rng.normal(size=(300, 4))
+    world.labels[:] = signal + 0.3 * rng.normal(size=signal.shape)
+    world.labels[:, 0] -= 50  # never taken
+    world.features[0] = world.labels + np.array([0, 1, 1, 1]) * rng.normal(size=signal.shape)  # knows only that
+    world.features[1] = world.labels + np.array([9, 0.3, 0.3, 0.3]) * rng.normal(size=signal.shape)
+    first, second = fit_stack(world.features, world.labels).weights
+    least_squares = textbook_weights(world.features, world.labels, world.prior, 1.0)
+    assert least_squares[0] > 5 * least_squares[1]
+    assert second > 5 * first
 
 
 def test_a_negatively_correlated_member_has_weight_zero() -> None:
@@ -62,11 +86,23 @@ def test_a_negatively_correlated_member_has_weight_zero() -> None:
     assert fit_stack(world.features, world.labels).weights[1] == 0
 
 
-def test_members_that_know_nothing_are_averaged_by_the_prior_and_shrunk() -> None:
-    world = make_world(0)
-    stack = fit_stack(world.features, np.zeros_like(world.labels))
-    assert (stack.weights < world.prior).all()
-    np.testing.assert_allclose(stack(world.features).mean(axis=0), 0, atol=1e-12)
+def test_members_that_know_nothing_hardly_move_the_stack() -> None:
+    world = make_world(0, n=2000)
+    labels = np.random.default_rng(1).normal(2.0, 1.0, size=world.labels.shape)
+    assert np.ptp(fit_stack(world.features, labels)(world.features), axis=0).max() < 0.5
+
+
+@pytest.mark.parametrize("bias", [0.0, 3.0])
+def test_the_level_of_a_stack_is_moved_only_as_far_as_it_is_sure(bias: float) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.normal(size=(400, 6))
+    features = labels + rng.normal(size=(2, 400, 6)) + bias
+    features -= (features - labels - bias).mean(axis=1, keepdims=True)
+    stack = fit_stack(features, labels + 1e-3)
+    moved = stack(features).mean(axis=0) - features.mean(axis=(0, 1))
+    np.testing.assert_allclose(moved, -bias, atol=0.01)
+    if not bias:
+        np.testing.assert_allclose(moved, 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-60, 1e-6, 1e6, 1e60])
@@ -86,13 +122,13 @@ def test_weights_do_not_depend_on_where_zero_is(offset: float) -> None:
 
 
 @pytest.mark.parametrize("level", [0.0, 0.1, 1.0, 5.7, 1e9])
-def test_a_member_that_never_varies_adds_nothing(level: float) -> None:
+def test_a_member_that_never_varies_adds_nothing_but_its_level(level: float) -> None:
     labels = make_world(0, n=100, d=1).labels
     for n in range(60, 101):
-        features = np.full((1, n, 1), level)
-        stack = fit_stack(features, labels[:n])
-        expected = np.broadcast_to(labels[:n].mean(axis=0), (n, 1))
-        np.testing.assert_allclose(stack(features), expected, rtol=1e-9, atol=1e-15 * level)
+        features, truth = np.full((1, n, 1), level), labels[:n]
+        bias, noise = truth.mean() - level, truth.var(ddof=1) / n
+        expected = level + max(1 - noise / bias**2, 0) * bias
+        np.testing.assert_allclose(fit_stack(features, truth)(features), expected, rtol=1e-6, atol=1e-15 * level)
 
 
 # Ridges
@@ -143,8 +179,9 @@ def test_a_refinement_is_a_ridge_on_what_the_stack_leaves(k: int, n: int, d: int
         stacked = textbook_stack(world, train, pull)(world.features)
         left = world.labels - stacked
         theirs = SklearnRidge(alpha=penalty).fit(columns[train], left[train]).predict(columns[test])
+        theirs = theirs.reshape(-1, d) - left[train].mean(axis=0)  # the level is the stack's
         np.testing.assert_allclose(stack, stacked[test], atol=1e-7)
-        np.testing.assert_allclose(refined, stacked[test] + theirs.reshape(-1, d), atol=1e-7)
+        np.testing.assert_allclose(refined, stacked[test] + theirs, atol=1e-7)
 
 
 def test_a_column_that_never_varies_is_left_alone() -> None:
@@ -161,12 +198,12 @@ def test_with_constant_members_a_ridge_is_its_intercept(n: int) -> None:
     rows, fit = fit_ridge(world, 1.0)
     expected = np.broadcast_to(world.labels.mean(axis=0), (n, 20))
     np.testing.assert_allclose(fit.ridge(world.features), expected, rtol=1e-9)
-    np.testing.assert_allclose(fit.stack(world.features) + fit.refinement(world.features), expected, rtol=1e-9)
+    np.testing.assert_allclose(fit.refinement(world.features), 0, atol=1e-9)
     said = say_out_of_fold(rows, fit)
+    np.testing.assert_allclose(said[REFINED], said[STACK], rtol=1e-9)
     for train, test in Sampling().folds(n, 0):
-        for name in (RIDGE, REFINED):
-            mean = np.broadcast_to(world.labels[train].mean(axis=0), (len(test), 20))
-            np.testing.assert_allclose(said[name][test], mean, rtol=1e-9)
+        mean = np.broadcast_to(world.labels[train].mean(axis=0), (len(test), 20))
+        np.testing.assert_allclose(said[RIDGE][test], mean, rtol=1e-9)
 
 
 # Tables
@@ -185,6 +222,9 @@ def test_moments_of_parts_add_up_to_those_of_the_whole(seed: int, cut: int, spec
     summed = parts[0] + parts[1]
     for name in ("gram", "reach", "size", "label_size"):
         np.testing.assert_allclose(getattr(summed, name), getattr(whole.moments, name), rtol=1e-9, atol=1e-9)
+    assert summed.decisions is not None
+    assert whole.moments.decisions is not None
+    np.testing.assert_allclose(summed.decisions.gram, whole.moments.decisions.gram, rtol=1e-9, atol=1e-9)
     assert summed.by_member is whole.moments.by_member is None
 
 

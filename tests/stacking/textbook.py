@@ -53,15 +53,44 @@ def textbook_pull(features: Floats) -> float:
 
 
 def textbook_stack(world: World, rows: Rows, pull: float) -> Callable[[Floats], Floats]:
-    """Fit on some rows; predict any."""
-    features, labels = world.features[:, rows], world.labels[rows]
-    weights = textbook_weights(features, labels, world.prior, pull * len(rows))
+    """Fit on some rows; predict any. Features with a prior are of models, whose actions are on the simplex."""
+    if not world.prior.any():
+        features, labels = world.features[:, rows], world.labels[rows]
+        weights, centre = textbook_weights(features, labels, world.prior, pull * len(rows)), features.mean(axis=1)
+        return lambda new: np.asarray(labels.mean(axis=0) + np.tensordot(weights, new - centre[:, None], 1))
+    actions = np.stack([np.eye(each.shape[1])[each.argmax(axis=1)] for each in world.features])
+    return decision_stack(world.features[:, rows], world.labels[rows], actions[:, rows], pull * len(rows))[1]
+
+
+def decision_weights(features: Floats, labels: Floats, actions: Floats) -> Floats:
+    """Non-negative least squares of what differences between actions were worth, held to equal weights; sum 1."""
+    k = len(features)
+    said, truth = features - features.mean(axis=1, keepdims=True), labels - labels.mean(axis=0)
+    apart = actions - actions.mean(axis=0)
+    columns = np.stack([(apart * each).sum(axis=2).ravel() for each in said], axis=1)
+    pseudo = np.sqrt(0.1 * np.square(columns).sum() / k or 1.0) * np.eye(k)
+    goal = np.concatenate([(apart * truth).sum(axis=2).ravel(), pseudo @ np.full(k, 1 / k)])
+    weights = nnls(np.vstack([columns, pseudo]), goal)[0]
+    return np.asarray(weights / weights.sum()) if weights.any() else np.full(k, 1 / k)
+
+
+def decision_stack(
+    features: Floats, labels: Floats, actions: Floats, pull: float
+) -> tuple[Floats, Callable[[Floats], Floats]]:
+    """A weighted average of models, stretched by least squares, its level moved to the labels' if that is not noise."""
+    n, shares = len(labels), decision_weights(features, labels, actions)
+    average = np.tensordot(shares, features, 1)
+    moves, truth = average - average.mean(axis=0), labels - labels.mean(axis=0)
+    stretch = max(float(((moves * truth).sum() + pull) / (np.square(moves).sum() + pull)), 0.0)
+    bias = labels.mean(axis=0) - average.mean(axis=0)
+    noise = np.square(truth - stretch * moves).sum() / (n * (n - 1))
+    kept = max(1 - noise / np.square(bias).sum(), 0.0) if bias.any() else 0.0
+    level = average.mean(axis=0) + kept * bias
 
     def predict(new: Floats) -> Floats:
-        moved = new - features.mean(axis=1, keepdims=True)
-        return np.asarray(labels.mean(axis=0) + sum(w * f for w, f in zip(weights, moved, strict=True)))
+        return np.asarray(level + stretch * (np.tensordot(shares, new, 1) - average.mean(axis=0)))
 
-    return predict
+    return stretch * shares, predict
 
 
 def wide(features: Floats) -> Floats:

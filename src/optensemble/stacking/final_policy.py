@@ -288,7 +288,7 @@ def look_at_choices(block: Block, state: ChoicePass) -> ChoiceLook:
             played = solve_policies(chunk.outputs.omega, replace(batch, solved=shared | batch.solved), PLAYED)
             sums.append(_arm_sums(chunk, batch, played, cells, outcome.linear.scale))
             shared = {name: played[name] for name in (AVERAGE, STACK) if name in played}
-        found.append(ChoiceLook(gain_sums(chunk, steps), tuple(sums)))
+        found.append(ChoiceLook(gain_sums(chunk, state.out_of_fold, steps), tuple(sums)))
     return reduce(add, found)
 
 
@@ -297,12 +297,13 @@ def _arm_sums(chunk: Chunk, batch: ForecastBatch, played: Policies, cells: RowCe
     arms = list_arms(outputs, played)
     assessed = assess_arms(outputs, batch.forecasts, arms, scale)
     realised = outputs.payoffs(arms, [labels])[:, 0]
-    fitted = [batch.forecasts[name] for name in EVALUATORS if name in batch.forecasts]
     absent, weights = absent_arms(outputs, len(arms)), chunk.weights
+    fitted = sum(name in batch.forecasts for name in EVALUATORS)
+    apart, earned = beyond_mean(assessed[:, :fitted], absent), beyond_mean(realised, absent)
     return ArmSums(
         choice=ChoiceSums.of(assessed, realised, chunk.folds, absent, weights),
-        blend=BlendSums.of(np.stack(fitted), labels, weights),
-        payoffs=UnitSums.of(beyond_mean(realised, absent), chunk.units, weights),
+        blend=BlendSums.of(apart.transpose(1, 2, 0), earned.T, weights),
+        payoffs=UnitSums.of(earned, chunk.units, weights),
         total=float(realised.sum()),
         own=cells.own_counts(weights),
         size=float(np.abs(realised).max(initial=0.0)),

@@ -23,12 +23,14 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices, gathered
 from optensemble._core.cell_sums import renumbered
 from optensemble._core.engine import Engine, Local
+from optensemble._core.exact_sums import dots_of_each
 from optensemble._core.sums import Sums
 from optensemble._core.threads import one_blas_thread
 from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.patches import Patch, PatchLog
+from optensemble.stacking.arm_choice import beyond_mean
 from optensemble.stacking.cells import Counts, RowCells, first_subgroup, make_layout
 from optensemble.stacking.context import CONTEXT_ROWS, ContextRows, FoldContext, context_columns, correct_stack
 from optensemble.stacking.filling import Filling
@@ -281,7 +283,7 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
             found = out_of_fold.corrected(chunk, out_of_fold.wide(chunk), cells)
             last = found[-1].forecast
             cells.take_up(chunk.outputs.omega.argmax(last))
-            gain.append(gain_sums(chunk, found))
+            gain.append(gain_sums(chunk, out_of_fold, found))
             own.append(cells.own_counts(chunk.weights))
             number = number_cells(state.tabulated, cells.layout.count)
             weights = () if chunk.weights is None else (chunk.weights,)
@@ -293,11 +295,25 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
     return CorrectionSums(reduce(add, gain), tables, reduce(add, own))
 
 
-def gain_sums(chunk: Chunk, found: list[Corrected]) -> UnitSums:
-    """Return by how much the last step lowers the squared error of rows; by nothing if there is none."""
+def gain_sums(chunk: Chunk, out_of_fold: OutOfFold, found: list[Corrected]) -> UnitSums:
+    """Return by how much the last step lowers the loss of rows; by nothing if there is none.
+
+    A patch is for forecasts that are right on average, and is judged by their squared error. The refinement is for
+    decisions: where all members are models, it is judged by what sets their actions apart, as weights of the stack are.
+    """
+    outputs, labels = chunk.outputs, chunk.labels
     before, after = found[max(len(found) - 2, 0)].forecast, found[-1].forecast
-    gain = squared_loss(chunk.labels, before) - squared_loss(chunk.labels, after)
+    if out_of_fold.patches or outputs.models < len(outputs.actions):
+        gain = squared_loss(labels, before) - squared_loss(labels, after)
+    else:
+        gain = _decision_loss(outputs, labels - before) - _decision_loss(outputs, labels - after)
     return UnitSums.of(gain[None], chunk.units, chunk.weights)
+
+
+def _decision_loss(outputs: MemberOutputs, residuals: Floats) -> Floats:
+    """Return the squared error in what members' actions are worth beyond their mean, of every row."""
+    missed = beyond_mean(dots_of_each(outputs.actions, [residuals])[:, 0], outputs.absent)
+    return np.asarray(np.square(missed).sum(axis=0))
 
 
 Run = Callable[[Callable[[Block, Any], Any], Any], Any]

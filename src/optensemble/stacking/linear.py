@@ -28,7 +28,7 @@ from optensemble.stacking.patterns import (
     with_at_least,
 )
 from optensemble.stacking.ridge import RIDGE_PENALTIES, Ridge, RidgePath, RidgeTable
-from optensemble.stacking.stack import PRIOR_SHARE, Stack, StackTable, average_weights
+from optensemble.stacking.stack import PRIOR_SHARE, Stack, StackTable, average_weights, decision_weights
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
 
@@ -136,6 +136,7 @@ class _Standardised:
         self.gram = about.T @ found.gram @ about
         self.centre = members.features.sum(axis=0) / n
         self.n, self.p, self._shift, self._onto = n, p, shift[:p], onto
+        self._decisions = found.decisions
         self._stacks = self._stack_tables(found.gram, members)
         size = float((found.size * self.unit).max(initial=0.0))
         variance = np.einsum("fjaa->aj", members.squares) / n - self.centre**2
@@ -144,7 +145,10 @@ class _Standardised:
 
     def _stack_tables(self, grams: Floats, found: MemberMoments) -> list[StackTable]:
         tables, shift = [], self.mean - self.basis.labels
-        for gram, features, squares, products in zip(grams, found.features, found.squares, found.products, strict=True):
+        own = slice(self.p, self.p + self.d)
+        for gram, about, features, squares, products in zip(
+            grams, self.gram, found.features, found.squares, found.products, strict=True
+        ):
             n, labels = gram[-1, -1], gram[-1, self.p : self.p + self.d]
             mean, sums = self.centre.T, features.T  # (d, members)
             cross = mean[:, :, None] * sums[:, None, :]
@@ -158,6 +162,7 @@ class _Standardised:
                     labels=labels - n * shift,
                     squares=np.einsum("jab,ja,jb->ab", square, unit, unit),
                     products=np.einsum("ja,ja->a", product, unit),
+                    label_squares=float(np.trace(about[own, own])),
                 )
             )
         return tables
@@ -173,7 +178,21 @@ class _Standardised:
         table = _add_up([self._stacks[fold] for fold in keep])
         gram, p, d = self.gram[keep].sum(axis=0), self.p, self.d
         ridges = RidgeTable(gram[-1, -1], gram[-1, :p], gram[-1, p : p + d], gram[:p, :p], gram[:p, p : p + d])
-        return table.fit(prior, self.strength * table.n), RidgePath(ridges)
+        return self._stack(table, keep, prior), RidgePath(ridges)
+
+    def _stack(self, table: StackTable, keep: list[int], prior: Floats) -> Stack:
+        """Fit a stack: by what matters to decisions where all members are models, otherwise by all coordinates."""
+        strength, found = self.strength * table.n, self._decisions
+        if found is None:
+            return table.fit(prior, strength)
+        members = self.centre + table.features / table.n
+        labels = self.mean - self.basis.labels + table.labels / table.n
+        about = np.concatenate([np.eye(self.k + 1), -np.concatenate([members, labels[None]]).T])
+        worth = about.T @ found.gram[keep].sum(axis=0) @ about
+        rounding = float(table.n * self.k * (1e-9 * found.size) ** 2) or float(np.finfo(np.float64).tiny)
+        weights = decision_weights(worth[: self.k, : self.k], worth[: self.k, self.k], rounding)
+        beyond = self.mean - self.basis.centre.reshape(self.k, self.d) - self.centre
+        return table.scale(weights, beyond, strength)
 
     def stack_coefficients(self, stack: Stack) -> Floats:
         """Return a stack as coefficients of the standardised columns."""
@@ -215,19 +234,18 @@ def learn_patterns(linear: LinearFit, found: Moments, basis: Basis, models: int,
     if basis.span is not None or k == 1:
         return linear
     patterns, alone = list[tuple[int, LinearFit]](), list[PatternForecast]()
-    grams = found.gram[None] if found.by_pattern is None else found.by_pattern
     known = np.zeros(1, dtype=np.int64) if codes is None else codes
     for code in known.tolist() if found.by_pattern is not None else []:
         _, present = members_of(code, k)
-        rows = grams[with_at_least(code, known)].sum(axis=0)
-        if len(present) and enough_rows(rows):
-            patterns.append((code, _learn_present(linear, found.of_members(rows, present), basis, models, present)))
+        rows = found.of_patterns(with_at_least(code, known))
+        if len(present) and enough_rows(rows.gram):
+            patterns.append((code, _learn_present(linear, rows.of_members(present), basis, models, present)))
     for member in range(k):
         code = pattern_code((member,))
         _, present = members_of(code, k)
-        rows = grams[with_at_least(code, known)].sum(axis=0)
-        if code not in known and rows[:, -1, -1].sum() >= MINIMUM_ROWS:
-            whole = found.of_members(rows.sum(axis=0, keepdims=True), present)
+        rows = found.of_patterns(with_at_least(code, known))
+        if code not in known and rows.gram[:, -1, -1].sum() >= MINIMUM_ROWS:
+            whole = rows.of_members(present).in_one_fold
             alone.append(_learn_whole((member,), linear, whole, basis.of_members(present, k), models, present))
     return replace(linear, patterns=tuple(patterns), alone=tuple(alone))
 

@@ -1,7 +1,7 @@
 """The first pass: sums over rows that everything linear in what members say is learned from.
 
-For each fold the Gram matrix of [what members say, labels, 1], and, where members are absent in some rows, the same for
-each common pattern of who is.
+For each fold the Gram matrix of [what members say, labels, 1], and a small one of what sets members' actions apart;
+where members are absent in some rows, the same for each common pattern of who is.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.exact_sums import dots_of_each
 from optensemble._core.sums import LARGEST, Sums
+from optensemble.members.absence import Absent, mean_present
 from optensemble.members.blocks import Block, Chunk
 from optensemble.members.fingerprints import Marks
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.validation import mean_explained
+from optensemble.stacking.arm_choice import beyond_mean
 from optensemble.stacking.cells import Counts, RowCells
 from optensemble.stacking.filling import Filling
 from optensemble.stacking.fold_maps import wide_outputs
@@ -98,6 +102,71 @@ class MemberMoments(Sums):
 
 
 @dataclass(frozen=True)
+class DecisionMoments(Sums):
+    """What models and labels say of the differences between members' actions, as sums over rows and members.
+
+    Attributes
+    ----------
+    gram
+        For each fold the Gram matrix of [the worth of a difference by each model, its worth by the labels, the
+        difference], of shape (folds, models + 1 + d, models + 1 + d); a difference is that of a member's action and the
+        mean action in its row, and worth is about the centre.
+    size
+        The size that a worth may have: those far below it are rounding.
+    by_pattern
+        The same of the rows of each common pattern of who is absent, (patterns, folds, …, …), if asked for.
+    """
+
+    gram: Floats
+    size: float = field(metadata=LARGEST)
+    by_pattern: Floats | None = None
+
+    @classmethod
+    def of(cls, actions: Floats, said: Floats, labels: Floats, rows: DecisionRows) -> Self:
+        """Sum over some rows; what models say (n, models, d) and labels are about the centre."""
+        (members, n, d), count = actions.shape, said.shape[1] + 1
+        worth, size = np.empty((members, count, n)), 0.0
+        for by in range(count):
+            values = np.ascontiguousarray(said[:, by]) if by < count - 1 else labels
+            worth[:, by] = dots_of_each(actions, [values])[:, 0]
+            size = max(size, float(np.abs(values).max(initial=0.0)))
+        worth, middle = beyond_mean(worth, rows.absent), mean_present(actions, rows.absent)
+        codes = None if rows.patterns is None else pattern_codes(rows.absent, n)
+        parts = [] if rows.patterns is None else [(codes == code)[:, None] for code in rows.patterns]
+        gram = np.zeros((len(rows.folds), count + d, count + d))
+        by_pattern = np.zeros((len(parts), *gram.shape))
+        for member, action in enumerate(actions):  # one after the other, for the sake of memory
+            columns = np.concatenate([worth[member].T, action - middle], axis=1)
+            if rows.absent is not None:
+                columns[rows.absent[member]] = 0.0
+            weighted = columns if rows.weights is None else columns * rows.weights[:, None]
+            gram += _fold_grams(weighted, columns, rows.folds)
+            for known, part in zip(by_pattern, parts, strict=True):
+                known += _fold_grams(np.where(part, weighted, 0.0), columns, rows.folds)
+        size *= float(np.abs(actions).max(initial=0.0))
+        return cls(gram, size, None if rows.patterns is None else by_pattern)
+
+    def of_models(self, present: Indices, models: int) -> DecisionMoments:
+        """Return the same for some of the models alone."""
+        at = np.concatenate([present, np.arange(models, self.gram.shape[1])])
+        return replace(self, gram=self.gram[:, at[:, None], at[None, :]], by_pattern=None)
+
+
+class DecisionRows(NamedTuple):
+    """The folds of some rows, who is absent in them, the common patterns of that, and their weights."""
+
+    folds: list[slice]
+    absent: Absent | None = None
+    patterns: Indices | None = None
+    weights: Floats | None = None
+
+
+def _fold_grams(left: Floats, right: Floats, folds: list[slice]) -> Floats:
+    """Return the products of columns (n, columns) over the rows of each fold."""
+    return np.stack([left[fold].T @ right[fold] for fold in folds])
+
+
+@dataclass(frozen=True)
 class Moments(Sums):
     """Sums over rows: for each fold the Gram matrix of [columns, labels, 1], and what a stack needs.
 
@@ -115,6 +184,8 @@ class Moments(Sums):
         The number of rows in which each member is absent, (members,).
     by_pattern
         The Gram matrix of the rows of each common pattern of who is absent, (patterns, folds, …, …), if asked for.
+    decisions
+        What sets members' actions apart, where all members are models.
     """
 
     gram: Floats
@@ -125,12 +196,38 @@ class Moments(Sums):
     weight_size: float = field(metadata=LARGEST)
     absent: Indices
     by_pattern: Floats | None = None
+    decisions: DecisionMoments | None = None
 
-    def of_members(self, grams: Floats, present: Indices) -> Moments:
-        """Return the moments of some members alone, given the Gram matrices of all on some rows."""
-        at = columns_of(present, *self.reach.shape)
-        alone = grams[:, at[:, None], at[None, :]]
-        return replace(self, gram=alone, by_member=None, reach=self.reach[present], size=self.size[present])
+    def of_patterns(self, which: npt.NDArray[np.bool_]) -> Moments:
+        """Return the moments of the rows of some patterns of who is absent, of all rows if there are no patterns."""
+        if self.by_pattern is None:
+            return self
+        found, decisions = self.by_pattern[which].sum(axis=0), self.decisions
+        if decisions is not None and decisions.by_pattern is not None:
+            decisions = replace(decisions, gram=decisions.by_pattern[which].sum(axis=0), by_pattern=None)
+        return replace(self, gram=found, by_pattern=None, decisions=decisions)
+
+    def of_members(self, present: Indices) -> Moments:
+        """Return the moments of some members alone."""
+        (k, d), decisions = self.reach.shape, self.decisions
+        at = columns_of(present, k, d)
+        return replace(
+            self,
+            gram=self.gram[:, at[:, None], at[None, :]],
+            by_member=None,
+            by_pattern=None,
+            reach=self.reach[present],
+            size=self.size[present],
+            decisions=None if decisions is None else decisions.of_models(present, k),
+        )
+
+    @property
+    def in_one_fold(self) -> Moments:
+        """The moments of all rows as those of one fold; those of members must be found in the Gram matrix."""
+        decisions = self.decisions
+        if decisions is not None:
+            decisions = replace(decisions, gram=decisions.gram.sum(axis=0, keepdims=True))
+        return replace(self, gram=self.gram.sum(axis=0, keepdims=True), decisions=decisions)
 
     @property
     def members(self) -> MemberMoments:
@@ -184,9 +281,14 @@ def _first_sums(chunk: Chunk, state: FirstPass) -> tuple[Moments, Counts]:
         codes = pattern_codes(outputs.absent, n)
         parts = [np.where((codes == code)[:, None], weighted, 0.0) for code in state.patterns]
         by_pattern = np.stack([[part[fold].T @ rows[fold] for fold in folds] for part in parts])
+    decisions = None
+    if outputs.models == k:
+        found = DecisionRows(folds, outputs.absent, state.patterns, weights)
+        decisions = DecisionMoments.of(outputs.actions, wide.reshape(n, k, d), labels, found)
     moments = Moments(
-        gram=np.stack([weighted[fold].T @ rows[fold] for fold in folds]),
+        gram=_fold_grams(weighted, rows, folds),
         by_pattern=by_pattern,
+        decisions=decisions,
         by_member=None if basis.span is None else MemberMoments.of(wide.reshape(n, k, d), labels, folds, weights),
         reach=column_sizes(wide).reshape(k, d),
         size=np.stack([column_sizes(each) for each in outputs.said]),

@@ -41,7 +41,7 @@ class StackTable(NamedTuple):
 
     Features and labels are to be given about their means, where sums of squares lose no digits. These are sums over
     the rows of the features (k, d), of the labels (d,), and over rows and coordinates of the products of features with
-    each other (k, k) and with the labels (k,).
+    each other (k, k) and with the labels (k,), and of the squares of labels.
     """
 
     n: int
@@ -49,18 +49,76 @@ class StackTable(NamedTuple):
     labels: Floats
     squares: Floats
     products: Floats
+    label_squares: float = 0.0
 
     def fit(self, prior: Floats, strength: float) -> Stack:
         """Fit non-negative weights by least squares on centred features, held to ``prior`` by ``strength``."""
-        from scipy.linalg import cholesky, solve_triangular
-        from scipy.optimize import nnls
-
         centre, level = self.features / self.n, self.labels / self.n
         normal = self.squares - self.features @ centre.T + strength * np.eye(len(prior))
         target = self.products - self.features @ level + strength * prior
-        root = cholesky(normal, lower=True)
-        weights, _ = nnls(root.T, solve_triangular(root, target, lower=True))
-        return Stack(weights, centre, level)
+        return Stack(solve_non_negative(normal, target), centre, level)
+
+    def scale(self, weights: Floats, beyond: Floats, strength: float) -> Stack:
+        """Return the stack of weights that sum to 1: how far it moves and at which level is learned by least squares.
+
+        Its level is that of the members, and is moved to that of the labels as far as this is more than noise: an
+        intercept for every label costs more than it is worth where members are right on average (the positive part of
+        James and Stein's estimate).
+
+        Parameters
+        ----------
+        weights
+            Of members.
+        beyond
+            By how much the point about which labels are given is beyond that of each member, (k, d).
+        strength
+            Holds the scale to 1.
+        """
+        centre, level = self.features / self.n, self.labels / self.n
+        spread = float(weights @ (self.squares - self.features @ centre.T) @ weights)
+        product = float(weights @ (self.products - self.features @ level))
+        scale = max((product + strength) / (spread + strength), 0.0)
+        varied = float(self.label_squares - self.labels @ level)
+        missed = max(varied - 2 * scale * product + scale**2 * spread, 0.0)
+        bias = level + weights @ (beyond - centre)
+        noise, size = missed / (self.n * (self.n - 1)), float(bias @ bias)
+        noisy = min(noise / size, 1.0) if size > 0 else 1.0
+        return Stack(scale * weights, centre, level - noisy * bias)
+
+
+def solve_non_negative(normal: Floats, target: Floats) -> Floats:
+    """Return the non-negative solution of least squares with these normal equations."""
+    from scipy.linalg import cholesky, solve_triangular
+    from scipy.optimize import nnls
+
+    root = cholesky(normal, lower=True)
+    weights, _ = nnls(root.T, solve_triangular(root, target, lower=True))
+    return np.asarray(weights)
+
+
+def decision_weights(squares: Floats, products: Floats, rounding: float) -> Floats:
+    """Return non-negative weights of models, summing to 1, by what they say of the differences between actions.
+
+    Least squares of what differences were worth, held to equal weights. What all actions have in common does not count:
+    a model that is right about what never matters, or wrong about it, is not weighted by that. Differences are between
+    actions that models think well of, and so are worth less than they say: how much less is not learned here.
+
+    Parameters
+    ----------
+    squares, products
+        Sums of products of the models' worths with each other (k, k), and with the realised ones (k,).
+    rounding
+        The sum of squares that may be rounding.
+
+    Examples
+    --------
+    >>> decision_weights(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.6, 0.1]), 1e-12).round(2).tolist()
+    [0.81, 0.19]
+    """
+    count = len(products)
+    pull = PRIOR_SHARE * max(float(np.trace(squares)) / count, rounding)
+    weights = solve_non_negative(squares + pull * np.eye(count), products + pull / count)
+    return weights / weights.sum() if weights.any() else np.full(count, 1 / count)
 
 
 @dataclass(frozen=True)

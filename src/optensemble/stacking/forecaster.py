@@ -171,6 +171,11 @@ class OutOfFold:
     patches: tuple[FoldPatch, ...] = ()
 
     @property
+    def is_refined_last(self) -> bool:
+        """Whether the refinement is the last step."""
+        return self.refined and self.context is None and not self.patches
+
+    @property
     def steps(self) -> int:
         """The number of steps from the stack to the last forecast."""
         return (self.refined or self.context is not None) + len(self.patches)
@@ -296,18 +301,18 @@ def sum_corrections(block: Block, state: CorrectionPass) -> CorrectionSums:
 
 
 def gain_sums(chunk: Chunk, out_of_fold: OutOfFold, found: list[Corrected]) -> UnitSums:
-    """Return by how much the last step lowers the loss of rows; by nothing if there is none.
+    """Return by how much the last step lowers the loss that it is judged by, and squared error; by 0 if there is none.
 
-    A patch is for forecasts that are right on average, and is judged by their squared error. The refinement is for
-    decisions: where all members are models, it is judged by what sets their actions apart, as weights of the stack are.
+    Context and patches make forecasts right where members are wrong, and are judged by squared error. The refinement
+    weighs members anew: where all of them are models, it is judged by what sets their actions apart, as the weights of
+    the stack are.
     """
     outputs, labels = chunk.outputs, chunk.labels
     before, after = found[max(len(found) - 2, 0)].forecast, found[-1].forecast
-    if out_of_fold.patches or outputs.models < len(outputs.actions):
-        gain = squared_loss(labels, before) - squared_loss(labels, after)
-    else:
-        gain = _decision_loss(outputs, labels - before) - _decision_loss(outputs, labels - after)
-    return UnitSums.of(gain[None], chunk.units, chunk.weights)
+    judged = squared = squared_loss(labels, before) - squared_loss(labels, after)
+    if out_of_fold.is_refined_last and outputs.models == len(outputs.actions):
+        judged = _decision_loss(outputs, labels - before) - _decision_loss(outputs, labels - after)
+    return UnitSums.of(np.stack([judged, squared]), chunk.units, chunk.weights)
 
 
 def _decision_loss(outputs: MemberOutputs, residuals: Floats) -> Floats:
@@ -340,6 +345,8 @@ class Corrections:
         The step that is not judged yet: refined, context, subgroups or patched; empty if there is none.
     refinement, tests
         The one-standard-error test of the refinement, and of every round of patches.
+    refined_by
+        By how much the refinement lowers squared error, if it is kept; otherwise by nothing.
     context, forest
         That of the context correction, None if there was none to judge; and the correction learned from all rows.
     note
@@ -350,6 +357,7 @@ class Corrections:
     log: tuple[Patch, ...] = ()
     pending: str = REFINED
     refinement: PairedTest = NOTHING_GAINED
+    refined_by: float = 0.0
     tests: tuple[PairedTest, ...] = ()
     context: PairedTest | None = None
     forest: Forest | None = None
@@ -359,7 +367,8 @@ class Corrections:
         """Keep what is pending if it pays, or take it back."""
         test = loss_test(gain)
         if self.pending == REFINED:
-            found = replace(self, refinement=test, pending="")
+            lower = float(gain.means[1]) if test.passed else 0.0
+            found = replace(self, refinement=test, refined_by=lower, pending="")
         elif self.pending == CONTEXT:
             return self._with_context(test)
         else:
@@ -368,9 +377,9 @@ class Corrections:
         return found if test.passed else replace(found, out_of_fold=self.out_of_fold.without_last(), log=self.log[:-1])
 
     def _with_context(self, test: PairedTest) -> Corrections:
-        """Keep the context correction if it passes its test, and gains more than the refinement where that did too."""
+        """Keep the context correction if it passes its test, and lowers squared error more than the refinement does."""
         found = replace(self, context=test, pending="")
-        if test.passed and not (self.refinement.passed and self.refinement.gain >= test.gain):
+        if test.passed and test.gain > self.refined_by:
             return found
         return replace(found, forest=None, out_of_fold=self.out_of_fold.without_last())
 
@@ -393,7 +402,7 @@ class Corrections:
         both = self.refinement.passed and self.context is not None and self.context.passed
         if both:
             loser, winner = (REFINED, CONTEXT) if self.forest is not None else (CONTEXT, REFINED)
-            found[loser] = f"the {winner} forecast lowered the out-of-fold loss more"
+            found[loser] = f"the {winner} forecast lowered the out-of-fold error more"
         return found if self.log else {**found, PATCHED: self.note}
 
     @property
@@ -486,7 +495,7 @@ def look_at_context(block: Block, state: ContextPass) -> ContextLook:
         columns = [chunk.fold[:, None], weights[:, None], context_columns(chunk.outputs, steps[0].forecast)]
         wide = np.concatenate([*columns, chunk.labels], axis=1)
         kept = RowSample.of(chunk.rows, wide, state.design.rows, exact=CONTEXT_ROWS, most=CONTEXT_ROWS)
-        found.append(ContextLook(gain_sums(chunk, steps), kept))
+        found.append(ContextLook(gain_sums(chunk, state.out_of_fold, steps), kept))
     return reduce(add, found)
 
 

@@ -12,9 +12,9 @@ limit, and tours of seven nodes. Labels are polynomials of degree ``deg`` in fiv
 Members are six: least squares, ridge on products of features, a forest, boosted trees, nearest neighbours, and a linear
 model trained on decisions (SPO+). They are put together in two ways. *Held out*: members are trained on half of the
 rows, and the combination is learned on the other half. *Cross-fitted*: the combination is learned on what members
-predict for folds they were not trained on, five of them, and then follows members trained on all rows. Combinations are
-the average, a non-negative stack, a ridge on everything, in each row the member best on the 20 calibration rows
-nearest to it, and DecisionEnsemble.
+predict for folds they were not trained on, five of them, and then follows members trained on all rows; of
+DecisionEnsemble that is ``cv``. Combinations are the average, a non-negative stack, a ridge on everything, in each row
+the member best on the 20 calibration rows nearest to it, and DecisionEnsemble.
 
 Regret is what decisions lose to the best ones, in percent of what those come to, over 10,000 fresh rows; both under the
 labels that are expected given a row's features, so that label noise does not blur it. Without noise that is PyEPO's
@@ -273,12 +273,14 @@ def make_members(world: World, seed: int) -> list[Any]:
 class Said(NamedTuple):
     """What members predict (members, n, d): for the rows to learn a combination from, and for fresh ones.
 
-    ``rows`` are those to learn from, among all.
+    ``rows`` are those to learn from, among all; ``folds`` are those that members were cross-fitted on, None if they
+    were trained on the other rows.
     """
 
     rows: Numbers
     fitting: Floats
     fresh: Floats
+    folds: list[tuple[Numbers, Numbers]] | None = None
 
 
 class Run(NamedTuple):
@@ -303,6 +305,7 @@ def make_run(world: World, rows: int, seed: int, share: float, cache: Path | Non
     fit, fresh = world.draw(rows, rng), world.draw(FRESH_ROWS, rng)
     order = rng.permutation(rows)
     own, others = np.sort(order[: round(share * rows)]), np.sort(order[round(share * rows) :])
+    folds = [(np.setdiff1d(order, fold), np.sort(fold)) for fold in np.array_split(order, FOLDS)]
     name = f"{world.title.replace(', ', '_').replace(' ', '')}_{rows}_{share:.2f}_{seed}.npz"
     if cache is not None and (cache / name).exists():
         kept = np.load(cache / name)
@@ -310,8 +313,7 @@ def make_run(world: World, rows: int, seed: int, share: float, cache: Path | Non
     else:
         held, held_fresh = train(world, fit, own, [fit.X[others], fresh.X], seed)
         crossed = np.empty((len(MEMBERS), *fit.Y.shape))
-        for fold in np.array_split(order, FOLDS):
-            rest = np.setdiff1d(order, fold)
+        for rest, fold in folds:
             crossed[:, fold] = train(world, fit, rest, [fit.X[fold]], seed)[0]
         (crossed_fresh,) = train(world, fit, np.arange(rows), [fresh.X], seed)
         found = [held, held_fresh, crossed, crossed_fresh]
@@ -319,22 +321,49 @@ def make_run(world: World, rows: int, seed: int, share: float, cache: Path | Non
             cache.mkdir(parents=True, exist_ok=True)
             keys = ("held", "held_fresh", "crossed", "crossed_fresh")
             np.savez(cache / name, **{key: each.astype(np.float32) for key, each in zip(keys, found, strict=True)})
-    return Run(fit, fresh, Said(others, found[0], found[1]), Said(np.arange(rows), found[2], found[3]))
+    return Run(fit, fresh, Said(others, found[0], found[1]), Said(np.arange(rows), found[2], found[3], folds))
 
 
-def decide_by_ensemble(world: World, said: Said, labels: Floats, fresh: Floats) -> tuple[Floats, bool]:
-    """Fit a DecisionEnsemble on what members predict for rows they were not trained on.
+class Replayed:
+    """A member whose fits were made before, for all methods alike: it says what it said then.
 
-    Return its actions on fresh rows, and whether its promise for them is kept by their labels. Members are columns that
-    hold, of the rows to fit on, what was predicted out of fold, and of fresh ones what members trained on all rows say.
+    Fitted on all rows it answers for fresh rows, fitted without a fold for the rows of that fold.
     """
-    k, _, d = said.fitting.shape
-    models = [(name, oe.Columns(list(range(d * m, d * (m + 1))))) for m, name in enumerate(MEMBERS[:k])]
-    ensemble = oe.DecisionEnsemble(models, feasible=world.omega, sense=world.sense)
-    ensemble.fit(np.hstack(list(said.fitting)), labels, random_state=0)
-    table = np.hstack(list(said.fresh))
-    actions, promise = ensemble.decide(table), ensemble.promise(table)
-    return actions, bool(promise.low <= payoff(actions, fresh).mean() <= promise.high)
+
+    def __init__(self, known: dict[bytes, tuple[int, int]], said: Said, member: int) -> None:
+        self.known, self.said, self.member = known, said, member
+
+    def __deepcopy__(self, memo: Any) -> Replayed:
+        return Replayed(self.known, self.said, self.member)
+
+    def fit(self, X: Floats, Y: Floats) -> Replayed:
+        """Take note that it was fitted."""
+        self.rows_ = len(X)
+        return self
+
+    def predict(self, X: Floats) -> Floats:
+        """Return what it said of these rows."""
+        fresh, rows = np.array([self.known[row.tobytes()] for row in X]).T
+        said = self.said.fresh if fresh.all() else self.said.fitting
+        return np.asarray(said[self.member, rows])
+
+
+def decide_by_ensemble(world: World, run: Run, said: Said) -> tuple[Floats, bool]:
+    """Fit a DecisionEnsemble, of members that are cross-fitted or of those trained on the other rows.
+
+    Return its actions on fresh rows, and whether its promise for them is kept by their labels.
+    """
+    X, known = run.fit.X[said.rows], dict[bytes, tuple[int, int]]()
+    for fresh, rows in enumerate((X, run.fresh.X)):
+        known |= {row.tobytes(): (fresh, at) for at, row in enumerate(rows)}
+    members = [Replayed(known, said, number) for number in range(len(MEMBERS))]
+    if said.folds is None:
+        members = [member.fit(X, X) for member in members]
+    models = list(zip(MEMBERS, members, strict=True))
+    ensemble = oe.DecisionEnsemble(models, feasible=world.omega, sense=world.sense, cv=said.folds or "prefit")
+    ensemble.fit(X, run.fit.Y[said.rows], random_state=0)
+    actions, promise = ensemble.decide(run.fresh.X), ensemble.promise(run.fresh.X)
+    return actions, bool(promise.low <= payoff(actions, run.fresh.Y).mean() <= promise.high)
 
 
 def stacked(said: Said, labels: Floats) -> Floats:
@@ -367,7 +396,7 @@ def decide_all(world: World, run: Run, said: Said) -> tuple[dict[str, Floats], b
     forecasts["ridge stack"] = ridge_stack(wide, labels, wide_fresh)
     actions = {name: world.solve(forecast) for name, forecast in forecasts.items()}
     actions[NEAREST] = follow_nearest(world, said, run.fit, run.fresh)
-    actions[OURS], kept = decide_by_ensemble(world, said, labels, run.fresh.Y)
+    actions[OURS], kept = decide_by_ensemble(world, run, said)
     return actions, kept
 
 

@@ -74,8 +74,10 @@ class BlackBoxEnsemble(PaperEnsemble):
         costs ``lambda X: omega.argmax(-model.predict(X))``.
     feasible, sense, alpha, bucket_width, schedule, max_rounds, shrinkage, min_cell, subgroups, M, validation, groups
         As of :class:`WhiteBoxEnsemble`.
+    cv
+        As of :class:`DecisionEnsemble`: policies with ``fit(X, Y)`` and ``decide(X)`` are cross-fitted too.
     init
-        What to begin with: ``"mean"``, the labels' mean, or a model of the labels.
+        What to begin with: ``"mean"``, the labels' mean, or a model of the labels, fitted or not.
     conditional
         Also be unbiased on the products of level sets that Lemma 10 needs, so that the ensemble earns about as much
         as each policy *on* every level set and group. Many more cells: give it many rows.

@@ -61,19 +61,22 @@ class DecisionEnsemble(DecisionMembers):
     """One policy from models, policies or both, honest out of sample.
 
     Nothing is to be tuned. Everything that is kept, chosen or promised is judged out of fold: a stack of what the
-    members say; a refinement and a multicalibration patch (the paper's cells), each only if it lowers the out-of-fold
-    loss; in every row the candidate of the highest *calibrated* assessment; and if a simple baseline beats all that,
-    the baseline. The promise is calibrated by its own out-of-fold record. (A few numbers, such as the penalty of a
-    ridge and the weights of a blend, are chosen on all rows.)
+    members say; a refinement of it or a correction by columns of X, and a multicalibration patch (the paper's cells),
+    each only if it lowers the out-of-fold loss; in every row the candidate of the highest *calibrated* assessment; and
+    if a simple baseline beats all that, the baseline. The promise is calibrated by its own out-of-fold record. (A few
+    numbers, such as the penalty of a ridge and the weights of a blend, are chosen on all rows.)
 
     Parameters
     ----------
     models
-        Pairs of a name and a model that is already fitted, on other rows: anything with ``predict(X) -> (n, d)``, a
-        callable, or :class:`Columns` of a table.
+        Pairs of a name and a model: an estimator that is not fitted yet, which is cross-fitted here; or one that is
+        fitted, on other rows, and taken as it is: anything with ``predict(X) -> (n, d)``, a callable, or
+        :class:`Columns` of a table. Estimators of one output are fitted once for each label; a list of estimators, one
+        for each label, is a model too.
     policies
         Pairs of a name and a policy that is known by its actions alone: a callable ``X -> (n, d)``, anything with
-        ``decide(X)``, or :class:`Columns`.
+        ``decide(X)``, or :class:`Columns`; and with ``fit(X, Y)`` and ``decide(X)`` one to be cross-fitted, such as
+        another ensemble.
     feasible
         The set Ω that actions are constrained to.
     sense
@@ -91,9 +94,25 @@ class DecisionEnsemble(DecisionMembers):
         for all of them. Those further outside are an error in any case.
     tolerance
         By how much an action may be outside and be mended, in the units of Ω; by default 1e-6 of its extent.
+    cv
+        How members that are not fitted yet are cross-fitted: a number of folds (5 if it is None), a splitter of
+        scikit-learn or pairs of rows to fit and to judge on, whose judged rows must not overlap. What members say out
+        of fold is what the ensemble learns from; each is then fitted again on all rows, to decide. Folds of a number
+        keep groups and copies of a row together; in time order they are contiguous, with a gap of a hundredth of the
+        rows at their edges. ``TimeSeriesSplit`` is forward chaining: rows before the first fold are only learned from.
+        ``"prefit"`` takes all members as they are. An object with ``fit`` that does not follow scikit-learn's
+        convention for what is fitted is taken as it is, unless ``cv`` is given.
+    context
+        Columns of X that a forecast may look at beside what members say: names, patterns or numbers of columns;
+        ``"auto"``, all numeric ones that no member reads as :class:`Columns` and that are no labels, groups, ids or
+        weights; None or ``"off"``, none. In time order there is no context.
 
     Attributes
     ----------
+    cross_fitted_
+        The members that were fitted here.
+    members_
+        Pairs of a name and a member as it answers: those that were fitted here are fitted on all rows.
     names_
         The candidates it may follow: members, then the forecasts made of them. ``choose`` returns an index into it.
     winner_
@@ -105,8 +124,8 @@ class DecisionEnsemble(DecisionMembers):
         In a sentence, whether anything beats deciding by the mean label.
     guarantees_
         A frame: α-consistency and the lemmas that rest on it, measured out of fold, with intervals.
-    labels_, feature_names_in_
-        The names of the labels, None if they had none; and those of the columns of X, if it was a frame.
+    labels_, feature_names_in_, n_features_in_
+        The names of the labels, None if they had none; those of the columns of X, if it was a frame, and their number.
     notes_
         What was left out, and why; and which policies were moved onto Ω, in how many rows (of rows that are read from
         files: in some).
@@ -172,7 +191,7 @@ class DecisionEnsemble(DecisionMembers):
         ids: Any = None,
         **options: Unpack[FitOptions],
     ) -> Self:
-        """Learn to decide from rows that the members were not trained on.
+        """Learn to decide: from rows that members were not trained on, or, where they are to be fitted, with them.
 
         A member may have no answer in some rows (NaN, or null in a column): it is absent there, is not followed, and
         forecasts are made of those present. Its absence is an event that forecasts are made unbiased on, and
@@ -195,7 +214,9 @@ class DecisionEnsemble(DecisionMembers):
             customer, a day): they stay in one fold, and intervals allow for it. (Not to be mistaken for ``subgroups``.)
         sample_weight
             A weight for every row, a column of X, or a callable of X: the number of rows that a row counts for. Weights
-            enter every sum; intervals go by the effective number of rows, ``(Σw)²/Σw²``.
+            enter every sum; intervals go by the effective number of rows, ``(Σw)²/Σw²``. They are handed to members
+            that are fitted here and take them; where scikit-learn's metadata routing is enabled, to those that ask for
+            them, and so are groups.
         missing_labels
             What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them;
             ``notes_`` counts them.
@@ -205,10 +226,12 @@ class DecisionEnsemble(DecisionMembers):
         random_state
             Seeds how rows are shuffled into folds; the same seed gives the same bits, and None is a seed too.
         n_jobs
-            How many threads share the blocks of rows; -1 is all. The result does not depend on it.
+            How many threads share the blocks of rows, and how many fits of members run side by side; -1 is all. The
+            result does not depend on it.
         progress
-            Called as ``progress(stage, share)`` as work goes on: asking members, cross-fitting, patching, choosing,
-            verifying; the share of a stage ends with 1. What it raises ends the fit, and the ensemble is as it was.
+            Called as ``progress(stage, share)`` as work goes on: fitting members, asking members, cross-fitting,
+            patching, choosing, verifying; the share of a stage ends with 1. What it raises ends the fit, and the
+            ensemble is as it was.
         engine
             A ``dask.distributed.Client``, whose workers then share the work, or anything that runs a pass, see
             ``optensemble._core.engine.Engine``. By default this process. The result does not depend on it.

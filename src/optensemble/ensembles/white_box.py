@@ -48,8 +48,8 @@ class WhiteBoxEnsemble(PaperEnsemble):
     Parameters
     ----------
     models
-        Pairs of a name and a fitted model: anything with ``predict(X) -> (n, d)``, or a callable. They must not
-        have been trained on the rows given to :meth:`fit`.
+        Pairs of a name and a model: anything with ``predict(X) -> (n, d)``, or a callable. Estimators that are not
+        fitted yet are cross-fitted here; fitted ones must not have been trained on the rows given to :meth:`fit`.
     feasible
         The set of actions, from :mod:`optensemble.feasible`.
     sense
@@ -81,13 +81,17 @@ class WhiteBoxEnsemble(PaperEnsemble):
         none by more than one paired standard error. ``None``: the paper to the letter, honest on the fitting rows.
     groups
         The old name of ``subgroups``; it works with a ``FutureWarning``.
+    cv
+        How members that are not fitted yet are cross-fitted, as of :class:`DecisionEnsemble`.
 
     Attributes
     ----------
     names_
         The models' names.
-    labels_, feature_names_in_
-        The names of the labels, None if they had none; and those of the columns of X, if it was a frame.
+    labels_, feature_names_in_, n_features_in_
+        The names of the labels, None if they had none; those of the columns of X, if it was a frame, and their number.
+    cross_fitted_
+        The members that were fitted here.
     converged_, stopped_, worst_violation_
         Whether all cells ended within alpha, why the fit stopped, and the worst violation left.
     n_rounds_, n_patches_, n_solves_

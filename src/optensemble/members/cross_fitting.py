@@ -22,6 +22,7 @@ from optensemble.members.estimators import (
     PREFIT,
     Arguments,
     fit_arguments,
+    is_pair,
     parts_of,
     takes_all_labels,
     unfitted,
@@ -121,7 +122,7 @@ def require_cv(cv: Any) -> None:
         return
     if isinstance(cv, Integral) and not isinstance(cv, bool) and int(cv) >= _FEWEST_FOLDS:
         return
-    if isinstance(cv, (list, tuple)) and len(cv) and all(np.ndim(pair) > 0 and len(pair) == 2 for pair in cv):
+    if isinstance(cv, (list, tuple)) and len(cv) and all(map(is_pair, cv)):
         return
     raise InputError(
         f"cv must be a number of folds from {_FEWEST_FOLDS}, a splitter of scikit-learn, a list of pairs of rows, "

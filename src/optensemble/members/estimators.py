@@ -108,12 +108,13 @@ def copy_unfitted(members: Any) -> Any:
 
     if isinstance(members, Mapping):
         return {name: copied(name, member) for name, member in members.items()}
-    if not isinstance(members, (list, tuple)) or not all(map(_is_pair, members)):
+    if not isinstance(members, (list, tuple)) or not all(map(is_pair, members)):
         return members
     return [(name, copied(name, member)) for name, member in members]
 
 
-def _is_pair(given: Any) -> bool:
+def is_pair(given: Any) -> bool:
+    """Return whether something is a list or tuple of two."""
     return isinstance(given, (list, tuple)) and len(given) == 2
 
 
@@ -197,7 +198,7 @@ def nested(members: Any, what: str) -> Iterator[tuple[str, Any]]:
     pairs = members.items() if isinstance(members, Mapping) else members
     if not isinstance(pairs, (list, tuple)) and not isinstance(members, Mapping):
         return
-    for name, member in (pair for pair in pairs if _is_pair(pair)):
+    for name, member in (pair for pair in pairs if is_pair(pair)):
         yield from _with_parameters(f"{what}__{name}", member)
 
 

@@ -89,10 +89,11 @@ def test_arrays_have_a_context_too() -> None:
     assert ensemble._context_columns == tuple(range(8))
 
 
-def test_a_label_in_the_context_is_told() -> None:
+def test_a_label_is_no_context_and_told_if_it_is_named() -> None:
     leaking = X[FIT].assign(later=2 * Y[FIT, 1] + 1)
+    assert make().fit(leaking, Y[FIT])._context_columns == ("x_0", "x_1")
     with pytest.warns(DataWarning, match="column 'later' of the context explains 100 % of a label's variance"):
-        make().fit(leaking, Y[FIT])
+        make(context=["later"]).fit(leaking, Y[FIT])
 
 
 def test_missing_and_infinite_values_are_taken_for_medians_and_large_numbers() -> None:
@@ -121,7 +122,9 @@ def test_it_goes_on_with_an_extension_and_into_a_file(tmp_path: Any) -> None:
 def test_files_and_threads_give_the_same_bits(tmp_path: Any) -> None:
     table = X[FIT].assign(**{f"y_{j}": Y[FIT, j] for j in range(D)})
     table.to_parquet(tmp_path / "rows.parquet")
-    ensemble = make().fit(oe.Rows(tmp_path / "rows.parquet", labels="y_*"))
+    rows = oe.Rows(tmp_path / "rows.parquet", labels="y_*")
+    assert "context" not in make().fit(rows).names_  # of files only columns that are named
+    ensemble = make(context="x_*").fit(rows)
     assert "context" in ensemble.names_
     assert np.array_equal(ensemble.predict(X[NEW]), fitted().predict(X[NEW]))
     assert np.array_equal(make().fit(X[FIT], Y[FIT], n_jobs=2).predict(X[NEW]), fitted().predict(X[NEW]))

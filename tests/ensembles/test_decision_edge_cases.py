@@ -26,7 +26,7 @@ def specialists(n: int, seed: int = 0) -> tuple[Floats, Floats, list[tuple[str, 
 
 def quiet(models: list[tuple[str, Any]], X: Any, Y: Any, omega: feasible.FeasibleSet) -> Ensemble:
     """Fit, and ask everything that can be asked."""
-    ensemble = Ensemble(models, feasible=omega).fit(X, Y)
+    ensemble = Ensemble(models, feasible=omega, context=None).fit(X, Y)
     promise = ensemble.promise(X)
     assert np.isfinite([promise.mean, promise.low, promise.high]).all()
     assert np.isfinite(ensemble.predict(X)).all()

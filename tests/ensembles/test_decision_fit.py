@@ -45,7 +45,7 @@ def test_init_stores_and_fit_learns() -> None:
     models, omega = problem().models, problem().omega
     ensemble = Ensemble(models=models, feasible=omega)
     stored = {"models": models, "policies": None, "feasible": omega, "sense": "max", "subgroups": None}
-    stored |= {"on_error": "raise", "on_infeasible": "project", "tolerance": None}
+    stored |= {"on_error": "raise", "on_infeasible": "project", "tolerance": None, "cv": None, "context": "auto"}
     assert ensemble.get_params() == stored
     before = set(vars(ensemble))
     assert ensemble.fit(problem().X, problem().Y) is ensemble
@@ -91,7 +91,7 @@ def test_every_public_method_asks_to_be_fitted_first() -> None:
         for name, value in inspect.getmembers(Ensemble, inspect.isfunction)
         if not name.startswith("_") and value.__module__.startswith("optensemble")
     }
-    assert ours == {*arguments, "fit", "set_output"}
+    assert ours == {*arguments, "fit", "set_output", "get_params", "set_params", "get_metadata_routing"}
     for method, given in arguments.items():
         with pytest.raises(NotFittedError, match=r"this DecisionEnsemble is not fitted yet. Call fit\(X, Y\) first"):
             getattr(make(), method)(*given)

@@ -107,7 +107,7 @@ def test_several_files_are_one_table(tmp_path: Path) -> None:
 
 def test_policies_alone_will_do(tmp_path: Path) -> None:
     job = fitted(tmp_path, models=None)
-    python = oe.DecisionEnsemble(policies=list(POLICIES.items()), feasible=feasible.Simplex(3))
+    python = oe.DecisionEnsemble(policies=list(POLICIES.items()), feasible=feasible.Simplex(3), context=None)
     require_same(job, python.fit(ROWS, ROWS[LABELS]))
 
 

@@ -252,7 +252,7 @@ def test_the_file_is_that_of_python(tmp_path: Path) -> None:
     )
     models = [(name, oe.Columns([f"{name}_{j}" for j in range(3)])) for name in ("a", "b")]
     labels = rows[["y_0", "y_1", "y_2"]].to_numpy()
-    expected = oe.DecisionEnsemble(models=models, feasible=omega).fit(rows, labels, time_ordered=False)
+    expected = oe.DecisionEnsemble(models=models, feasible=omega, context=None).fit(rows, labels, time_ordered=False)
     np.testing.assert_array_equal(found.decide(rows), expected.decide(rows))
 
 

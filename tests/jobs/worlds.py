@@ -69,6 +69,7 @@ def labels_of(rows: pd.DataFrame) -> Floats:
 def python_ensemble(sense: str = "max", **parameters: Any) -> oe.DecisionEnsemble:
     """The ensemble that the job of this world describes, in Python."""
     return oe.DecisionEnsemble(
+        context=None,
         models=list(MODELS.items()),
         policies=list(POLICIES.items()),
         feasible=feasible.Simplex(3),

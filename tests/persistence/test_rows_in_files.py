@@ -111,7 +111,7 @@ def _function(parameters: dict[str, Any]) -> Any:
 
 
 def test_only_needed_columns_are_kept(tmp_path: Path) -> None:
-    ensemble, X, Y = learn(frame(), COLUMNS)
+    ensemble, X, Y = learn(frame(), COLUMNS, context=None)
     ensemble.fit(X, Y, groups="k").save(tmp_path / "e.oe")
     loaded = oe.load(tmp_path / "e.oe")
     assert list(loaded._rows[0].X) == [*NAMES, "k"]

@@ -12,14 +12,16 @@ from optensemble._core.columns import Columns
 from optensemble._core.progress import Progress
 from optensemble.ensembles._decision_rows import first_of, first_rows
 from optensemble.ensembles._decision_update import UpdatedDecision
+from optensemble.evaluation.data_rules import LEAKED
 from optensemble.evaluation.data_sample import Finding
-from optensemble.evaluation.data_warnings import find_context_leaks, find_data_warnings
+from optensemble.evaluation.data_warnings import explained_by_context, find_context_leaks, find_data_warnings
 from optensemble.members.blocks import Block
-from optensemble.members.context import Context, find_columns, is_asked
+from optensemble.members.context import Context, find_columns, is_asked, is_named
 from optensemble.members.cross_fitting import Trainee
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import LabelledBatch, require_enough, split_batches
 from optensemble.members.sources import RowSource
+from optensemble.members.validation import as_labels, row_count
 
 
 class DecisionMembers(UpdatedDecision):
@@ -59,20 +61,32 @@ class DecisionMembers(UpdatedDecision):
         """Find the columns of X that a forecast may look at, and what they are like in the first rows.
 
         In time order there are none: contiguous folds interpolate between what was before and what comes after, and
-        cannot tell whether a function of X extrapolates.
+        cannot tell whether a function of X extrapolates. Files have columns that nobody thought of: of theirs, only
+        those named are read.
         """
         self._context, self._context_columns = None, ()
-        if self.time_ordered_ or (known is None and not is_asked(self.context)):
+        X, named = rows[0].X, known is not None or is_named(self.context)
+        if self.time_ordered_ or not (named or (is_asked(self.context) and not isinstance(X, RowSource))):
             return
-        X = rows[0].X
-        X = first_of(X) if isinstance(X, RowSource) else X
+        X, labels = first_of(X, rows[0].labels)
         used = [
             rule for batch in rows for rule in (batch.groups, batch.weights, batch.ids) if isinstance(rule, str | int)
         ]
         used += self.labels_ or []
         used += [name for _, each in self.members_ if isinstance(each, Columns) for name in each.found_in(X)]
-        self._context_columns = tuple(find_columns(self.context, X, used) if known is None else known)
-        self._context = Context.learn(self._context_columns, first_of(X)) if self._context_columns else None
+        columns = find_columns(self.context, X, used) if known is None else list(known)
+        self._context = Context.learn(columns, X) if columns else None
+        if self._context is not None and not named:
+            kept = self._apart_from_labels(self._context, X, labels)
+            self._context = Context.learn(kept, X) if kept else None
+        self._context_columns = () if self._context is None else self._context.columns
+
+    def _apart_from_labels(self, found: Context, X: Any, labels: Any) -> list[Any]:
+        """Return the columns that are no label under another name: a table of X may have been given with them."""
+        truth = as_labels(labels, row_count(X), self._set.dimension, None, gaps=True)
+        there = ~np.isnan(truth).any(axis=1)
+        shares = explained_by_context(found(X)[there], truth[there])
+        return [name for name, share in zip(found.columns, shares.tolist(), strict=True) if share <= LEAKED]
 
     def _look_at(self, first: Block, names: list[str]) -> list[Finding]:
         """Return what looks like a mistake in the first rows."""

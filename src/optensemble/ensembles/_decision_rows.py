@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from optensemble._core.columns import Columns
 from optensemble._core.engine import Engine, Local
 from optensemble._core.hashing import Hashes
@@ -19,7 +21,7 @@ from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_group
 from optensemble.members.known_rows import KnownRows
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
-from optensemble.members.validation import join_rows, take_rows
+from optensemble.members.validation import join_rows, pick_rows, row_count
 from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
 
 _FIRST_ROWS = 1 << 13  # for a median, and to see which columns there are
@@ -80,13 +82,16 @@ def first_rows(names: Sequence[str], first: Block, labels: Sequence[str] | None)
     return DataSample.of(names, first.outputs, first.labels, labels or ())
 
 
-def first_of(X: Any) -> Any:
-    """Return the first rows of X; of a source without labels."""
+def first_of(X: Any, labels: Any) -> tuple[Any, Any]:
+    """Return the first rows of X and their labels, which a source has itself."""
     if not isinstance(X, RowSource):
-        return take_rows(X, 0, _FIRST_ROWS)
-    pieces = [piece.X for piece in X.read(0, min(X.row_count, _FIRST_ROWS))]
-    joined = join_rows(pieces)
-    return pieces[0] if joined is None else joined
+        first = min(row_count(X), _FIRST_ROWS)
+        return pick_rows(X, np.arange(first)), labels[:first]
+    pieces = list(X.read(0, min(X.row_count, _FIRST_ROWS)))
+    joined = join_rows([piece.X for piece in pieces])
+    if joined is None:
+        return pieces[0]
+    return joined, np.concatenate([np.asarray(piece.labels) for piece in pieces])
 
 
 def is_streamed(rows: list[LabelledBatch]) -> bool:

@@ -310,8 +310,8 @@ class BlackBoxEnsemble(PaperEnsemble):
         self.guarantees_ = black_box_table(outcome, setting, self.conditional_)
 
     def _trainees(self) -> list[Trainee]:
-        begun = [] if isinstance(self.init_, np.ndarray) else [(INIT, self.init_)]
-        return self._find_trainees(begun, self.members_)
+        begun = getattr(self, "init_", self.init)
+        return self._find_trainees([] if isinstance(begun, (str, np.ndarray)) else [(INIT, begun)], self.members_)
 
     def _take_fitted(self, found: CrossFitted, d: int) -> None:
         super()._take_fitted(found, d)

@@ -104,8 +104,8 @@ class DecisionEnsemble(DecisionMembers):
         convention for what is fitted is taken as it is, unless ``cv`` is given.
     context
         Columns of X that a forecast may look at beside what members say: names, patterns or numbers of columns;
-        ``"auto"``, all numeric ones that no member reads as :class:`Columns` and that are no labels, groups, ids or
-        weights; None or ``"off"``, none. In time order there is no context.
+        ``"auto"``, all numeric ones of an array or frame that no member reads as :class:`Columns` and that are no
+        labels, groups, ids or weights; None or ``"off"``, none. In time order there is no context.
 
     Attributes
     ----------

@@ -58,14 +58,21 @@ def find_trained_on(members: Iterable[tuple[str, Any]], scores: Iterable[float])
     return [Finding("trained", sentence, name) for name, sentence in doubted.items()]
 
 
-def find_context_leaks(columns: Sequence[Any], context: Floats | None, labels: Floats) -> list[Finding]:
-    """Return the columns of the context that go with a label as only the label itself does."""
+def explained_by_context(context: Floats, labels: Floats) -> Floats:
+    """Return the share of its best label's variance that each column explains; 0 of few rows."""
     n = rows_looked_at(*labels.shape)
-    if context is None or min(n, len(labels)) < FEWEST_ROWS:
-        return []
+    if min(n, len(labels)) < FEWEST_ROWS:
+        return np.zeros(context.shape[1])
     with one_blas_thread():
         seen, truth = Series.of(context[:n]), Series.of(labels[:n])
-        shares = np.square(seen.standard @ truth.standard.T / seen.values.shape[1]).max(axis=1)
+        return np.asarray(np.square(seen.standard @ truth.standard.T / seen.values.shape[1]).max(axis=1))
+
+
+def find_context_leaks(columns: Sequence[Any], context: Floats | None, labels: Floats) -> list[Finding]:
+    """Return the first column of the context that goes with a label as only the label itself does."""
+    if context is None:
+        return []
+    shares = explained_by_context(context, labels)
     return [
         Finding(
             "context",

@@ -56,6 +56,11 @@ def is_asked(given: Any) -> bool:
     return given is not None and not (isinstance(given, str) and given == OFF)
 
 
+def is_named(given: Any) -> bool:
+    """Return whether columns are named, and not to be found."""
+    return is_asked(given) and not (isinstance(given, str) and given == AUTO)
+
+
 def find_columns(given: Any, X: Any, used: Iterable[Any]) -> list[Any]:
     """Return the columns that the context is made of: those named, or all numeric ones that are not ``used`` otherwise.
 
@@ -65,7 +70,7 @@ def find_columns(given: Any, X: Any, used: Iterable[Any]) -> list[Any]:
     """
     if not is_asked(given):
         return []
-    if not (isinstance(given, str) and given == AUTO):
+    if is_named(given):
         return list(Columns(given).found_in(X))
     found = [name for name in _numeric_columns(X) if name not in set(used)]
     return found if len(found) <= MOST_COLUMNS else []

@@ -102,15 +102,14 @@ def copy_unfitted(members: Any) -> Any:
 
     Fitted ones are shared: a copy of them would have to be fitted again.
     """
-
-    def copied(name: Any, member: Any) -> Any:
-        return unfitted(member) if to_be_fitted(member, str(name), None) else member
-
-    if isinstance(members, Mapping):
-        return {name: copied(name, member) for name, member in members.items()}
-    if not isinstance(members, (list, tuple)) or not all(map(is_pair, members)):
+    pairs = list(members.items()) if isinstance(members, Mapping) else members
+    if not isinstance(pairs, (list, tuple)) or not all(map(is_pair, pairs)):
         return members
-    return [(name, copied(name, member)) for name, member in members]
+    new = [to_be_fitted(member, str(name), None) for name, member in pairs]
+    if not any(new):
+        return members
+    copies = [(name, unfitted(member) if own else member) for (name, member), own in zip(pairs, new, strict=True)]
+    return dict(copies) if isinstance(members, Mapping) else copies
 
 
 def is_pair(given: Any) -> bool:

@@ -369,10 +369,10 @@ def test_the_calibrated_choice_decides_and_simple_baselines_are_clearly_behind(p
 
 SUBGROUPS, POLICIES = r"^subgroups .*\n", r"^\[policies\](.|\n)*?(?=^\[)"
 LESSONS = [
-    ("battery", SUBGROUPS, "ridge baseline 156.6 ... 100 % yes"),
+    ("battery", SUBGROUPS, "ensemble choice 156.4 ... 100 % yes"),
     ("routes", POLICIES, "ensemble choice 47.0 ... 100 % yes"),
     ("routes", SUBGROUPS, "ensemble choice 46.6 ... 100 % yes"),
-    ("staffing", SUBGROUPS, "ensemble choice 1,539 ... 100 % yes"),
+    ("staffing", SUBGROUPS, "ensemble choice 1,535 ... 100 % yes"),
 ]
 """What pages say of the same job without some lines."""
 
@@ -396,7 +396,7 @@ def test_what_is_learned_is_what_happens_without_it(played: Played, tmp_path: Pa
     if played.name == "portfolio":
         fit_without(played, r"^\[feasible\](.|\n)*?(?=^\[feasible.set)", tmp_path)
         actions = oe.load(tmp_path / "ensemble.oe").decide(played.table("new"))
-        assert f"{payoffs(played, actions).mean():.2f}" == "0.71"
+        assert f"{payoffs(played, actions).mean():.2f}" == "0.69"
 
 
 class Outside(HTMLParser):

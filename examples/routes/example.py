@@ -14,7 +14,8 @@ policies = [("dispatcher", oe.Columns("drove_*"))]
 ends = {"source": oe.Columns("from"), "target": oe.Columns("to")}
 town = feasible.ShortestPath(streets, **ends, closed=oe.Columns("closed_*"), directed=False)
 
-ensemble = oe.DecisionEnsemble(models=models, policies=policies, feasible=town, sense="min", subgroups="works")
+terms = {"sense": "min", "subgroups": "works", "context": None}  # as in the job file, which names no context
+ensemble = oe.DecisionEnsemble(models=models, policies=policies, feasible=town, **terms)
 ensemble.fit(history, history[minutes])
 actions = ensemble.decide(new)
 print("first trip:", *town.for_rows(new).of_row(0).path(actions.to_numpy()[0]))

@@ -66,7 +66,7 @@ def labels(frame: pd.DataFrame) -> pd.DataFrame:
 def make(access: str = "models", **parameters: Any) -> Ensemble:
     a, b, plan = ((name, oe.Columns([f"{name}_{j}" for j in range(D)])) for name in ("a", "b", "plan"))
     members = {"models": ([a, b], None), "policies": (None, [plan]), "both": ([a, b], [plan])}[access]
-    return Ensemble(*members, **{"feasible": feasible.Simplex(D), **parameters})
+    return Ensemble(*members, **{"feasible": feasible.Simplex(D), "context": None, **parameters})
 
 
 def spent_on_the_best(C: Floats, X: Any) -> Floats:

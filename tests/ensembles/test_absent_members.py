@@ -56,7 +56,7 @@ def make(access: str = "models", members: tuple[int, ...] = (0, 1, 2), **paramet
     seen = {"models": K, "policies": 0, "both": 2}[access]
     models = [(f"m{m}", columns(m)) for m in members if m < seen]
     policies = [(f"m{m}", policy(m)) for m in members if m >= seen]
-    return Ensemble(models or None, policies or None, feasible=SIMPLEX, **parameters)
+    return Ensemble(models or None, policies or None, feasible=SIMPLEX, **{"context": None, **parameters})
 
 
 AT_RANDOM = np.random.default_rng(5).random(2 * N) < 0.2

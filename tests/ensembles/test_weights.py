@@ -38,7 +38,7 @@ def make(access: str = "models", **parameters: Any) -> Ensemble:
     a, b = (("a", columns("a")), ("b", columns("b")))
     policy = ("b", lambda X: OMEGA.argmax(columns("b").predict(X)))
     members = {"models": ([a, b], None), "policies": (None, [policy]), "both": ([a], [policy])}[access]
-    return Ensemble(*members, feasible=OMEGA, **parameters)
+    return Ensemble(*members, feasible=OMEGA, **{"context": None, **parameters})  # leaves count rows, not weights
 
 
 def repeated() -> tuple[pd.DataFrame, Floats]:

@@ -101,11 +101,13 @@ class DecisionEnsemble(DecisionMembers):
         keep groups and copies of a row together; in time order they are contiguous, with a gap of a hundredth of the
         rows at their edges. ``TimeSeriesSplit`` is forward chaining: rows before the first fold are only learned from.
         ``"prefit"`` takes all members as they are. An object with ``fit`` that does not follow scikit-learn's
-        convention for what is fitted is taken as it is, unless ``cv`` is given.
+        convention for what is fitted is taken as it is, unless ``cv`` is given. A file keeps a number of folds, but no
+        splitter: a later :meth:`extend` takes five folds then, and of forward chaining it has no rows to go on from.
     context
         Columns of X that a forecast may look at beside what members say: names, patterns or numbers of columns;
         ``"auto"``, all numeric ones of an array or frame that no member reads as :class:`Columns` and that are no
-        labels, groups, ids or weights; None or ``"off"``, none. In time order there is no context.
+        labels, groups, ids or weights, unless they are more than 256; columns that explain all of a label are left
+        out. None or ``"off"``: none. In time order there is no context.
 
     Attributes
     ----------
@@ -224,7 +226,8 @@ class DecisionEnsemble(DecisionMembers):
             An id for every row, a column of X, or a callable of X, by which :meth:`update` knows rows again; a hash of
             each is kept. Times will do: rows of one id are told apart by their numbers.
         random_state
-            Seeds how rows are shuffled into folds; the same seed gives the same bits, and None is a seed too.
+            Seeds how rows are shuffled into folds, and random states of members fitted here that are None; the same
+            seed gives the same bits, and None is a seed too.
         n_jobs
             How many threads share the blocks of rows, and how many fits of members run side by side; -1 is all. The
             result does not depend on it.

@@ -53,7 +53,7 @@ def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> Dec
     ----------
     steps
         Transformers of scikit-learn, and an ensemble. Transformers are fitted on all rows before members are
-        cross-fitted: they must not look at labels. A transformer that does belongs into the pipeline of a member.
+        cross-fitted: they must not look at labels. A transformer that does belongs in the pipeline of a member.
     memory, verbose
         As of scikit-learn's ``make_pipeline``.
 

@@ -91,6 +91,7 @@ def restore_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -
     )
     ensemble.n_patches_, ensemble.fingerprints_ = arrays["n_patches_"], arrays["fingerprints_"]
     ensemble._rows, ensemble._stages, ensemble._seed, ensemble._streamed = [], [], None, False
+    ensemble._said = {}  # of rows that are not in the file
     ensemble._doubts = ()  # they are about rows that are not in the file
     simple = document["simple"]
     ensemble._forecaster = None if simple is None else unpack_forecaster(simple, arrays)

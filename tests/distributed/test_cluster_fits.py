@@ -67,7 +67,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> oe.Rows:
 
 @pytest.fixture(scope="module")
 def expected() -> Ensemble:
-    return make(subgroups="region").fit(world(ROWS), labels(world(ROWS)), groups="group")
+    return make(subgroups="region", context="plan_*").fit(world(ROWS), labels(world(ROWS)), groups="group")
 
 
 def frame_of(partitions: int) -> Any:
@@ -82,7 +82,7 @@ def test_any_number_of_workers_learns_the_same_bits(
     client.wait_for_workers(workers)
     while len(client.scheduler_info()["workers"]) != workers:
         time.sleep(0.05)
-    found = make(subgroups="region").fit(rows, groups="group", engine=client)
+    found = make(subgroups="region", context="plan_*").fit(rows, groups="group", engine=client)
     same_file(found, expected, tmp_path)
 
 
@@ -98,7 +98,7 @@ def two(cluster: LocalCluster, client: Any) -> Any:
 def test_a_dask_frame_learns_the_same_bits(partitions: int, two: Any, expected: Ensemble, tmp_path: Path) -> None:
     frame = frame_of(partitions)
     assert frame.divisions[0] is None
-    found = make(subgroups="region").fit(frame, "y_*", groups="group", engine=two)
+    found = make(subgroups="region", context="plan_*").fit(frame, "y_*", groups="group", engine=two)
     same_file(found, expected, tmp_path)
 
 
@@ -134,7 +134,9 @@ def test_a_row_without_a_set_is_named_by_its_file(two: Any, tmp_path: Path) -> N
 
 def test_arrays_are_sent_to_workers(two: Any, expected: Ensemble) -> None:
     frame = world(ROWS)
-    same_bits(make(subgroups="region").fit(frame, labels(frame), groups="group", engine=two), expected)
+    same_bits(
+        make(subgroups="region", context="plan_*").fit(frame, labels(frame), groups="group", engine=two), expected
+    )
 
 
 def test_a_worker_that_dies_in_the_middle_changes_nothing(two: Any, rows: oe.Rows, tmp_path: Path) -> None:
@@ -148,7 +150,9 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(two: Any, rows: oe.Row
 
 def test_a_worker_that_dies_with_a_part_of_a_dask_frame(two: Any, tmp_path: Path) -> None:
     marker, frame = tmp_path / "killed", world(ROWS)
-    expected = Ensemble([("a", oe.Columns(list(COLUMNS)))], feasible=feasible.Simplex(D)).fit(frame, labels(frame))
+    expected = Ensemble([("a", oe.Columns(list(COLUMNS)))], feasible=feasible.Simplex(D), context=None).fit(
+        frame, labels(frame)
+    )
     deadly = Deadly(COLUMNS, marker, os.getpid())
     found = Ensemble([("a", deadly)], feasible=feasible.Simplex(D)).fit(frame_of(3), "y_*", engine=two)
     assert marker.exists()

@@ -38,6 +38,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "in groups of a rule": ({}, {"groups": lambda X: X["group"]}),
     "in groups and time order": ({"access": "both"}, {"groups": "group", "time_ordered": True}),
     "subgroups": ({"subgroups": "region"}, {}),
+    "a context": ({"context": "plan_*"}, {}),
     "policies": ({"access": "policies"}, {"random_state": 3}),
     "both, of costs": ({"access": "both", "sense": "min", "subgroups": ["region"]}, {}),
     **{kind: ({"feasible": omega}, {}) for kind, omega in BY_ROW.items()},
@@ -82,7 +83,7 @@ def test_gaps_of_members_that_are_asked_only_once_teach_the_same_bits(tmp_path: 
     frame, names = gappy(BLOCK_ROWS + 3001), [f"a_{j}" for j in range(D)]
     others = [f"b_{j}" for j in range(D)]
     models = [("a", lambda X: X[names].to_numpy()), ("b", lambda X: X[others].to_numpy())]
-    fits = [Ensemble(models, feasible=feasible.Simplex(D)) for _ in range(2)]
+    fits = [Ensemble(models, feasible=feasible.Simplex(D), context=None) for _ in range(2)]
     fits[0].fit(frame, labels(frame), missing_labels="drop")
     fits[1].fit(rows_of(write(frame, tmp_path / "gaps", [7001], 9000)), missing_labels="drop")
     same_bits(fits[1], fits[0])
@@ -171,7 +172,8 @@ def test_estimators_are_asked_with_frames(tmp_path: Path) -> None:
     numbers = [f"{name}_{j}" for name in ("a", "b") for j in range(D)]
     linear, scaled = LinearRegression().fit(past[numbers], labels(past)), Scaled()
     rows = oe.Rows(write(frame, tmp_path / "t", [500], 9000), labels="y_*", columns=numbers)
-    ensemble = Ensemble([("linear", linear), ("scaled", scaled)], feasible=feasible.Simplex(D)).fit(rows)
+    members = [("linear", linear), ("scaled", scaled)]
+    ensemble = Ensemble(members, feasible=feasible.Simplex(D), context=None).fit(rows)
     assert {type(X) for X in scaled.seen} == {pd.DataFrame}
     assert {tuple(X.columns) for X in scaled.seen} == {tuple(numbers)}
     assert {len(X) for X in scaled.seen} == {BLOCK_ROWS, 500}

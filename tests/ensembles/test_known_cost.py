@@ -50,7 +50,7 @@ def cost(which: str, X: pd.DataFrame, actions: Floats) -> Floats:
 def make(which: str, kind: str, sense: str) -> Any:
     omega, sign = SETS[which], 1.0 if sense == "max" else -1.0
     if kind == "decision":
-        return oe.DecisionEnsemble(MODELS, feasible=omega, sense=sense)
+        return oe.DecisionEnsemble(MODELS, feasible=omega, sense=sense, context=None)
     options: dict[str, Any] = {"alpha": 0.1, "validation": None, "sense": sense}
     if kind == "white":
         return oe.WhiteBoxEnsemble(MODELS, omega, **options)

@@ -149,7 +149,8 @@ def test_frames_keep_their_kind_and_their_categories() -> None:
         def fit(self, X: Any, Y: Any) -> Kinds:
             assert isinstance(X, pd.DataFrame)
             assert isinstance(X["kind"].dtype, pd.CategoricalDtype)
-            return super().fit(X, Y)  # type: ignore[return-value]
+            super().fit(X, Y)
+            return self
 
     given = rows()
     frame = pd.DataFrame(given.X).assign(kind=pd.Categorical(np.where(given.X[:, 1] > 0, "a", "b")))

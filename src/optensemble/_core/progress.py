@@ -28,7 +28,8 @@ DECISION_STAGES = {
 PAPER_STAGES = {"fitting members": 100, "asking members": 5, "cross-validating": 80, "cross-fitting": 15}
 """Those of a white or black box: it is cross-validated, or cross-fitted afterwards."""
 
-STAGES = tuple(DECISION_STAGES)
+STAGES = tuple(name for name in DECISION_STAGES if name != "fitting members")
+"""Those that every fit has."""
 
 
 def silent(*_: object) -> None:

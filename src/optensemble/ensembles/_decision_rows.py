@@ -86,7 +86,7 @@ def first_of(X: Any, labels: Any) -> tuple[Any, Any]:
     """Return the first rows of X and their labels, which a source has itself."""
     if not isinstance(X, RowSource):
         first = min(row_count(X), _FIRST_ROWS)
-        return pick_rows(X, np.arange(first)), labels[:first]
+        return pick_rows(X, np.arange(first)), np.asarray(labels)[:first]
     pieces = list(X.read(0, min(X.row_count, _FIRST_ROWS)))
     joined = join_rows([piece.X for piece in pieces])
     if joined is None:

@@ -384,7 +384,8 @@ class Policy(Shown, OwnMembers, ABC):
         self.labels_ = None if names.labels is None else list(names.labels)
         if names.features is not None:
             self.feature_names_in_ = list(names.features)
-        if len(shape := getattr(X, "shape", ())) == 2:
+        shape: Any = getattr(X, "shape", ())
+        if len(shape) == 2:
             self.n_features_in_ = int(shape[1])
 
     def _answer_names(self, X: Any) -> dict[str, Any]:

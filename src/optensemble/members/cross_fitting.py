@@ -228,30 +228,80 @@ def cross_fit(
         Told of every fit.
     """
     n, d = rows.labels.shape
-    started = [each._replace(member=_prepared(each, d, seed)) for each in trainees]
-    jobs = [
-        _Job(number, part, fold)
-        for number, each in enumerate(started)
-        for fold in [*range(len(splits)), None]
-        for part in range(len(parts_of(each.member)))
-    ]
-    said = {each.name: np.full((n, d), np.nan) for each in trainees}
-    done: dict[int, list[Any]] = {number: [] for number in range(len(trainees))}
+    plan = _Plan([each._replace(member=_prepared(each, d, seed)) for each in trainees], rows, splits)
+    jobs, said = plan.jobs, {each.name: np.full((n, d), np.nan) for each in trainees}
+    done: dict[str, list[Any]] = {each.name: [] for each in trainees}
     with Stage(progress, STAGE, len(jobs)) as step:
-        for job, result in zip(jobs, _run(jobs, started, rows, splits, names, n_jobs), strict=True):
+        for job, result in zip(jobs, _run(plan, names, n_jobs), strict=True):
+            name = plan.trainees[job.trainee].name
             if job.fold is None:
-                done[job.trainee].append(result.estimator)
+                done[name].append(result.estimator)
             else:
-                several = isinstance(started[job.trainee].member, PerLabel)
-                column = slice(job.part, job.part + 1) if several else slice(None)
-                said[trainees[job.trainee].name][splits[job.fold].test, column] = result.said
+                said[name][splits[job.fold].test, plan.columns(job)] = result.said
             step()
-    fitted = {each.name: _joined(each.member, done[number]) for number, each in enumerate(started)}
-    judged = np.unique(np.concatenate([fold.test for fold in splits]))
-    notes = _weight_notes(started, rows)
+    fitted = {each.name: _joined(each.member, done[each.name]) for each in plan.trainees}
+    judged, notes = np.unique(np.concatenate([fold.test for fold in splits])), _weight_notes(plan.trainees, rows)
     if len(judged) == n:
         return CrossFitted(fitted, said, None, notes)
     return CrossFitted(fitted, {name: each[judged] for name, each in said.items()}, judged, notes)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """All fits to be made: of members, on the rows of every fold and on all."""
+
+    trainees: Sequence[Trainee]
+    rows: TrainingRows
+    splits: Sequence[Fold]
+
+    @property
+    def jobs(self) -> list[_Job]:
+        """The fits, those of a member and of a fold next to each other."""
+        return [
+            _Job(number, part, fold)
+            for number, each in enumerate(self.trainees)
+            for fold in [*range(len(self.splits)), None]
+            for part in range(len(parts_of(each.member)))
+        ]
+
+    def columns(self, job: _Job) -> slice:
+        """Return the labels of a fit: one if the member is made of an estimator for each, otherwise all."""
+        several = isinstance(self.trainees[job.trainee].member, PerLabel)
+        return slice(job.part, job.part + 1) if several else slice(None)
+
+    def labels(self, job: _Job) -> Floats:
+        """Return labels to be fitted to, as scikit-learn has them: of one label without a second dimension."""
+        found = self.rows.labels[:, self.columns(job)]
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def cut(self, fold: int | None) -> tuple[Any, Any]:
+        """Return the rows of X to fit on, and those to be asked about; of all rows none."""
+        if fold is None:
+            return self.rows.X, None
+        train, test = self.splits[fold]
+        return pick_rows(self.rows.X, train), pick_rows(self.rows.X, test)
+
+    def calls(self) -> Iterator[tuple[Trainee, Any, Floats, Arguments, Any]]:
+        """Yield for every fit the estimator, X, labels and further values of rows, and the rows to be asked about."""
+        last: int | None = -1
+        X = unseen = None
+        for job in self.jobs:
+            if job.fold != last:  # the rows of one fold at a time
+                last, (X, unseen) = job.fold, self.cut(job.fold)
+            trainee, labels = self.trainees[job.trainee], self.labels(job)
+            estimator = parts_of(trainee.member)[job.part]
+            values = fit_arguments(estimator, self.rows.arguments)
+            if job.fold is not None:
+                train = self.splits[job.fold].train
+                labels, values = labels[train], {key: value[train] for key, value in values.items()}
+            yield trainee._replace(member=estimator), X, labels, values, unseen
+
+
+def _run(plan: _Plan, names: OutputNames, n_jobs: int | None) -> Iterator[_Fitted]:
+    """Yield what each fit leaves, in order, as it is done."""
+    from joblib import Parallel, delayed
+
+    yield from Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_fit_one)(*call, names) for call in plan.calls())
 
 
 def _prepared(trainee: Trainee, d: int, seed: int) -> Any:
@@ -264,46 +314,6 @@ def _prepared(trainee: Trainee, d: int, seed: int) -> Any:
 
 def _joined(member: Any, fitted: list[Any]) -> Any:
     return PerLabel(fitted) if isinstance(member, PerLabel) else fitted[0]
-
-
-def _run(
-    jobs: Sequence[_Job],
-    trainees: Sequence[Trainee],
-    rows: TrainingRows,
-    splits: Sequence[Fold],
-    names: OutputNames,
-    n_jobs: int | None,
-) -> Iterator[_Fitted]:
-    """Yield what each fit leaves, in order, as it is done."""
-    from joblib import Parallel, delayed
-
-    def asked() -> Iterator[Any]:
-        given, cut = rows.arguments, dict[int | None, tuple[Any, Any]]()
-        for job in jobs:
-            trainee, fold = trainees[job.trainee], None if job.fold is None else splits[job.fold]
-            if job.fold not in cut:  # the rows of one fold at a time
-                cut = {
-                    job.fold: (_taken(rows.X, fold and fold.train), None if fold is None else _taken(rows.X, fold.test))
-                }
-            parts = parts_of(trainee.member)
-            labels = (
-                rows.labels
-                if len(parts) == 1 and not isinstance(trainee.member, PerLabel)
-                else rows.labels[:, job.part]
-            )
-            labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-            estimator = parts[job.part]
-            values = fit_arguments(estimator, given)
-            if fold is not None:
-                labels, values = labels[fold.train], {key: value[fold.train] for key, value in values.items()}
-            X, unseen = cut[job.fold]
-            yield delayed(_fit_one)(trainee._replace(member=estimator), X, labels, values, unseen, names)
-
-    yield from Parallel(n_jobs=n_jobs, return_as="generator")(asked())
-
-
-def _taken(X: Any, rows: Indices | None) -> Any:
-    return X if rows is None else pick_rows(X, rows)
 
 
 def _fit_one(trainee: Trainee, X: Any, labels: Floats, values: Arguments, unseen: Any, names: OutputNames) -> _Fitted:

@@ -45,7 +45,7 @@ def experiments() -> dict[str, Experiment]:
 def honest(experiments: dict[str, Experiment]) -> dict[str, oe.DecisionEnsemble]:
     """On the features of the debiasing rows themselves, not on a table of predictions."""
     return {
-        name: oe.DecisionEnsemble(models=each.models, feasible=each.feasible).fit(
+        name: oe.DecisionEnsemble(models=each.models, feasible=each.feasible, context=None).fit(
             *each.draw(SMALL.rows, SMALL.seed + 1)
         )
         for name, each in experiments.items()

@@ -80,6 +80,8 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/feasible.py
 	$(BIN)/python benchmarks/decide.py
 	$(BIN)/python benchmarks/cross_validation.py
+	$(BIN)/python benchmarks/cross_fitting.py
+	$(BIN)/python benchmarks/generators.py
 	$(BIN)/python benchmarks/scale.py
 
 $(READY): pyproject.toml constraints.txt

@@ -265,11 +265,13 @@ def _(w: World) -> Seen:
     return with_model(w, Wrapped)
 
 
-@MODELLED.refused("a scikit-learn model is not fitted", "not fitted", before="the same", kind="NotFittedError")
+@MODELLED.refused(
+    'a scikit-learn model is not fitted, with `cv="prefit"`', "not fitted", before="the same", kind="NotFittedError"
+)
 def _(w: World) -> Seen:
     from sklearn.linear_model import LinearRegression
 
-    return with_model(w, LinearRegression())
+    return with_model(w, LinearRegression(), cv="prefit")
 
 
 @MODELLED.refused("two members have one name", "'near' is there 2 times. Rename", before="the same")

@@ -118,11 +118,11 @@ def feature_names(ensemble: Any) -> list[str]:
 
 def text_features(ensemble: Any) -> list[str]:
     """Return the columns of X that were no numbers at the fit; none where the rows of the fit are not known."""
-    rows = getattr(ensemble, "_rows", None)
+    rows = ensemble._rows if ensemble.kind == DECISION else []  # a white or black box from a file has none
     X = rows[0].X if rows else None
-    return (
-        [] if not isinstance(X, pd.DataFrame) else [str(name) for name in X.select_dtypes(exclude=["number", "bool"])]
-    )
+    if not isinstance(X, pd.DataFrame):
+        return []
+    return [str(name) for name in X.select_dtypes(exclude=["number", "bool"])]
 
 
 def open_ensemble(

@@ -200,6 +200,8 @@ def check_roles(file: SavedFile, groups: int) -> None:
 
 def check_names(file: SavedFile) -> None:
     """Check the names of the labels, one for each coordinate, and of the columns of X; older files have none."""
+    if (count := file.root.get("n_features")) is not None:
+        count.whole()
     if (labels := file.root.get("labels")) is not None:
         labels.texts(distinct=True, length=file.d)
     if (features := file.root.get("features")) is not None:

@@ -37,6 +37,7 @@ def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True, ke
     document["table"] = ensemble.table_
     all_named = set(document["columns"]) == set(document["names"])  # members that find their columns in any order
     document["labels"], document["features"] = ensemble.labels_, None if all_named else ensemble._known.features
+    document["n_features"] = getattr(ensemble, "n_features_in_", None)
     blobs = _pack_members(ensemble, document) if keep_members else []
     write_archive(Path(path), document, arrays, blobs)
 
@@ -115,6 +116,8 @@ def load(
         if document.get("table"):
             ensemble.table_ = document["table"]
         ensemble._learn_names(names := _saved_names(document))
+        if (count := document.get("n_features")) is not None:  # older files do not know it
+            ensemble.n_features_in_ = count
         if isinstance(ensemble, DecisionEnsemble):
             unpack_rows(document.get("rows"), ensemble, arrays, names)
     except OptEnsembleError:

@@ -10,7 +10,8 @@ import pytest
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.exceptions import DataWarning, InputError
+from optensemble.exceptions import DataWarning, FileError, InputError
+from tests.fuzz_files import Content
 from tests.problems import Floats
 
 D = 3
@@ -139,3 +140,40 @@ def test_weights_and_absent_members_go_with_it() -> None:
     assert ensemble.score(X[NEW], Y[NEW]) > make(context=None).fit(gaps, Y[FIT], sample_weight=weights).score(
         X[NEW], Y[NEW]
     )
+
+
+# A stranger's file
+
+
+def _entry(name: str, value: Any) -> Any:
+    def change(content: Content) -> None:
+        content.arrays[name] = content.arrays[name].copy()
+        content.arrays[name].flat[0] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (_entry("forest/feature", 10**6), "forest/feature"),
+        (_entry("forest/feature", -2), "forest/feature"),
+        (_entry("forest/left", 0), "forest/left must lead from every root to a leaf"),
+        (_entry("forest/right", 10**9), "forest/right"),
+        (_entry("forest/roots", -1), "forest/roots"),
+        (_entry("forest/threshold", np.nan), "forest/threshold"),
+        (_entry("forest/values", np.inf), "forest/values"),
+        (_entry("context/fill", np.nan), "context/fill"),
+        (lambda content: content.document["context"].update(decides=["x_0"]), "context/fill"),
+        (lambda content: content.document["context"].update(columns=["x_0", "x_0"]), "context.columns"),
+        (lambda content: content.document.update(cross_fitted=["nobody"]), "cross_fitted"),
+        (lambda content: content.document.update(cv=1), "cv"),
+    ],
+)
+def test_trees_that_would_lead_astray_are_refused(change: Any, part: str, tmp_path: Any) -> None:
+    fitted().save(tmp_path / "e.oe", keep_rows=False)
+    content = Content.of(tmp_path / "e.oe")
+    change(content)
+    content.write(tmp_path / "wrong.oe")
+    with pytest.raises(FileError, match=part):
+        oe.load(tmp_path / "wrong.oe")

@@ -37,7 +37,7 @@ def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True, ke
     document["table"] = ensemble.table_
     all_named = set(document["columns"]) == set(document["names"])  # members that find their columns in any order
     document["labels"], document["features"] = ensemble.labels_, None if all_named else ensemble._known.features
-    document["n_features"] = getattr(ensemble, "n_features_in_", None)
+    document["n_features"] = None if all_named else getattr(ensemble, "n_features_in_", None)
     blobs = _pack_members(ensemble, document) if keep_members else []
     write_archive(Path(path), document, arrays, blobs)
 

@@ -154,7 +154,7 @@ def ask_member(member: Any, name: str, method: str, X: Any) -> Any:
 
 def _as_function(member: Any, name: str, method: str) -> Callable[[Any], Any]:
     if isinstance(member, type):
-        raise InputError(f"{name!r} is the class {member.__name__}. Give an object of it, fitted.")
+        raise InputError(f"{name!r} is the class {member.__name__}. Give an object of it.")
     found = getattr(member, method, member)
     if not callable(found):
         raise InputError(f"{name!r} must have a {method}(X) method, or be callable; got {type(member).__name__}.")

@@ -137,7 +137,7 @@ def test_what_is_small_depends_on_the_range(scale: float) -> None:
 
 @BOTH
 def test_a_class_is_not_a_member(kind: Any) -> None:
-    words = "'a' is the class DecisionTreeRegressor. Give an object of it, fitted"
+    words = "'a' is the class DecisionTreeRegressor. Give an object of it"
     refused(make(kind, members=[("a", DecisionTreeRegressor)]), PROBLEM.X, PROBLEM.Y, words)
 
 

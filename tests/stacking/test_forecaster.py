@@ -8,8 +8,9 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from optensemble.stacking import linear
 from optensemble.stacking.cells import RowCells
-from optensemble.stacking.forecaster import AVERAGE, MEAN, PATCHED, REFINED, RIDGE, STACK, OutOfFold
+from optensemble.stacking.forecaster import AVERAGE, MEAN, PATCHED, REFINED, RIDGE, STACK
 from optensemble.stacking.linear import LinearFit
+from optensemble.stacking.out_of_fold import OutOfFold
 from optensemble.stacking.ridge import RIDGE_PENALTIES
 from optensemble.stacking.stack import average_weights
 from optensemble.stats.folds import Fold

@@ -12,9 +12,10 @@ from sklearn.metrics import r2_score
 from optensemble.members.blocks import Block, Chunk
 from optensemble.stacking import linear
 from optensemble.stacking.cells import RowCells
-from optensemble.stacking.forecaster import REFINED, RIDGE, STACK, OutOfFold
+from optensemble.stacking.forecaster import REFINED, RIDGE, STACK
 from optensemble.stacking.linear import LinearFit
 from optensemble.stacking.moments import FirstPass, Moments, _first_sums, model_scores
+from optensemble.stacking.out_of_fold import OutOfFold
 from optensemble.stacking.ridge import RIDGE_PENALTIES
 from optensemble.stacking.stack import BlendSums, Stack, StackTable, squared_loss
 from optensemble.stats.blocks import RowUnits

@@ -38,6 +38,7 @@ from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.fit_inputs import require_size, require_weights
 from optensemble.members.sources import SourceBlocks
 from optensemble.stacking.cells import Counts, RowCells, make_layout
+from optensemble.stacking.corrections import Corrections, PatchCells, Run, learn_corrections, make_forecaster
 from optensemble.stacking.filling import PairPass, look_at_pairs
 from optensemble.stacking.final_policy import (
     ArmSums,
@@ -54,19 +55,7 @@ from optensemble.stacking.final_policy import (
     play_contest,
     title_all,
 )
-from optensemble.stacking.forecaster import (
-    AVERAGE,
-    CORRECTED,
-    MEAN,
-    RIDGE,
-    STACK,
-    Corrections,
-    OutOfFold,
-    PatchCells,
-    Run,
-    learn_corrections,
-    make_forecaster,
-)
+from optensemble.stacking.forecaster import AVERAGE, CORRECTED, MEAN, RIDGE, STACK
 from optensemble.stacking.leaderboard import (
     ENSEMBLE,
     ENSEMBLE_NAME,
@@ -80,6 +69,7 @@ from optensemble.stacking.leaderboard import (
 )
 from optensemble.stacking.linear import LinearFit, learn_linear, learn_patterns
 from optensemble.stacking.moments import Basis, FirstLook, FirstPass, look_first, model_scores
+from optensemble.stacking.out_of_fold import OutOfFold
 from optensemble.stacking.patch import MOST_ROUNDS, Selection
 from optensemble.stats.blocks import UnitSums, part_of
 from optensemble.stats.row_design import EXACT_ROWS, RowDesign

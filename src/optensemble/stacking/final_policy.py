@@ -32,11 +32,10 @@ from optensemble.stacking.forecaster import (
     ForecastBatch,
     Forecaster,
     Forecasts,
-    OutOfFold,
     Policies,
-    gain_sums,
 )
 from optensemble.stacking.leaderboard import ENSEMBLE, ENSEMBLE_NAME, Candidate
+from optensemble.stacking.out_of_fold import OutOfFold, gain_sums
 from optensemble.stacking.stack import BlendSums
 from optensemble.stats.blocks import UnitSums
 from optensemble.stats.row_design import RowDesign

@@ -274,13 +274,15 @@ class Said(NamedTuple):
     """What members predict (members, n, d): for the rows to learn a combination from, and for fresh ones.
 
     ``rows`` are those to learn from, among all; ``folds`` are those that members were cross-fitted on, None if they
-    were trained on the other rows.
+    were trained on the other rows. ``copies`` is then what is predicted for all rows to learn from by members trained
+    without each of the folds, and on all rows.
     """
 
     rows: Numbers
     fitting: Floats
     fresh: Floats
     folds: list[tuple[Numbers, Numbers]] | None = None
+    copies: list[Floats] | None = None
 
 
 class Run(NamedTuple):
@@ -309,26 +311,24 @@ def make_run(world: World, rows: int, seed: int, share: float, cache: Path | Non
     name = f"{world.title.replace(', ', '_').replace(' ', '')}_{rows}_{share:.2f}_{seed}.npz"
     if cache is not None and (cache / name).exists():
         kept = np.load(cache / name)
-        found = [kept[key].astype(np.float64) for key in ("held", "held_fresh", "crossed", "crossed_fresh")]
+        held, held_fresh, fresh_said, *copies = [each.astype(np.float64) for each in kept.values()]
     else:
         held, held_fresh = train(world, fit, own, [fit.X[others], fresh.X], seed)
-        crossed = np.empty((len(MEMBERS), *fit.Y.shape))
-        for rest, fold in folds:
-            crossed[:, fold] = train(world, fit, rest, [fit.X[fold]], seed)[0]
-        (crossed_fresh,) = train(world, fit, np.arange(rows), [fresh.X], seed)
-        found = [held, held_fresh, crossed, crossed_fresh]
+        copies = [train(world, fit, rest, [fit.X], seed)[0] for rest, _ in folds]
+        whole, fresh_said = train(world, fit, np.arange(rows), [fit.X, fresh.X], seed)
+        copies.append(whole)
         if cache is not None:
             cache.mkdir(parents=True, exist_ok=True)
-            keys = ("held", "held_fresh", "crossed", "crossed_fresh")
-            np.savez(cache / name, **{key: each.astype(np.float32) for key, each in zip(keys, found, strict=True)})
-    return Run(fit, fresh, Said(others, found[0], found[1]), Said(np.arange(rows), found[2], found[3], folds))
+            np.savez(cache / name, *(each.astype(np.float32) for each in (held, held_fresh, fresh_said, *copies)))
+    out_of_fold = np.empty_like(copies[0])
+    for (_, fold), copy in zip(folds, copies, strict=False):
+        out_of_fold[:, fold] = copy[:, fold]
+    crossed = Said(np.arange(rows), out_of_fold, fresh_said, folds, copies)
+    return Run(fit, fresh, Said(others, held, held_fresh), crossed)
 
 
 class Replayed:
-    """A member whose fits were made before, for all methods alike: it says what it said then.
-
-    Fitted on all rows it answers for fresh rows, fitted without a fold for the rows of that fold.
-    """
+    """A member whose fits were made before, for all methods alike: it says what it said then."""
 
     def __init__(self, known: dict[bytes, tuple[int, int]], said: Said, member: int) -> None:
         self.known, self.said, self.member = known, said, member
@@ -337,14 +337,18 @@ class Replayed:
         return Replayed(self.known, self.said, self.member)
 
     def fit(self, X: Floats, Y: Floats) -> Replayed:
-        """Take note that it was fitted."""
-        self.rows_ = len(X)
+        """Take note of which of those fits this is: the one without a fold, or that on all rows."""
+        seen = {self.known[row.tobytes()][1] for row in X}
+        folds = self.said.folds or []
+        self.copy_ = next((at for at, (_, fold) in enumerate(folds) if seen.isdisjoint(fold.tolist())), len(folds))
         return self
 
     def predict(self, X: Floats) -> Floats:
         """Return what it said of these rows."""
         fresh, rows = np.array([self.known[row.tobytes()] for row in X]).T
-        said = self.said.fresh if fresh.all() else self.said.fitting
+        if fresh.all():
+            return np.asarray(self.said.fresh[self.member, rows])
+        said = self.said.fitting if self.said.copies is None else self.said.copies[self.copy_]
         return np.asarray(said[self.member, rows])
 
 

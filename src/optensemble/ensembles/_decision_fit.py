@@ -179,7 +179,8 @@ def learn_decision(members: list[str], data: DecisionData, engine: Engine, progr
         with Stage(progress, "patching", (3 + MOST_ROUNDS) * data.blocks.count) as step:
             run: Run = lambda function, state: engine.run(function, data.blocks, state, step)  # noqa: E731
             context = outputs.context is not None
-            corrections = learn_corrections(linear, cells, design, run, context=context, n_jobs=data.n_jobs)
+            options = {"context": context, "cross_fitted": bool(data.cross_fitted)}
+            corrections = learn_corrections(linear, cells, design, run, **options, n_jobs=data.n_jobs)
         with Stage(progress, "choosing", data.blocks.count) as step:
             state = ChoicePass(design, corrections.out_of_fold, pending=bool(corrections.pending))
             looked = engine.run(look_at_choices, data.blocks, state, step)
@@ -411,7 +412,8 @@ def _played(competition: Competition, number: int, gap: UnitSums, members: list[
 
 
 def _forecast_names(corrections: Corrections, models: int) -> list[str]:
-    return [MEAN, RIDGE, STACK, *([AVERAGE] if models else []), *corrections.kept]
+    baselines = [MEAN, STACK, *([RIDGE] if corrections.out_of_fold.ridged else []), *([AVERAGE] if models else [])]
+    return [*baselines, *corrections.kept]
 
 
 def _last_name(corrections: Corrections) -> str:

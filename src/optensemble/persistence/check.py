@@ -230,9 +230,11 @@ def _check_totals(file: SavedFile) -> None:
 def _check_final_policy(file: SavedFile, models: int) -> None:
     """Check the candidates of the final policy: members, and the forecasts made of them."""
     decider, forecaster, k = file.root["decider"], file.root["forecaster"], len(file.names)
-    made = {STACK, RIDGE, MEAN} | ({AVERAGE} if models else set())
+    made = {STACK, MEAN} | ({AVERAGE} if models else set())
     kept = {REFINED: forecaster["refined"], CONTEXT: forecaster.get("context"), PATCHED: forecaster["patch"]}
     made |= {name for name, there in kept.items() if there is not None and there.value}
+    if RIDGE in decider["forecasts"].texts():  # there is none beside cross-fitted members
+        made.add(RIDGE)
     known = [name for name in FORECASTS if name in made]
     decider["forecasts"].require(decider["forecasts"].value == known, f"be {known}")
     decider["winner"].whole(-1, k + len(known))

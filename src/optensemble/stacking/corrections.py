@@ -101,6 +101,14 @@ Run = Callable[[Callable[[Block, Any], Any], Any], Any]
 
 NOTHING_GAINED = PairedTest(0.0, 0.0)
 
+CROSS_FITTED = "members are cross-fitted: what they say of a row goes against its own label, and could be turned round"
+"""Why there is no refinement then.
+
+A copy that was fitted without a row has seen more of the other labels: the higher the row's own label, the lower its
+level. With k folds, the mean label of a fold is a line in what is said there, of slope −(k − 1). A ridge finds it in
+the other folds, and reads off the labels of the rows it is judged on. The weights of a stack are not negative.
+"""
+
 SUBGROUPS = "subgroups"
 """The step in which the user's subgroups are corrected by themselves."""
 
@@ -125,6 +133,8 @@ class Corrections:
         That of the context correction, None if there was none to judge; and the correction learned from all rows.
     note
         The reason why no further patch was made.
+    unrefined
+        The reason why there is no refinement to judge, if there is none.
     """
 
     out_of_fold: OutOfFold
@@ -136,10 +146,11 @@ class Corrections:
     context: PairedTest | None = None
     forest: Forest | None = None
     note: str = ""
+    unrefined: str = ""
 
     def judged(self, gain: UnitSums) -> Corrections:
-        """Keep what is pending if it pays, or take it back."""
-        test = loss_test(gain)
+        """Keep what is pending if it pays, or take it back; by squared error if members' actions never differ."""
+        test = loss_test(gain if gain.squares[0] > 0 else gain.column(1))
         if self.pending == REFINED:
             lower = float(gain.means[1]) if test.passed else 0.0
             found = replace(self, refinement=test, refined_by=lower, pending="")
@@ -173,6 +184,8 @@ class Corrections:
         """The forecasts that were not kept, and why."""
         tests = {REFINED: self.refinement, CONTEXT: self.context}
         found = {name: str(test) for name, test in tests.items() if test is not None and name not in self.kept}
+        if self.unrefined:
+            found[REFINED] = self.unrefined
         both = self.refinement.passed and self.context is not None and self.context.passed
         if both:
             loser, winner = (REFINED, CONTEXT) if self.forest is not None else (CONTEXT, REFINED)
@@ -276,7 +289,8 @@ def look_at_context(block: Block, state: ContextPass) -> ContextLook:
 def learn_context(now: Corrections, design: RowDesign, run: Run, n_jobs: int | None) -> Corrections:
     """Judge the refinement, and learn the context correction of the stack, which is pending then."""
     found: ContextLook = run(look_at_context, ContextPass(design, now.out_of_fold))
-    now = now.judged(found.gain)
+    if now.pending:
+        now = now.judged(found.gain)
     d = len(now.out_of_fold.linear.mean)
     _, columns = found.sample.in_order()
     (fold, weights), (looked_at, labels) = columns[:2], np.split(columns[2:].T, [-d], axis=1)
@@ -299,14 +313,19 @@ def learn_corrections(
     run: Run,
     *,
     context: bool = False,
+    cross_fitted: bool = False,
     n_jobs: int | None = None,
 ) -> Corrections:
     """Correct the stack as long as that lowers the out-of-fold loss, with at most two patches; the last is pending.
 
     Subgroups are corrected by themselves first: beside hundreds of level sets, which ask for a strong ridge, they would
-    hardly be. With ``context`` rows have one, and forests are grown on ``n_jobs`` threads.
+    hardly be. With ``context`` rows have one, and forests are grown on ``n_jobs`` threads. Where members are
+    ``cross_fitted``, there is no refinement, and no ridge to compare with.
     """
-    now, tabulate = Corrections(OutOfFold(linear)), _Tables(cells, design, run)
+    now = Corrections(OutOfFold(linear))
+    if cross_fitted:
+        now = Corrections(OutOfFold(linear, refined=False, ridged=False), pending="", unrefined=CROSS_FITTED)
+    tabulate = _Tables(cells, design, run)
     if context:
         now = learn_context(now, design, run, n_jobs)
     for which in ([SUBGROUPS] if len(cells.subgroups) else []) + [PATCHED] * MOST_ROUNDS:

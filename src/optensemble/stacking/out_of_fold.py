@@ -45,11 +45,13 @@ class Corrected:
 class OutOfFold:
     """The forecasts of the fitting rows, each by what the other folds teach.
 
-    The stack is ``refined``, unless there is a ``context`` correction, which takes its place.
+    The stack is ``refined``, unless there is a ``context`` correction, which takes its place; ``ridged`` if there is a
+    ridge to compare with.
     """
 
     linear: LinearFit
     refined: bool = True
+    ridged: bool = True
     context: FoldContext | None = None
     patches: tuple[FoldPatch, ...] = ()
 
@@ -94,6 +96,7 @@ class OutOfFold:
 
         ``found`` are the steps of its correction if they are known already. The ridge may be left out.
         """
+        ridge = ridge and self.ridged
         outputs, wide = chunk.outputs, self.wide(chunk) if ridge or found is None else None
         steps = self.corrected(chunk, _given(wide), cells) if found is None else found[: self.steps + 1]
         last = steps[-1]

@@ -61,9 +61,10 @@ class StackTable(NamedTuple):
     def scale(self, weights: Floats, beyond: Floats, strength: float) -> Stack:
         """Return the stack of weights that sum to 1: how far it moves and at which level is learned by least squares.
 
-        Its level is that of the members, and is moved to that of the labels as far as this is more than noise: an
-        intercept for every label costs more than it is worth where members are right on average (the positive part of
-        James and Stein's estimate).
+        It moves about the labels' level. What members then miss on average is made good as far as it is more than
+        noise: an intercept for every label costs more than it is worth where members are right on average (the positive
+        part of James and Stein's estimate). Where members say nothing, and the scale is 0, the mean label is left:
+        their own level would tell of all labels that they were fitted on, those of the rows to be judged among them.
 
         Parameters
         ----------
@@ -81,9 +82,9 @@ class StackTable(NamedTuple):
         varied = float(self.label_squares - self.labels @ level)
         missed = max(varied - 2 * scale * product + scale**2 * spread, 0.0)
         bias = level + weights @ (beyond - centre)
-        noise, size = missed / (self.n * (self.n - 1)), float(bias @ bias)
+        noise, size = missed / (self.n * max(self.n - 1, 1)), float(bias @ bias)
         noisy = min(noise / size, 1.0) if size > 0 else 1.0
-        return Stack(scale * weights, centre, level - noisy * bias)
+        return Stack(scale * weights, centre, level - noisy * scale * bias)
 
 
 def solve_non_negative(normal: Floats, target: Floats) -> Floats:

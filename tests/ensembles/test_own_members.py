@@ -49,6 +49,20 @@ def make(kind: str, **parameters: Any) -> Any:
     return oe.BlackBoxEnsemble([("plain", PlainPolicy(OMEGA))], OMEGA, init=Ridge(), **{"cv": 5, **parameters})
 
 
+def require_same_start(ensemble: oe.DecisionEnsemble, by_hand: oe.DecisionEnsemble) -> None:
+    """Fail unless members, average, stack and mean earned the same; beside cross-fitted members that is where it ends.
+
+    There is no refinement then, and no ridge to compare with: what members say goes against labels.
+    """
+    found, expected = (each.leaderboard_.set_index("candidate") for each in (ensemble, by_hand))
+    same = [name for name in expected.index if name in (*dict(ensemble.members_), "average", "stack", "mean")]
+    assert len(same) == len(ensemble.members_) + 3
+    np.testing.assert_allclose(found.loc[same, "realised"], expected.loc[same, "realised"], rtol=1e-9)
+    np.testing.assert_allclose(ensemble.decider_.forecaster.stack.weights, by_hand.decider_.forecaster.stack.weights)
+    assert {"refined", "ridge"}.isdisjoint(found.index[found["realised"].notna()])
+    assert "give away" in str(ensemble.notes_)
+
+
 # What is learned from
 
 
@@ -62,8 +76,7 @@ def test_what_a_member_says_out_of_fold_is_what_is_learned_from() -> None:
     whole = LinearRegression().fit(X[FIT], Y[FIT])
     table = pd.DataFrame(np.concatenate([said, whole.predict(X[NEW])]), columns=["a", "b", "c"])
     by_hand = decision(models=[("plain", oe.Columns(["a", "b", "c"]))]).fit(table[FIT], Y[FIT])
-    assert np.allclose(ensemble.record_.assessed, by_hand.record_.assessed, rtol=1e-9)
-    assert np.allclose(ensemble.predict(X[NEW]), by_hand.predict(table[NEW]), rtol=1e-9)
+    require_same_start(ensemble, by_hand)
 
 
 def test_a_member_that_remembers_its_rows_is_worth_nothing() -> None:

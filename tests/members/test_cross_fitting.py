@@ -155,3 +155,25 @@ def test_frames_keep_their_kind_and_their_categories() -> None:
     given = rows()
     frame = pd.DataFrame(given.X).assign(kind=pd.Categorical(np.where(given.X[:, 1] > 0, "a", "b")))
     assert not fit(Kinds(), TrainingRows(frame, given.labels)).said["m"].any()
+
+
+def test_what_copies_of_a_penalised_model_say_has_the_spread_of_the_model_itself() -> None:
+    """Its slopes are about n/(n + penalty): smaller without a fold, and too much would be promised of the others."""
+    given, penalty = rows(), 60.0
+    splits = [(np.setdiff1d(np.arange(N), fold), fold) for fold in np.split(np.arange(N), 3)]
+    found = fit(Ridge(penalty), given, splits)
+    whole = Ridge(penalty).fit(given.X, given.labels)
+    ratios = []
+    for train, _ in splits:
+        copy = Ridge(penalty).fit(given.X[train], given.labels[train])
+        ratios.append(whole.predict(given.X[train]).var(axis=0) / copy.predict(given.X[train]).var(axis=0))
+    wider = np.sqrt(np.mean(ratios))
+    assert wider > 1.1
+    for train, test in splits:
+        level = given.labels[train].mean(axis=0)
+        alone = Ridge(penalty).fit(given.X[train], given.labels[train]).predict(given.X[test])
+        expected = (alone - level) * wider + level
+        assert np.allclose(found.said["m"][test], expected, atol=0.1 * expected.std())
+    plain = fit(Ridge(1e-3), given, splits).said["m"]
+    first, second = splits[0]
+    assert np.allclose(plain[second], Ridge(1e-3).fit(given.X[first], given.labels[first]).predict(given.X[second]))

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.hashing import hash_labels
@@ -18,6 +20,7 @@ from optensemble._core.progress import Progress, Stage
 from optensemble._core.threads import one_blas_thread
 from optensemble.exceptions import InputError
 from optensemble.members.alignment import OutputNames
+from optensemble.members.copy_spread import match_spread, spaced_rows
 from optensemble.members.estimators import (
     PREFIT,
     Arguments,
@@ -192,10 +195,14 @@ class _Job(NamedTuple):
 
 
 class _Fitted(NamedTuple):
-    """What a fit leaves: the estimator where it is one on all rows, and otherwise what it says of its fold."""
+    """What a fit leaves: the estimator where it is one on all rows, and otherwise what it says of its fold.
+
+    ``known`` is what a model says of some of the rows that it was fitted on.
+    """
 
     estimator: Any
     said: Floats | None
+    known: Floats | None
 
 
 def cross_fit(
@@ -230,6 +237,7 @@ def cross_fit(
     n, d = rows.labels.shape
     plan = _Plan([each._replace(member=_prepared(each, d, seed)) for each in trainees], rows, splits)
     jobs, said = plan.jobs, {each.name: np.full((n, d), np.nan) for each in trainees}
+    known = {each.name: np.full((len(splits) + 1, len(plan.spaced), d), np.nan) for each in trainees}
     done: dict[str, list[Any]] = {each.name: [] for each in trainees}
     with Stage(progress, STAGE, len(jobs)) as step:
         for job, result in zip(jobs, _run(plan, names, n_jobs), strict=True):
@@ -238,7 +246,13 @@ def cross_fit(
                 done[name].append(result.estimator)
             else:
                 said[name][splits[job.fold].test, plan.columns(job)] = result.said
+            if result.known is not None:
+                known[name][-1 if job.fold is None else job.fold, plan.is_known(job.fold), plan.columns(job)] = (
+                    result.known
+                )
             step()
+    for each in trainees:
+        match_spread(said[each.name], known[each.name], splits, rows.labels, rows.weights)
     fitted = {each.name: _joined(each.member, done[each.name]) for each in plan.trainees}
     judged, notes = np.unique(np.concatenate([fold.test for fold in splits])), _weight_notes(plan.trainees, rows)
     if len(judged) == n:
@@ -274,27 +288,37 @@ class _Plan:
         found = self.rows.labels[:, self.columns(job)]
         return found[:, 0] if found.shape[1] == 1 else found
 
-    def cut(self, fold: int | None) -> tuple[Any, Any]:
-        """Return the rows of X to fit on, and those to be asked about; of all rows none."""
-        if fold is None:
-            return self.rows.X, None
-        train, test = self.splits[fold]
-        return pick_rows(self.rows.X, train), pick_rows(self.rows.X, test)
+    @cached_property
+    def spaced(self) -> Indices:
+        """Some rows that models are asked about although they were fitted on them."""
+        return spaced_rows(len(self.rows.labels))
 
-    def calls(self) -> Iterator[tuple[Trainee, Any, Floats, Arguments, Any]]:
+    def is_known(self, fold: int | None) -> npt.NDArray[np.bool_]:
+        """Return which of those are fitted on where a fold is left out."""
+        return np.isin(self.spaced, np.arange(len(self.rows.labels)) if fold is None else self.splits[fold].train)
+
+    def cut(self, fold: int | None) -> tuple[Any, Any, Any]:
+        """Return the rows of X to fit on, those to be asked about, of all rows none, and some that are known."""
+        known = pick_rows(self.rows.X, self.spaced[self.is_known(fold)])
+        if fold is None:
+            return self.rows.X, None, known
+        train, test = self.splits[fold]
+        return pick_rows(self.rows.X, train), pick_rows(self.rows.X, test), known
+
+    def calls(self) -> Iterator[tuple[Trainee, Any, Floats, Arguments, Any, Any]]:
         """Yield for every fit the estimator, X, labels and further values of rows, and the rows to be asked about."""
         last: int | None = -1
-        X = unseen = None
+        X = unseen = known = None
         for job in self.jobs:
             if job.fold != last:  # the rows of one fold at a time
-                last, (X, unseen) = job.fold, self.cut(job.fold)
+                last, (X, unseen, known) = job.fold, self.cut(job.fold)
             trainee, labels = self.trainees[job.trainee], self.labels(job)
             estimator = parts_of(trainee.member)[job.part]
             values = fit_arguments(estimator, self.rows.arguments)
             if job.fold is not None:
                 train = self.splits[job.fold].train
                 labels, values = labels[train], {key: value[train] for key, value in values.items()}
-            yield trainee._replace(member=estimator), X, labels, values, unseen
+            yield trainee._replace(member=estimator), X, labels, values, unseen, known
 
 
 def _run(plan: _Plan, names: OutputNames, n_jobs: int | None) -> Iterator[_Fitted]:
@@ -316,8 +340,13 @@ def _joined(member: Any, fitted: list[Any]) -> Any:
     return PerLabel(fitted) if isinstance(member, PerLabel) else fitted[0]
 
 
-def _fit_one(trainee: Trainee, X: Any, labels: Floats, values: Arguments, unseen: Any, names: OutputNames) -> _Fitted:
-    """Fit a copy of an estimator, and ask it about the rows of its fold; about none if it is fitted on all rows."""
+def _fit_one(
+    trainee: Trainee, X: Any, labels: Floats, values: Arguments, unseen: Any, known: Any, names: OutputNames
+) -> _Fitted:
+    """Fit a copy of an estimator, and ask it about the rows of its fold; about none if it is fitted on all rows.
+
+    A model is asked about some rows that it knows, too.
+    """
     estimator = unfitted(trainee.member)
     try:
         with one_blas_thread():  # whose number would change the bits
@@ -326,12 +355,15 @@ def _fit_one(trainee: Trainee, X: Any, labels: Floats, values: Arguments, unseen
         where = "on all rows" if unseen is None else "without one of the folds"
         error.add_note(f"This came from the member {trainee.name!r} of the ensemble, as it was fitted {where}.")
         raise
-    if unseen is None:
-        return _Fitted(estimator, None)
-    said = ask_member(estimator, trainee.name, trainee.method, unseen)
-    numbers = names(said, estimator, unseen, f"{trainee.kind} {trainee.name!r}")
-    d = 1 if labels.ndim == 1 else labels.shape[1]
-    return _Fitted(None, as_predictions(numbers, trainee.name, row_count(unseen), d, gaps=True))
+
+    def ask(rows: Any) -> Floats:
+        said = ask_member(estimator, trainee.name, trainee.method, rows)
+        numbers = names(said, estimator, rows, f"{trainee.kind} {trainee.name!r}")
+        d = 1 if labels.ndim == 1 else labels.shape[1]
+        return as_predictions(numbers, trainee.name, row_count(rows), d, gaps=True)
+
+    own = ask(known) if trainee.method == PREDICT and row_count(known) else None
+    return _Fitted(estimator, None, own) if unseen is None else _Fitted(None, ask(unseen), own)
 
 
 def _weight_notes(trainees: Sequence[Trainee], rows: TrainingRows) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ Run = Callable[[Callable[[Block, Any], Any], Any], Any]
 
 NOTHING_GAINED = PairedTest(0.0, 0.0)
 
-CROSS_FITTED = "members are cross-fitted: what they say of a row goes against its own label, and could be turned round"
+CROSS_FITTED = "members are cross-fitted, and the levels of their copies would give away the labels they are judged by"
 """Why there is no refinement then.
 
 A copy that was fitted without a row has seen more of the other labels: the higher the row's own label, the lower its

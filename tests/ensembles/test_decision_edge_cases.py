@@ -153,6 +153,19 @@ def test_more_predictions_than_rows() -> None:
     assert earned.mean() > best
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_model_alone_or_twice_is_refined_by_squared_error(members: int) -> None:
+    """Actions that never differ say nothing of what sets them apart."""
+    rng = np.random.default_rng(0)
+    said = rng.normal(size=(600, 3))
+    labels = said * [3.0, 0.2, 1.0] + 0.3 * rng.normal(size=said.shape)
+    models = [(f"m{number}", lambda X: X) for number in range(members)]
+    omega = feasible.Simplex(3)
+    ensemble = Ensemble(models, feasible=omega, context=None).fit(said[:400], labels[:400])
+    assert "refined" in ensemble.names_
+    assert ensemble.score(said[400:], labels[400:]) > payoff(omega.argmax(said[400:]), labels[400:]).mean() + 0.1
+
+
 def test_specialists_are_refined_into_more_than_any_of_them() -> None:
     X, Y, models = specialists(1200)
     ensemble = Ensemble(models, feasible=feasible.Simplex(3)).fit(X[:600], Y[:600], random_state=4)

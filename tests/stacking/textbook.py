@@ -77,7 +77,7 @@ def decision_weights(features: Floats, labels: Floats, actions: Floats) -> Float
 def decision_stack(
     features: Floats, labels: Floats, actions: Floats, pull: float
 ) -> tuple[Floats, Callable[[Floats], Floats]]:
-    """A weighted average of models, stretched by least squares, its level moved to the labels' if that is not noise."""
+    """A weighted average of models, stretched about the labels' level; what it misses then is made good if not noise."""
     n, shares = len(labels), decision_weights(features, labels, actions)
     average = np.tensordot(shares, features, 1)
     moves, truth = average - average.mean(axis=0), labels - labels.mean(axis=0)
@@ -85,7 +85,7 @@ def decision_stack(
     bias = labels.mean(axis=0) - average.mean(axis=0)
     noise = np.square(truth - stretch * moves).sum() / (n * (n - 1))
     kept = max(1 - noise / np.square(bias).sum(), 0.0) if bias.any() else 0.0
-    level = average.mean(axis=0) + kept * bias
+    level = labels.mean(axis=0) - (1 - kept) * stretch * bias
 
     def predict(new: Floats) -> Floats:
         return np.asarray(level + stretch * (np.tensordot(shares, new, 1) - average.mean(axis=0)))

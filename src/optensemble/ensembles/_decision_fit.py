@@ -204,7 +204,7 @@ def _look_first(
     basis, design = Basis.of(data.first, data.design.rows), data.design
     first = engine.run(look_first, data.blocks, FirstPass(design, basis), step)
     require_size(float(first.moments.label_size))
-    require_weights(float(first.moments.gram[:, -1, -1].sum()), design.rows)
+    require_weights(first.moments.gram[:, -1, -1], design.rows)
     repeated = None if design.clusters is not None or design.time_ordered else first.marks.cluster(design)
     absent = np.flatnonzero(first.moments.absent)
     if repeated is None and not len(absent):

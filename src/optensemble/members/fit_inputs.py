@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from optensemble._core.arrays import Indices
+from optensemble._core.arrays import Floats, Indices
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError
@@ -17,7 +17,7 @@ from optensemble.members.absence import missing_rows
 from optensemble.members.alignment import Labels, RowNames, align_all, column_order, label_names
 from optensemble.members.frames import text_names
 from optensemble.members.validation import as_labels, as_members, as_weights, pick_rows, row_count, row_labels
-from optensemble.stats.sample_size import MINIMUM_ROWS
+from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS
 
 _FEWEST_GROUPS = 5
 _LARGEST_LABEL = 1e60
@@ -166,12 +166,20 @@ def unlabelled_notes(missing: int, rows: int) -> list[str]:
     return [f"{missing:,} of {rows:,} rows have no labels and were left out"] if missing else []
 
 
-def require_weights(total: float, rows: int) -> None:
-    """Refuse weights that are no numbers of rows."""
+def require_weights(by_fold: Floats, rows: int) -> None:
+    """Refuse weights that are no numbers of rows, given what they sum to in each fold."""
+    total = float(by_fold.sum())
     if total < MINIMUM_ROWS:
         raise InputError(
             f"the weights of {rows:,} rows sum to {total:.3g}; a weight is the number of rows that a row counts for, "
             f"and {MINIMUM_ROWS} at least are needed. Scale the weights, for example to a mean of 1."
+        )
+    rest = total - float(by_fold.max())
+    if rest < MIN_CELL:
+        raise InputError(
+            f"the weights of {rows:,} rows sum to {total:.3g}, of which {rest:.3g} lie outside one fold of the rows: "
+            f"with so few of them, {MIN_CELL} at least are needed, nothing can be judged by rows it was not learned "
+            "from. Weights must not be those of a handful of rows."
         )
 
 

@@ -153,6 +153,7 @@ def test_more_predictions_than_rows() -> None:
     assert earned.mean() > best
 
 
+@pytest.mark.filterwarnings("ignore:model 'm1' predicts the same")
 @pytest.mark.parametrize("members", [1, 2])
 def test_a_model_alone_or_twice_is_refined_by_squared_error(members: int) -> None:
     """Actions that never differ say nothing of what sets them apart."""

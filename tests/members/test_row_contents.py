@@ -12,6 +12,7 @@ from scipy import sparse
 
 from optensemble.members import row_contents as _row_contents
 from optensemble.members.row_contents import row_contents
+from tests.problems import Floats
 
 NUMBERS = np.array([[1.0, 2.0], [3.0, np.nan], [1.0, 2.0], [2.0, 1.0]])
 FRAME = pd.DataFrame(
@@ -71,13 +72,17 @@ def test_large_whole_numbers_are_told_apart() -> None:
 
 
 def test_rows_are_written_out_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = sparse.random(50, 2000, density=0.01, format="csr", random_state=0)
-    kinds: list[Any] = [wide, wide.toarray(), pd.DataFrame(wide.toarray()), wide.toarray().tolist()]
+    dense = np.random.default_rng(0).integers(3, size=(50, 2000)).astype(float)
+    kinds: list[Any] = [sparse.csr_matrix(dense), dense, pd.DataFrame(dense), dense.tolist()]
     whole = [row_contents(X) for X in kinds]
-    seen = list[int]()
-    columns = _row_contents._columns
+    columns, seen = _row_contents._columns, list[int]()
+
+    def watched(X: Any) -> list[Floats]:
+        seen.append(X.shape[0])
+        return columns(X)
+
     monkeypatch.setattr(_row_contents, "_AT_ONCE", 7000)
-    monkeypatch.setattr(_row_contents, "_columns", lambda X: seen.append(X.shape[0]) or columns(X))
+    monkeypatch.setattr(_row_contents, "_columns", watched)
     for X, expected in zip(kinds, whole, strict=True):
         assert np.array_equal(row_contents(X), expected)
     assert max(seen) == 3

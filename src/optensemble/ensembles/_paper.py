@@ -143,8 +143,9 @@ class PaperEnsemble(FittedPaper):
 
     def _take_rows(self, rows: Sequence[LabelledBatch]) -> None:
         """Keep rows, and where they come from, after those there are."""
-        start = len(self._rows)
-        self._origins = {**self._origins, **{start + i: each.origin for i, each in enumerate(rows) if each.origin}}
+        origins = {number: each.origin for number, each in enumerate(rows, start=len(self._rows)) if each.origin}
+        if origins:
+            self._origins = {**self._origins, **origins}
         self._rows = [*self._rows, *((batch.X, batch.labels) for batch in rows)]
 
     def _fit_members(
@@ -205,7 +206,7 @@ class PaperEnsemble(FittedPaper):
         fitted.terms_, fitted.time_ordered_ = Hyperparameters.of(self), bool(time_ordered)
         fitted.log_, fitted._stages, fitted._seed = (), [], random_state
         fitted._rows, fitted._streamed, fitted._forecaster, fitted._doubts = [], False, None, ()
-        fitted._said, fitted.cross_fitted_, fitted._origins = NOTHING_SAID, [], {}
+        fitted._said, fitted.cross_fitted_ = NOTHING_SAID, []
         return fitted
 
     def _check_parameters(self, stacklevel: int = 4) -> None:

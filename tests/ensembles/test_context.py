@@ -11,6 +11,7 @@ import pytest
 import optensemble as oe
 from optensemble import feasible
 from optensemble.exceptions import DataWarning, FileError, InputError
+from optensemble.members.context import Context
 from tests.fuzz_files import Content
 from tests.problems import Floats
 
@@ -79,8 +80,13 @@ def fitted() -> oe.DecisionEnsemble:
 def test_columns_of_members_labels_and_roles_are_no_context() -> None:
     roles = X[FIT].assign(weight=1.0, group=np.arange(800) // 2, y_0=Y[FIT, 0], text="a")
     labels = pd.DataFrame(Y[FIT], columns=["y_0", "y_1", "y_2"], index=roles.index)
-    ensemble = make().fit(roles, labels, sample_weight="weight", groups="group", ids="group")
+    roles["id"] = np.arange(800)
+    ensemble = make().fit(roles, labels, sample_weight="weight", groups="group", ids="id")
     assert ensemble._context_columns == ("x_0", "x_1")
+    table = roles[["x_0", "x_1", "id", "weight", "group"]].to_numpy()
+    same = oe.DecisionEnsemble([("a", lambda X: X[:, [0, 1, 0]])], feasible=OMEGA)
+    same.fit(table, Y[FIT], ids=2, sample_weight=np.int64(3), groups=-1)
+    assert same._context_columns == (0, 1)
 
 
 def test_arrays_have_a_context_too() -> None:
@@ -106,6 +112,13 @@ def test_missing_and_infinite_values_are_taken_for_medians_and_large_numbers() -
     assert np.isfinite(ensemble.predict(gaps[NEW])).all()
     filled = gaps[NEW].fillna({"x_0": gaps.loc[FIT.start : FIT.stop - 1, "x_0"].median()})
     assert np.array_equal(ensemble.decide(gaps[NEW]), ensemble.decide(filled))
+
+
+def test_a_column_of_infinite_values_of_both_signs_has_a_median() -> None:
+    column = np.repeat([np.inf, -np.inf], 50)[:, None]
+    found = Context.learn([0], column)
+    assert found is not None
+    assert np.isfinite(found(np.array([[np.nan], [np.inf]]))).all()
 
 
 def test_it_goes_on_with_an_extension_and_into_a_file(tmp_path: Any) -> None:

@@ -335,3 +335,75 @@ def test_the_number_of_jobs_does_not_matter() -> None:
     one, two = (decision(models=members).fit(X[FIT], Y[FIT], n_jobs=jobs) for jobs in (None, 2))
     assert np.array_equal(one.predict(X), two.predict(X))
     assert np.array_equal(one.record_.assessed, two.record_.assessed)
+
+
+def test_an_extension_with_another_seed_seeds_members_anew() -> None:
+    def seeds(ensemble: oe.DecisionEnsemble) -> list[Any]:
+        members = dict(ensemble.members_)
+        return [members["forest"].random_state, members["own"].random_state]
+
+    models = [("forest", RandomForestRegressor(2)), ("own", RandomForestRegressor(2, random_state=5))]
+    even = [("even", lambda X: np.full((len(X), D), 1 / D))]
+    ensemble = decision(models=models).fit(X[FIT], Y[FIT], random_state=1)
+    before = seeds(ensemble)
+    assert seeds(ensemble.extend(policies=even)) == before
+    after = seeds(ensemble.extend(X=X[NEW], Y=Y[NEW], random_state=9))
+    assert after == seeds(decision(models=models).fit(X, Y, random_state=9))
+    assert after[0] != before[0]
+    assert after[1] == 5
+
+
+def test_fitted_estimators_for_each_label_answer_rows_of_files(tmp_path: Any) -> None:
+    table = pd.DataFrame(np.column_stack([X, Y]), columns=[*"abcd", "y_0", "y_1", "y_2"])
+    table[FIT].to_parquet(tmp_path / "rows.parquet")
+    each = [LinearRegression().fit(table.loc[250:, [*"abcd"]], Y[NEW, j]) for j in range(D)]
+    read = decision(models=[("each", each)]).fit(oe.Rows(tmp_path / "rows.parquet", labels="y_*"))
+    in_memory = decision(models=[("each", each)]).fit(
+        table.loc[:249, [*"abcd"]], table.loc[:249, ["y_0", "y_1", "y_2"]]
+    )
+    assert np.array_equal(read.record_.assessed, in_memory.record_.assessed)
+
+
+class Duck:
+    """Has parameters, but is no estimator of scikit-learn's."""
+
+    def __init__(self, times: float = 1.0) -> None:
+        self.times = times
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {"times": self.times}
+
+    def set_params(self, **given: Any) -> Duck:
+        vars(self).update(given)
+        return self
+
+    def fit(self, X: Any, Y: Any) -> Duck:
+        self.mean_ = self.times * Y.mean(axis=0)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.tile(self.mean_, (len(X), 1))
+
+
+def test_an_object_with_parameters_alone_is_an_estimator() -> None:
+    fitted = Duck().fit(X[NEW], Y[NEW])
+    ensemble = decision(models=[("new", Duck()), ("fitted", fitted)]).fit(X[FIT], Y[FIT])
+    assert ensemble.cross_fitted_ == ["new"]
+    assert np.allclose(dict(ensemble.members_)["new"].mean_, Y[FIT].mean(axis=0))
+    assert not hasattr(clone(decision(models=[("new", Duck())])).models[0][1], "mean_")
+
+
+def test_a_member_that_fails_out_of_fold_is_absent_there_if_it_may() -> None:
+    class Picky(LinearRegression):  # type: ignore[misc]
+        def predict(self, X: Any) -> Any:
+            if (np.asarray(X)[:, 0] == X_PICKED).any():
+                raise RuntimeError("no")
+            return super().predict(X)
+
+    X_PICKED = X[5, 0]
+    models = [("picky", Picky()), ("plain", LinearRegression())]
+    with pytest.warns(oe.exceptions.AbsentWarning, match="'picky' failed out of fold on 50 rows"):
+        ensemble = decision(models=models, on_error="absent").fit(X[FIT], Y[FIT])
+    assert "'picky' has no answer in 50 of 250 rows" in ensemble.notes_
+    with pytest.raises(RuntimeError, match="no"):
+        decision(models=models).fit(X[FIT], Y[FIT])

@@ -153,7 +153,10 @@ def test_updates_with_weights() -> None:
         (np.full(600, -1.0), "must be between 0 and 1e.09; got -1 in rows 0, 1, 2, 3, 4 and 595 more of 600"),
         (np.full(600, np.nan), "must be between 0 and .*got nan"),
         (np.full(600, 1 / 600), "weights of 600 rows sum to 1; .* Scale the weights, for example to a mean of 1"),
-        (np.where(np.arange(600) == 7, 1000.0, 0.0), "sum to 1e\\+03, of which 0 lie outside one fold .* handful of rows"),
+        (
+            np.where(np.arange(600) == 7, 1000.0, 0.0),
+            "sum to 1e\\+03, of which 0 lie outside one fold .* handful of rows",
+        ),
         ("wieght", "X has no column 'wieght' to take weights from. Did you mean 'weight'"),
         ("region", "sample_weight must be numeric"),
     ],

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
@@ -14,9 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from optensemble._core.progress import silent
-from optensemble.exceptions import InputError
+from optensemble.exceptions import AbsentWarning, InputError
 from optensemble.members.alignment import OutputNames
 from optensemble.members.cross_fitting import (
+    DECIDE,
     PREDICT,
     CrossFitted,
     Trainee,
@@ -25,10 +28,19 @@ from optensemble.members.cross_fitting import (
     member_folds,
     require_cv,
 )
+from optensemble.members.estimators import with_seeds, without_seeds
+from optensemble.members.fit_inputs import LabelledBatch, Origin
 from optensemble.members.per_label import PerLabel
 from tests.members.estimators import Before, Nearest, Remembers
 
 N, D = 120, 2
+
+
+class NoFolds:
+    """A splitter of none."""
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+        return iter(())
 
 
 def rows(seed: int = 0, **given: Any) -> TrainingRows:
@@ -59,6 +71,8 @@ def test_groups_and_copies_of_a_row_stay_together() -> None:
         assert not fit(Remembers(), by_group, cv).said["m"].any()
     twice = TrainingRows(np.concatenate([given.X, given.X]), np.concatenate([given.labels, given.labels]))
     assert not fit(Remembers(), twice).said["m"].any()
+    often = TrainingRows(np.repeat(given.X, 25, axis=0), np.repeat(given.labels, 25, axis=0))
+    assert not fit(Remembers(), often).said["m"].any()
 
 
 def test_folds_in_time_order_are_contiguous_with_a_gap() -> None:
@@ -124,6 +138,7 @@ def test_weights_reach_those_who_take_them() -> None:
         ([(np.arange(N), np.arange(5))], "both fitted and judged"),
         ([(np.arange(5), np.arange(N, N + 5))], "names row 124 of 120"),
         (N + 1, "more folds than there are rows"),
+        (NoFolds(), "no fold with rows to judge on"),
     ],
 )
 def test_folds_that_cannot_be_are_refused(cv: Any, message: str) -> None:
@@ -177,3 +192,84 @@ def test_what_copies_of_a_penalised_model_say_has_the_spread_of_the_model_itself
     plain = fit(Ridge(1e-3), given, splits).said["m"]
     first, second = splits[0]
     assert np.allclose(plain[second], Ridge(1e-3).fit(given.X[first], given.labels[first]).predict(given.X[second]))
+
+
+def test_pairs_name_rows_as_they_were_given() -> None:
+    """Of 130 rows, ten were left out and the others sorted backwards since."""
+    kept = np.arange(129, 9, -1)
+    given = rows(origin=Origin(kept, 130))
+    first, second = np.arange(60), np.arange(60, 130)
+    for pairs in ([(first, second), (second, first)], [(np.arange(130) < 60, second), (second, first)]):
+        folds = member_folds(pairs, given, time_ordered=False, seed=0)
+        assert [np.sort(kept[fold.train]).tolist() for fold in folds] == [list(range(10, 60)), second.tolist()]
+        assert [np.sort(kept[fold.test]).tolist() for fold in folds] == [second.tolist(), list(range(10, 60))]
+    assert len(member_folds([(second, first), (first, np.arange(10))], given, time_ordered=False, seed=0)) == 1
+    with pytest.raises(InputError, match="names row 130 of 130"):
+        member_folds([(first, np.arange(60, 131))], given, time_ordered=False, seed=0)
+    joined = TrainingRows.of([LabelledBatch(given.X, given.labels, origin=each) for each in (given.origin, None)])
+    assert joined.origin is not None
+    assert joined.origin.rows.tolist() == [*kept, *range(130, 250)]
+
+
+class Fails(LinearRegression):  # type: ignore[misc]
+    """Does not answer where one of the first numbers of rows is 7; ``at`` may be the fit instead."""
+
+    def __init__(self, at: str = "predict") -> None:
+        super().__init__()
+        self.at = at
+
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Any:
+        self._look(X, "fit")
+        return super().fit(X, Y)
+
+    def predict(self, X: Any) -> Any:
+        self._look(X, "predict")
+        return super().predict(X)
+
+    def _look(self, X: Any, at: str) -> None:
+        if at == self.at and (X[:, 0] == 7).any():
+            raise RuntimeError("not this one")
+
+
+@pytest.mark.parametrize("jobs", [None, 2])
+def test_a_copy_that_fails_to_answer_is_absent_if_it_may(jobs: int | None) -> None:
+    half = np.arange(60), np.arange(60, N)
+    with pytest.warns(AbsentWarning, match="'m' failed out of fold on 60 rows .* RuntimeError: not this one"):
+        found = fit(Fails(), rows(), [half, half[::-1]], on_error="absent", n_jobs=jobs)
+    assert np.isnan(found.said["m"][:60]).all()
+    assert np.isfinite(found.said["m"][60:]).all()
+    with pytest.raises(RuntimeError, match="not this one"):
+        fit(Fails(), rows())
+    with pytest.raises(RuntimeError, match="not this one"):
+        fit(Fails(at="fit"), rows(), on_error="absent")
+
+
+@pytest.mark.parametrize(("method", "words"), [(PREDICT, "predictions of model"), (DECIDE, "actions of policy")])
+def test_an_answer_of_the_wrong_shape_is_named(method: str, words: str) -> None:
+    class Wide(Remembers):
+        decide = Remembers.predict
+
+    given = rows()
+    options: dict[str, Any] = {"names": OutputNames(), "seed": 0, "n_jobs": None, "progress": silent}
+    splits = member_folds(2, given, time_ordered=False, seed=0)
+    with pytest.raises(InputError, match=f"the {words} 'm' must have shape"):
+        cross_fit([Trainee("m", Wide(labels=3), method)], given, splits, **options)
+
+
+def test_members_in_other_processes_know_the_configuration() -> None:
+    """Two steps: weights would not reach the second where metadata routing is not known to be enabled."""
+    given = rows(weights=np.random.default_rng(1).uniform(0.5, 2.0, N))
+    with config_context(enable_metadata_routing=True):
+        scaled = StandardScaler().set_fit_request(sample_weight=False)
+        model = make_pipeline(scaled, Ridge().set_fit_request(sample_weight=True))
+        one, two = (fit(model, given, n_jobs=jobs) for jobs in (None, 2))
+    assert np.array_equal(one.said["m"], two.said["m"])
+
+
+def test_seeds_that_were_given_here_are_taken_away_again() -> None:
+    piped = make_pipeline(StandardScaler(), RandomForestRegressor())
+    seeded = with_seeds(clone(piped), "m", 3)
+    assert seeded[1].random_state is not None
+    assert without_seeds(clone(seeded), "m", 3)[1].random_state is None
+    assert without_seeds(clone(seeded), "m", 4)[1].random_state == seeded[1].random_state
+    assert without_seeds(RandomForestRegressor(random_state=3), "m", 3).random_state == 3

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optensemble.members import fingerprints as _fingerprints
-from optensemble.members.fingerprints import Marks, fingerprints
+from optensemble.members.fingerprints import Marks, alike_by_nature, fingerprints
 from optensemble.stats.row_design import MOST_CLUSTERS, RowDesign
 
 Numbers = npt.NDArray[np.int64]
@@ -104,3 +104,28 @@ def test_of_very_many_different_rows_none_are_repeats(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_fingerprints, "EXACT_ROWS", 1000)
     said = np.random.default_rng(0).normal(size=(20_000, 2))
     assert Marks.of(fingerprints(said), 20_000, said).cluster(RowDesign(20_000)) is None
+
+
+def test_copies_stay_together_however_many_where_members_learn() -> None:
+    """But what is in more than a tenth of the rows, as a night without sun is, stands alone."""
+    which = np.concatenate([np.repeat(np.arange(30), 50), np.full(300, 30), np.arange(31, 100)])
+    x, labels = which[:, None] + 0.5, np.random.default_rng(0).normal(size=(100, 2))[which]
+    hashes, n = fingerprints(x, labels), len(which)
+    single = alike_by_nature(labels, x)
+    assert single.tolist() == [hashes[which == 30][0]]
+    found = Marks.of(hashes, n, x, labels).cluster(RowDesign(n), single)
+    assert found is not None
+    fold = found(0, n, hashes).fold
+    assert all(len(set(fold[which == row].tolist())) == 1 for row in range(30))
+    assert len(set(fold[which == 30].tolist())) == found.folds
+
+
+def test_rows_of_one_content_and_several_labels_are_alike_by_chance() -> None:
+    """Copies that stay together would leave a member only the other labels to learn from."""
+    rng = np.random.default_rng(0)
+    for n in (2000, 20_000):  # six rows of each kind, and sixty
+        x, labels = rng.integers(168, size=(n, 1)).astype(float), rng.integers(2, size=(n, 1)).astype(float)
+        hashes = fingerprints(x, labels)
+        assert Marks.of(hashes, n, x, labels).cluster(RowDesign(n), alike_by_nature(labels, x)) is None
+    many = np.repeat(rng.normal(size=(10_000, 1)), 2, axis=0)  # no two rows have such a label by chance
+    assert not len(alike_by_nature(many, x))

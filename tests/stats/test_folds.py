@@ -127,3 +127,30 @@ def test_a_sampling_cuts_the_folds_of_its_rows() -> None:
         theirs = folds(200, time_ordered=sampling.time_ordered, clusters=sampling.clusters, random_state=5)
         for left, right in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(left.test, right.test)
+
+
+def nearest(fold: Fold) -> int:
+    return int(np.abs(fold.train[:, None] - fold.test).min())
+
+
+def test_a_gap_holds_where_clusters_overlap_in_time() -> None:
+    """Parcels that are on their way for up to three days: folds of days, which overlap at their edges."""
+    days = np.arange(1000) // 10 - np.random.default_rng(0).integers(0, 4, 1000)
+    clusters = days - days.min()
+    for fold in folds(1000, time_ordered=True, clusters=clusters, count=5, gap=10):
+        assert nearest(fold) == 11
+        assert len(fold.train) > 700
+
+
+def test_customers_that_stay_have_no_gap() -> None:
+    parts = folds(1000, time_ordered=True, clusters=np.arange(1000) % 50, count=5, gap=10)
+    assert_partition(parts, 1000)
+
+
+@given(n=st.integers(60, 400), count=st.integers(2, 60), parts=st.integers(2, 4), seed=st.integers(0, 20))
+def test_of_few_folds_none_is_empty(n: int, count: int, parts: int, seed: int) -> None:
+    clusters = some_clusters(n, count, seed)
+    wanted = min(parts, len(set(clusters)))
+    found = folds(n, time_ordered=True, clusters=clusters, count=wanted, gap=n // 100)
+    assert all(len(fold.train) and len(fold.test) for fold in found)
+    assert len(found) > 1

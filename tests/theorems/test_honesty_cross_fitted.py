@@ -6,7 +6,7 @@ turn that round finds a signal where there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ pytestmark = [
 D, FRESH, FITS = 12, 1000, 40
 OMEGA = feasible.Simplex(D)
 CLAIM = " more than deciding by the mean label"
-MEMBERS = {
+MEMBERS: dict[str, Callable[[], list[tuple[str, Any]]]] = {
     "shrunk": lambda: [("lasso", Lasso(0.3)), ("ridge", Ridge(1000.0))],
     "linear": lambda: [("linear", LinearRegression())],
     "forest": lambda: [("plain", Ridge()), ("forest", RandomForestRegressor(5, max_depth=4))],

@@ -145,7 +145,8 @@ class DecisionData(NamedTuple):
     """What a fit learns from: how its rows are read, how they depend on each other, and the first of them.
 
     ``first`` says what members there are and what they are about; ``seed`` is for the resampling of units, ``n_jobs``
-    for the threads of what is not learned from blocks; ``cross_fitted`` are the members that were fitted here.
+    for the threads of what is not learned from blocks; ``cross_fitted`` are the members that were fitted here, and
+    ``single`` the fingerprints of rows that are then alike by nature.
     """
 
     blocks: ArrayBlocks | SourceBlocks
@@ -154,6 +155,7 @@ class DecisionData(NamedTuple):
     seed: int | None
     n_jobs: int | None = None
     cross_fitted: Sequence[str] = ()
+    single: Hashes | None = None
 
     def with_absences(self, members: list[int], names: list[str]) -> DecisionData:
         """Return the same where the absence of some members is an event to be unbiased on."""
@@ -205,7 +207,9 @@ def _look_first(
     first = engine.run(look_first, data.blocks, FirstPass(design, basis), step)
     require_size(float(first.moments.label_size))
     require_weights(first.moments.gram[:, -1, -1], design.rows)
-    repeated = None if design.clusters is not None or design.time_ordered else first.marks.cluster(design)
+    repeated = None
+    if design.clusters is None and not design.time_ordered:
+        repeated = first.marks.cluster(design, data.single)
     absent = np.flatnonzero(first.moments.absent)
     if repeated is None and not len(absent):
         return data, first, basis, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from optensemble.evaluation.data_warnings import explained_by_context, find_cont
 from optensemble.members.blocks import Block
 from optensemble.members.context import Context, find_columns, is_asked, is_named
 from optensemble.members.cross_fitting import Trainee
-from optensemble.members.fingerprints import fingerprints
+from optensemble.members.fingerprints import add_marks, fingerprints
 from optensemble.members.fit_inputs import LabelledBatch, require_enough, split_batches
+from optensemble.members.known_rows import KnownRows
 from optensemble.members.sources import RowSource
 from optensemble.members.validation import as_labels, row_count
 
@@ -34,31 +36,38 @@ class DecisionMembers(UpdatedDecision):
         """Return the members that are to be fitted."""
         return self._find_trainees(self.members_[: self.n_models_], self.policy_members)
 
-    def _fit_members(self, n_jobs: int | None, progress: Progress) -> Mapping[str, Floats]:
-        """Fit members, and return what they say of rows out of fold; rows that none says anything of lead the others.
+    def _fit_members(self, n_jobs: int | None, progress: Progress) -> tuple[list[LabelledBatch], Mapping[str, Floats]]:
+        """Fit members, and return the rows that they have answers for out of fold, and these.
 
-        Members learn from those too, as the first rows of forward chaining.
+        Members learn from the others too, as from the first rows of forward chaining.
         """
-        terms: dict[str, Any] = {"time_ordered": self.time_ordered_, "seed": self._seed}
+        terms: dict[str, Any] = {"time_ordered": self.time_ordered_, "seed": self._seed, "on_error": self.on_error}
         found = self._train(self._trainees(), self._rows, n_jobs=n_jobs, progress=progress, **terms)
         self._take_fitted(found, self._set.dimension)
         self._leading, self._member_notes = [], list(found.notes)
-        if found.kept is not None:
-            self._leading, self._rows = split_batches(self._rows, found.kept)
-            count, leading = (sum(len(batch.labels) for batch in part) for part in (self._rows, self._leading))
-            require_enough(count)
-            self._member_notes += [f"{leading:,} rows have no answer out of fold: only members learned from them"]
-        return found.said
+        if found.kept is None:
+            return self._rows, found.said
+        self._leading, judged = split_batches(self._rows, found.kept)
+        require_enough(len(found.kept))
+        leading = sum(len(batch.labels) for batch in self._leading)
+        self._member_notes += [f"{leading:,} rows have no answer out of fold: only members learned from them"]
+        return judged, found.said
 
     def _mark_leading(self) -> None:
-        """Have audits recognise rows that only members learned from."""
-        for batch in self._leading if len(self.fingerprints_) else []:
+        """Have audits and updates recognise rows that only members learned from."""
+        for batch in self._leading:
             outputs = self._query()(batch.X)
             prints = fingerprints(*outputs.known_by, self._sign * batch.labels)
-            self.fingerprints_ = np.concatenate([self.fingerprints_, prints])
+            if len(self.fingerprints_):
+                self.fingerprints_ = add_marks(self.fingerprints_, prints)
+            if len(self._known_rows) and batch.keys is not None:
+                self._known_rows += KnownRows(batch.keys, prints)
 
-    def _find_context(self, rows: list[LabelledBatch], known: Sequence[Any] | None) -> None:
+    def _find_context(self, rows: list[LabelledBatch], roles: Sequence[Any], known: Sequence[Any] | None) -> None:
         """Find the columns of X that a forecast may look at, and what they are like in the first rows.
+
+        ``roles`` are columns, or whatever else, by which groups, weights and ids are found; ``known`` are the columns
+        of an earlier fit.
 
         In time order there are none: contiguous folds interpolate between what was before and what comes after, and
         cannot tell whether a function of X extrapolates. Files have columns that nobody thought of: of theirs, only
@@ -69,9 +78,9 @@ class DecisionMembers(UpdatedDecision):
         if self.time_ordered_ or not (named or (is_asked(self.context) and not isinstance(X, RowSource))):
             return
         X, labels = first_of(X, rows[0].labels)
-        used = [
-            rule for batch in rows for rule in (batch.groups, batch.weights, batch.ids) if isinstance(rule, str | int)
-        ]
+        used: list[Any] = [rule for rule in roles if isinstance(rule, str)]
+        if isinstance(X, np.ndarray) and X.ndim == 2:  # whose columns may be counted from the last
+            used += [int(rule) % X.shape[1] for rule in roles if isinstance(rule, Integral)]
         used += self.labels_ or []
         used += [name for _, each in self.members_ if isinstance(each, Columns) for name in each.found_in(X)]
         columns = find_columns(self.context, X, used) if known is None else list(known)

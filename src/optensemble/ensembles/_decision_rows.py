@@ -102,7 +102,7 @@ def is_streamed(rows: list[LabelledBatch]) -> bool:
 def needed_columns(members: Members, rules: Sequence[Any], omega: FeasibleSet) -> list[str] | None:
     """Return the columns of X that are needed; None if only members, or functions that parameters come from, know.
 
-    ``rules`` are those by which groups, subgroups and weights are found.
+    ``rules`` are those by which groups, subgroups and weights are found, and the columns of the context.
     """
     names = list[str]()
     for parameter in omega.parameters:

@@ -20,7 +20,14 @@ from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError, RefitWarning
 from optensemble.members.alignment import RowNames
 from optensemble.members.fingerprints import MOST_REPEATS, add_marks, count_seen, fingerprints, is_sample
-from optensemble.members.fit_inputs import MISSING_LABELS, LabelledBatch, is_rule, labelled_rows, named_batch
+from optensemble.members.fit_inputs import (
+    MISSING_LABELS,
+    LabelledBatch,
+    is_rule,
+    join_origins,
+    labelled_rows,
+    named_batch,
+)
 from optensemble.members.known_rows import KnownRows, Recognised, count_alike, find_repeats
 from optensemble.members.sources import RowSource
 from optensemble.members.validation import join_rows, row_labels
@@ -144,7 +151,7 @@ class UpdatedDecision(FittedDecision):
                     f"{found:,} of these {n:,} rows were fitted on or given before, by their ids. Give new ones, or "
                     'repeated="skip".'
                 )
-            if len(self._known_rows) == self.n_rows_ + self.n_updated_:
+            if len(self._known_rows) == self._rows_known:
                 return known
         elif repeated == "skip":
             return Recognised(self._known_by_numbers(prints), none)
@@ -177,7 +184,7 @@ class UpdatedDecision(FittedDecision):
 
         By ids, a row whose numbers have changed is the same row.
         """
-        total, batch = self.n_rows_ + self.n_updated_, as_batch(X, Y, groups, sample_weight, ids)
+        total, batch = self._rows_known, as_batch(X, Y, groups, sample_weight, ids)
         if batch.keys is not None and len(self._known_rows) == total:
             return int(find_repeats(batch.keys, self._known_rows.keys).sum())
         marks = self.fingerprints_
@@ -208,7 +215,7 @@ class UpdatedDecision(FittedDecision):
             self.fingerprints_ = add_marks(self.fingerprints_, prints)
         if batch.keys is not None:
             self._known_rows += KnownRows(batch.keys, prints)
-        rows = LabelledBatch(batch.X, self._sign * labels, groups, weights, self._known, None, batch.keys)
+        rows = batch._replace(labels=self._sign * labels, groups=groups, names=self._known)
         before, mean = self.n_updated_, float(np.average(realised, weights=weights))
         self.n_updated_ += len(labels)
         self._later = [*self._later, rows]
@@ -219,6 +226,11 @@ class UpdatedDecision(FittedDecision):
             reasons.append(f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}")
         self.refit_due_ = "; ".join(reasons)
         return promised, mean
+
+    @property
+    def _rows_known(self) -> int:
+        """How many rows were fitted on or given before; marks have those that only members learned from too."""
+        return max(self.n_rows_ + self.n_updated_, len(self.fingerprints_))
 
     @property
     def _time_column(self) -> str | None:
@@ -246,7 +258,8 @@ def merge_in_time(rows: list[LabelledBatch], time: str | None) -> list[LabelledB
         raise InputError(f"the times in column {time!r} are of several kinds. Fit again, on all rows.") from error
     weights, keys = (_joined([getattr(batch, name) for batch in rows]) for name in ("weights", "keys"))
     joined = LabelledBatch(
-        X, np.concatenate([batch.labels for batch in rows]), groups, weights, first.names, None, keys
+        *(X, np.concatenate([batch.labels for batch in rows]), groups, weights, first.names, None, keys),
+        origin=join_origins(rows),
     )
     return [joined.take(order)]
 

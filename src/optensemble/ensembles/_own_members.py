@@ -22,7 +22,15 @@ from optensemble.members.cross_fitting import (
     member_folds,
     require_cv,
 )
-from optensemble.members.estimators import copy_unfitted, nested, set_nested, to_be_fitted, unfitted, wrapped
+from optensemble.members.estimators import (
+    copy_unfitted,
+    nested,
+    set_nested,
+    to_be_fitted,
+    unfitted,
+    without_seeds,
+    wrapped,
+)
 from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.query import Members
 
@@ -39,6 +47,7 @@ class OwnMembers(BaseEstimator):
     members_: Members
     labels_: list[str] | None
     cross_fitted_: list[str]
+    _seed: int | None
 
     # Parameters, as scikit-learn's heterogeneous ensembles have them
 
@@ -117,6 +126,7 @@ class OwnMembers(BaseEstimator):
         seed: int | None,
         n_jobs: int | None,
         progress: Progress,
+        on_error: str = "raise",
     ) -> CrossFitted:
         """Fit members out of fold and on all rows; nothing is done if there are none to be fitted."""
         if not trainees:
@@ -127,8 +137,8 @@ class OwnMembers(BaseEstimator):
         d = training.labels.shape[1]
         trainees = [each._replace(member=wrapped(each.member, each.name, d)) for each in trainees]
         splits = member_folds(self.cv, training, time_ordered=time_ordered, seed=seed or 0)
-        names = OutputNames(self.labels_)
-        return cross_fit(trainees, training, splits, names=names, seed=seed or 0, n_jobs=n_jobs, progress=progress)
+        terms: dict[str, Any] = {"names": OutputNames(self.labels_), "seed": seed or 0, "on_error": on_error}
+        return cross_fit(trainees, training, splits, n_jobs=n_jobs, progress=progress, **terms)
 
     def _take_fitted(self, found: CrossFitted, d: int) -> None:
         """Put fitted members in the place of those that were to be fitted."""
@@ -140,9 +150,9 @@ class OwnMembers(BaseEstimator):
         return [(name, None if name in self.cross_fitted_ else member) for name, member in self.members_]
 
     def _as_given(self, members: Members) -> Members:
-        """Return members as they were before the fit: those that were fitted here unfitted."""
-        own = set(self.cross_fitted_)
-        return [(name, unfitted(member) if name in own else member) for name, member in members]
+        """Return members as they were before the fit: those that were fitted here unfitted, without its seeds."""
+        own, seed = set(self.cross_fitted_), self._seed or 0
+        return [(name, without_seeds(unfitted(each), name, seed) if name in own else each) for name, each in members]
 
 
 def refuse_streamed(trainees: Sequence[Trainee]) -> None:

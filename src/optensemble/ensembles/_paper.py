@@ -131,14 +131,22 @@ class PaperEnsemble(FittedPaper):
         named = named_batch(LabelledBatch(X, Y), RowNames(), d, time_ordered=fitted.time_ordered_)
         fitted._learn_names(named.names, named.X)
         require_set_columns(self.feasible, named.X, named.names.labels)
-        X, Y, *_ = labelled_rows(named, d, terms.missing_labels)
+        batch = labelled_rows(named, d, terms.missing_labels)
+        X, Y = batch.X, batch.labels
         require_rows(n := row_count(X))
         labels = as_labels(Y, n, d, self.M)
         fitted.terms_.require_enough(n)
         fitted.terms_ = replace(fitted.terms_, feasible=around_rows(fitted.terms_.feasible, [X]))
         fitted.grouping_ = fitted._learn_grouping(X)
-        fitted._rows = [(X, labels.copy())]
+        fitted._take_rows([batch._replace(labels=labels.copy())])
         return fitted
+
+    def _take_rows(self, rows: Sequence[LabelledBatch]) -> None:
+        """Keep rows, and where they come from, after those there are."""
+        origins = {number: each.origin for number, each in enumerate(rows, start=len(self._rows)) if each.origin}
+        if origins:
+            self._origins = {**self._origins, **origins}
+        self._rows = [*self._rows, *((batch.X, batch.labels) for batch in rows)]
 
     def _fit_members(
         self, n_jobs: int | None, progress: Progress, earlier: Mapping[str, Floats] = NOTHING_SAID
@@ -148,7 +156,7 @@ class PaperEnsemble(FittedPaper):
         Rows of which none says anything, as the first ones of forward chaining, are left out. Members that an
         ``earlier`` fit has fitted are asked about the rows that have come since.
         """
-        rows = [LabelledBatch(X, labels) for X, labels in self._rows]
+        rows = [LabelledBatch(*each, origin=self._origins.get(number)) for number, each in enumerate(self._rows)]
         terms: dict[str, Any] = {"time_ordered": self.time_ordered_, "seed": self._seed}
         found = self._train(self._trainees(), rows, n_jobs=n_jobs, progress=progress, **terms)
         before = self.cross_fitted_ if earlier else []
@@ -157,7 +165,8 @@ class PaperEnsemble(FittedPaper):
         self._said = {**self._further(earlier), **found.said}
         if found.kept is not None:
             _, chosen = split_batches(rows, found.kept)
-            self._rows = [(batch.X, batch.labels) for batch in chosen]
+            self._rows, self._origins = [], {}
+            self._take_rows(chosen)
             self.terms_.require_enough(len(found.kept))
 
     def _further(self, earlier: Mapping[str, Floats]) -> dict[str, Floats]:

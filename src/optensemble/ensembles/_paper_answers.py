@@ -42,6 +42,7 @@ from optensemble.explanation.explanation import (
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints
+from optensemble.members.fit_inputs import Origin
 from optensemble.members.mending import Tally
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
@@ -84,6 +85,7 @@ class FittedPaper(Policy):
     validation_: pd.DataFrame
     record_: Record
     _rows: list[tuple[Any, Floats]]
+    _origins: Mapping[int, Origin] = {}  # by the number of the batch
     _stages: list[FittedStage]
     _seed: int | None
     _forecaster: Forecaster | None

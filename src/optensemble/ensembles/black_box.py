@@ -278,7 +278,7 @@ class BlackBoxEnsemble(PaperEnsemble):
         batch = named_batch(LabelledBatch(X, Y, None), self._known, d, time_ordered=self.time_ordered_)
         X, labels = batch.X, as_labels(batch.labels, n, d, self.M)
         self._learn_names(batch.names)
-        self._rows = [*self._rows, (X, labels.copy())]
+        self._take_rows([batch._replace(labels=labels.copy())])
         self.grouping_ = self._learn_grouping(X, self.grouping_)
 
     @property

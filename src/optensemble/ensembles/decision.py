@@ -36,7 +36,8 @@ from optensemble.feasible.registry import require_set
 from optensemble.members.absence import warn_of_absence
 from optensemble.members.alignment import RowNames, require_set_columns, sorted_times
 from optensemble.members.blocks import ArrayBlocks
-from optensemble.members.fingerprints import repeat_notes
+from optensemble.members.estimators import wrapped
+from optensemble.members.fingerprints import alike_by_nature, repeat_notes
 from optensemble.members.fit_inputs import (
     MISSING_LABELS,
     LabelledBatch,
@@ -97,7 +98,8 @@ class DecisionEnsemble(DecisionMembers):
     cv
         How members that are not fitted yet are cross-fitted: a number of folds (5 if it is None), a splitter of
         scikit-learn or pairs of rows to fit and to judge on, whose judged rows must not overlap. What members say out
-        of fold is what the ensemble learns from; each is then fitted again on all rows, to decide. Folds of a number
+        of fold is what the ensemble learns from; each is then fitted again on all rows, to decide. Pairs number the
+        rows of X as it is given to :meth:`fit`, rows that :meth:`extend` adds after them. Folds of a number
         keep groups and copies of a row together; in time order they are contiguous, with a gap of a hundredth of the
         rows at their edges. ``TimeSeriesSplit`` is forward chaining: rows before the first fold are only learned from.
         ``"prefit"`` takes all members as they are. An object with ``fit`` that does not follow scikit-learn's
@@ -281,7 +283,7 @@ class DecisionEnsemble(DecisionMembers):
             wider.models = [*known[: self.n_models_], *as_member_list(models, "models")]
             wider.policies = [*known[self.n_models_ :], *as_member_list(policies, "policies")]
             self._require_same_rows()
-            rows = merge_in_time([*self._leading, *self._rows, *self._later, *further], self._time_column)
+            rows = merge_in_time([*self._rows, *self._later, *further], self._time_column)
             if options.get("random_state") is None:
                 options["random_state"] = self._seed
             wider._fit_rows(rows, self.time_ordered_, missing_labels, options, self._doubts, self._context_columns)
@@ -308,16 +310,17 @@ class DecisionEnsemble(DecisionMembers):
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
         fitted = self._with_terms(False if time_ordered is None else time_ordered, seed)
+        roles = [rule for batch in rows for rule in (batch.groups, batch.weights, batch.ids)]
         tally, rows = Tally(), fitted._named(rows)
         names, streamed = [name for name, _ in fitted.members_], is_streamed(rows)
-        fitted._find_context(rows, context)
+        fitted._find_context(rows, roles, context)
         if streamed:
             with member_room(fitted.members_) as scratch:
-                data = fitted._streamed(rows, missing_labels, engine, progress, scratch, tally)
+                data, judged = fitted._streamed(rows, missing_labels, engine, progress, scratch, tally), rows
                 doubts = fitted._look_at(data.first, names)
                 fit = learn_decision(names, data, engine, progress)
         else:
-            data = fitted._in_memory(rows, missing_labels, options, tally)
+            data, judged = fitted._in_memory(rows, missing_labels, options, tally)
             doubts = fitted._look_at(data.first, names)  # before rows are reordered
             fit = learn_decision(names, data, engine, progress)
         if time_ordered is None and fitted._groups is None:
@@ -327,17 +330,18 @@ class DecisionEnsemble(DecisionMembers):
         fitted.leaderboard_ = leaderboard_frame(fit.standings, fit.left_out)
         total = sum(batch.X.row_count if isinstance(batch.X, RowSource) else row_count(batch.X) for batch in rows)
         leading = sum(len(batch.labels) for batch in fitted._leading)
+        together = not fitted.time_ordered_ and fitted._groups is None
         fitted.finding_, fitted.guarantees_ = fit.finding, fit.guarantees
         fitted.notes_ = [
             *fit.notes,
             *tally.notes(once=not streamed),
             *unlabelled_notes(total - data.design.rows - leading, total),
             *fitted._member_notes,
-            *repeat_notes(fit.marks, data.design.rows, together=not fitted.time_ordered_ and fitted._groups is None),
+            *repeat_notes(fit.marks, data.design.rows, together=together, single=data.single),
         ]
         fitted._absences = tuple(number for number, count in enumerate(fit.absent) if count)
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
-        fitted._known_rows = with_keys(fitted._rows, fit.prints)
+        fitted._known_rows = with_keys(judged, fit.prints)
         if fit.policy.forecaster.context is None:
             fitted._context = None  # nothing looks at it
         fitted._mark_leading()
@@ -359,7 +363,9 @@ class DecisionEnsemble(DecisionMembers):
         fitted = self._same_parameters()
         if not models and not policies:
             raise InputError("no models or policies were given. Give pairs of a name and a member.")
-        fitted.members_, fitted.n_models_ = as_members([*models, *policies], "models and policies"), len(models)
+        members = as_members([*models, *policies], "models and policies")
+        fitted.members_ = [(name, wrapped(member, name, omega.dimension)) for name, member in members]
+        fitted.n_models_ = len(models)
         fitted._take_terms(omega)
         fitted.time_ordered_, fitted._seed = time_ordered, seed
         return fitted
@@ -378,19 +384,19 @@ class DecisionEnsemble(DecisionMembers):
 
     def _in_memory(
         self, rows: list[LabelledBatch], missing_labels: str, options: FitOptions, tally: Tally
-    ) -> DecisionData:
-        """Fit members that are to be fitted, and ask all of them about all rows."""
+    ) -> tuple[DecisionData, list[LabelledBatch]]:
+        """Fit members that are to be fitted, and ask all of them about the rows to be judged on, which are returned."""
         self._rows, progress = (
             checked_batches(rows, self._set.dimension, missing_labels),
             as_progress(options.get("progress")),
         )
         self._set = around_rows(self._set, [batch.X for batch in self._rows])
         self._subgroups = Subgroups.learn(self.subgroups, [batch.X for batch in self._rows])
-        said = self._fit_members(options.get("n_jobs"), progress)
-        groups = group_hashes(self._rows)
-        blocks = ArrayBlocks.ask(self._query(tally), self._rows, groups, progress, said)
+        judged, said = self._fit_members(options.get("n_jobs"), progress)
+        groups = group_hashes(judged)
+        blocks = ArrayBlocks.ask(self._query(tally), judged, groups, progress, said)
         table = None if groups is None else ClusterTable.of(groups, 0, blocks.rows.weights)
-        return self._designed(blocks, table, options.get("n_jobs"))
+        return self._designed(blocks, table, options.get("n_jobs")), judged
 
     def _streamed(
         self,
@@ -423,7 +429,10 @@ class DecisionEnsemble(DecisionMembers):
     ) -> DecisionData:
         design = RowDesign(blocks.row_count, self.time_ordered_, self._seed or 0)
         design, self._groups = known_clusters(design, clusters)
-        return DecisionData(blocks, design, blocks.first, self._seed, n_jobs, self.cross_fitted_)
+        single = None
+        if self.cross_fitted_ and isinstance(blocks, ArrayBlocks):
+            single = alike_by_nature(blocks.rows.labels, *blocks.rows.outputs.known_by)
+        return DecisionData(blocks, design, blocks.first, self._seed, n_jobs, self.cross_fitted_, single)
 
     def _take_terms(self, omega: FeasibleSet) -> None:
         """Keep the parameters of this fit: those set later wait for the next."""

@@ -16,7 +16,7 @@ AUTO, OFF = "auto", "off"
 MOST_COLUMNS = 256
 """Columns that are taken without being named: trees look at every one of them in every split."""
 
-_LARGEST = 1e30  # trees keep numbers in single precision
+_LARGEST = 1e30  # trees tell larger numbers apart no better, and sums of them stay finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Context:
     @classmethod
     def learn(cls, columns: Sequence[Any], first: Any) -> Context | None:
         """Take some columns, but for those without any value in the first rows; None if none is left."""
-        values = read_columns(first, tuple(columns))
+        values = np.clip(read_columns(first, tuple(columns)), -_LARGEST, _LARGEST)  # half of inf and -inf is no number
         known = np.asarray(~np.isnan(values).all(axis=0))
         kept = tuple(name for name, there in zip(columns, known.tolist(), strict=True) if there)
         return cls(kept, np.nanmedian(values[:, known], axis=0)) if kept else None

@@ -5,6 +5,7 @@ What the ensemble learns from is what each member says of rows it was not fitted
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +19,7 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.hashing import hash_labels
 from optensemble._core.progress import Progress, Stage
 from optensemble._core.threads import one_blas_thread
-from optensemble.exceptions import InputError
+from optensemble.exceptions import AbsentWarning, InputError
 from optensemble.members.alignment import OutputNames
 from optensemble.members.copy_spread import match_spread, spaced_rows
 from optensemble.members.estimators import (
@@ -31,11 +32,11 @@ from optensemble.members.estimators import (
     unfitted,
     with_seeds,
 )
-from optensemble.members.fingerprints import Marks, fingerprints
-from optensemble.members.fit_inputs import LabelledBatch
+from optensemble.members.fingerprints import Marks, alike_by_nature, fingerprints
+from optensemble.members.fit_inputs import LabelledBatch, Origin, join_origins
 from optensemble.members.per_label import PerLabel
 from optensemble.members.row_contents import row_contents
-from optensemble.members.validation import as_predictions, ask_member, join_rows, pick_rows, row_count, row_labels
+from optensemble.members.validation import as_rows, ask_member, join_rows, pick_rows, row_count, row_labels
 from optensemble.stats.folds import Fold, folds
 from optensemble.stats.row_design import RowDesign
 
@@ -63,15 +64,24 @@ class Trainee(NamedTuple):
         """The word for it."""
         return "model" if self.method == PREDICT else "policy"
 
+    @property
+    def output(self) -> str:
+        """What it says, in words."""
+        return f"the {'predictions' if self.method == PREDICT else 'actions'} of {self.kind} {self.name!r}"
+
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows that members are fitted on, with labels in the user's units, and weights and groups if there are any."""
+    """The rows that members are fitted on, with labels in the user's units, and weights and groups if there are any.
+
+    ``origin`` is where they come from; None if they are as they were given.
+    """
 
     X: Any
     labels: Floats
     weights: Floats | None = None
     groups: Sequence[Any] | None = None
+    origin: Origin | None = None
 
     @classmethod
     def of(cls, batches: Sequence[LabelledBatch]) -> TrainingRows:
@@ -88,7 +98,7 @@ class TrainingRows:
         if batches[0].groups is not None:
             found = [row_labels(batch.groups, batch.X, len(batch.labels)) for batch in batches]
             groups = [label for part in found for label in part]
-        return cls(X, labels, weights, groups)
+        return cls(X, labels, weights, groups, join_origins(batches))
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -137,7 +147,7 @@ def member_folds(cv: Any, rows: TrainingRows, *, time_ordered: bool, seed: int) 
     """Return the folds that members are cross-fitted on; each row is judged at most once.
 
     Of a number, folds are contiguous in time order, with a gap at their edges, and otherwise dealt out; rows of one
-    group, and copies of one row, stay together.
+    group, and copies of one row, stay together. Pairs name rows as they were given.
     """
     n = len(rows.labels)
     if cv is None or isinstance(cv, Integral):
@@ -158,15 +168,22 @@ def _clusters(rows: TrainingRows, *, time_ordered: bool) -> Indices | None:
         return None
     contents, n = row_contents(rows.X), len(rows.labels)
     prints = fingerprints(contents, rows.labels)
-    design = Marks.of(prints, n, contents, rows.labels).cluster(RowDesign(n))
+    marks, single = Marks.of(prints, n, contents, rows.labels), alike_by_nature(rows.labels, contents)
+    design = marks.cluster(RowDesign(n), single)
     if design is None or design.clusters is None:
         return None
     return np.unique(design.clusters.row_ids(prints, 0), return_inverse=True)[1]
 
 
 def _given_folds(cv: Any, rows: TrainingRows, n: int) -> list[Fold]:
-    pairs = cv.split(rows.X, rows.labels, rows.groups) if hasattr(cv, "split") else cv
-    found = [Fold(np.sort(_rows(train, n)), np.sort(_rows(test, n))) for train, test in pairs]
+    if hasattr(cv, "split"):
+        pairs, origin = cv.split(rows.X, rows.labels, rows.groups), None
+    else:
+        pairs, origin = cv, rows.origin
+    found = [Fold(np.sort(_rows(train, n, origin)), np.sort(_rows(test, n, origin))) for train, test in pairs]
+    found = [fold for fold in found if len(fold.test)]
+    if not found:
+        raise InputError(f"cv has no fold with rows to judge on, of {n:,}. Give a number of folds, such as cv=5.")
     if any(not len(fold.train) or np.isin(fold.test, fold.train).any() for fold in found):
         raise InputError("cv has a fold with rows that it is both fitted and judged on, or without rows to fit on.")
     judged = np.bincount(np.concatenate([fold.test for fold in found]), minlength=n)
@@ -178,12 +195,18 @@ def _given_folds(cv: Any, rows: TrainingRows, n: int) -> list[Fold]:
     return found
 
 
-def _rows(given: Any, n: int) -> Indices:
-    rows = np.asarray(given)
+def _rows(given: Any, n: int, origin: Origin | None) -> Indices:
+    """Return the numbers of rows that are named as they were given; those that were left out since are not there."""
+    rows, total = np.asarray(given), n if origin is None else origin.total
     rows = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows.astype(np.int64)
-    if rows.size and not 0 <= rows.min() <= rows.max() < n:
-        raise InputError(f"cv names row {int(rows.max())} of {n:,}. Give the numbers of rows from 0.")
-    return rows
+    wrong = rows[(rows < 0) | (rows >= total)]
+    if wrong.size:
+        raise InputError(f"cv names row {int(wrong.max())} of {total:,}. Give the numbers of rows from 0.")
+    if origin is None:
+        return rows
+    number = np.full(total, -1)
+    number[origin.rows] = np.arange(n)
+    return number[rows][number[rows] >= 0]
 
 
 class _Job(NamedTuple):
@@ -197,12 +220,14 @@ class _Job(NamedTuple):
 class _Fitted(NamedTuple):
     """What a fit leaves: the estimator where it is one on all rows, and otherwise what it says of its fold.
 
-    ``known`` is what a model says of some of the rows that it was fitted on.
+    ``known`` is what a model says of some of the rows that it was fitted on; ``failed`` is why it says nothing of its
+    fold, where it failed to answer and may.
     """
 
     estimator: Any
     said: Floats | None
-    known: Floats | None
+    known: Floats | None = None
+    failed: str = ""
 
 
 def cross_fit(
@@ -214,6 +239,7 @@ def cross_fit(
     seed: int,
     n_jobs: int | None,
     progress: Progress,
+    on_error: str = "raise",
 ) -> CrossFitted:
     """Fit each member without each of the folds in turn, and on all rows.
 
@@ -233,6 +259,8 @@ def cross_fit(
         How many fits run side by side, as joblib takes it; the result does not depend on it.
     progress
         Told of every fit.
+    on_error
+        With ``"absent"``, a copy that fails to answer is absent in the rows of its fold, with a warning.
     """
     n, d = rows.labels.shape
     plan = _Plan([each._replace(member=_prepared(each, d, seed)) for each in trainees], rows, splits)
@@ -240,16 +268,17 @@ def cross_fit(
     known = {each.name: np.full((len(splits) + 1, len(plan.spaced), d), np.nan) for each in trainees}
     done: dict[str, list[Any]] = {each.name: [] for each in trainees}
     with Stage(progress, STAGE, len(jobs)) as step:
-        for job, result in zip(jobs, _run(plan, names, n_jobs), strict=True):
+        for job, result in zip(jobs, _run(plan, names, n_jobs, on_error), strict=True):
             name = plan.trainees[job.trainee].name
             if job.fold is None:
                 done[name].append(result.estimator)
             else:
                 said[name][splits[job.fold].test, plan.columns(job)] = result.said
             if result.known is not None:
-                known[name][-1 if job.fold is None else job.fold, plan.is_known(job.fold), plan.columns(job)] = (
-                    result.known
-                )
+                own = known[name][-1 if job.fold is None else job.fold]
+                own[plan.is_known(job.fold), plan.columns(job)] = result.known
+            if result.failed:
+                warnings.warn(f"{name!r} failed out of fold on {result.failed}", AbsentWarning, stacklevel=6)
             step()
     for each in trainees:
         match_spread(said[each.name], known[each.name], splits, rows.labels, rows.weights)
@@ -305,7 +334,12 @@ class _Plan:
         train, test = self.splits[fold]
         return pick_rows(self.rows.X, train), pick_rows(self.rows.X, test), known
 
-    def calls(self) -> Iterator[tuple[Trainee, Any, Floats, Arguments, Any, Any]]:
+    def arguments(self) -> list[list[Arguments]]:
+        """Return the further values of rows that each part of each member is given."""
+        given = self.rows.arguments
+        return [[fit_arguments(part, given) for part in parts_of(each.member)] for each in self.trainees]
+
+    def calls(self, arguments: list[list[Arguments]]) -> Iterator[tuple[Trainee, Any, Floats, Arguments, Any, Any]]:
         """Yield for every fit the estimator, X, labels and further values of rows, and the rows to be asked about."""
         last: int | None = -1
         X = unseen = known = None
@@ -314,18 +348,20 @@ class _Plan:
                 last, (X, unseen, known) = job.fold, self.cut(job.fold)
             trainee, labels = self.trainees[job.trainee], self.labels(job)
             estimator = parts_of(trainee.member)[job.part]
-            values = fit_arguments(estimator, self.rows.arguments)
+            values = arguments[job.trainee][job.part]
             if job.fold is not None:
                 train = self.splits[job.fold].train
                 labels, values = labels[train], {key: value[train] for key, value in values.items()}
             yield trainee._replace(member=estimator), X, labels, values, unseen, known
 
 
-def _run(plan: _Plan, names: OutputNames, n_jobs: int | None) -> Iterator[_Fitted]:
+def _run(plan: _Plan, names: OutputNames, n_jobs: int | None, on_error: str) -> Iterator[_Fitted]:
     """Yield what each fit leaves, in order, as it is done."""
-    from joblib import Parallel, delayed
+    from sklearn.utils.parallel import Parallel, delayed  # joblib's, with the configuration of scikit-learn
 
-    yield from Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_fit_one)(*call, names) for call in plan.calls())
+    arguments = plan.arguments()  # here: joblib draws calls from threads that do not know the configuration
+    calls = (delayed(_fit_one)(*call, names, on_error) for call in plan.calls(arguments))
+    yield from Parallel(n_jobs=n_jobs, return_as="generator")(calls)
 
 
 def _prepared(trainee: Trainee, d: int, seed: int) -> Any:
@@ -341,7 +377,14 @@ def _joined(member: Any, fitted: list[Any]) -> Any:
 
 
 def _fit_one(
-    trainee: Trainee, X: Any, labels: Floats, values: Arguments, unseen: Any, known: Any, names: OutputNames
+    trainee: Trainee,
+    X: Any,
+    labels: Floats,
+    values: Arguments,
+    unseen: Any,
+    known: Any,
+    names: OutputNames,
+    on_error: str,
 ) -> _Fitted:
     """Fit a copy of an estimator, and ask it about the rows of its fold; about none if it is fitted on all rows.
 
@@ -355,15 +398,24 @@ def _fit_one(
         where = "on all rows" if unseen is None else "without one of the folds"
         error.add_note(f"This came from the member {trainee.name!r} of the ensemble, as it was fitted {where}.")
         raise
+    d = 1 if labels.ndim == 1 else labels.shape[1]
 
-    def ask(rows: Any) -> Floats:
-        said = ask_member(estimator, trainee.name, trainee.method, rows)
+    def ask(rows: Any) -> tuple[Floats, str]:
+        n = row_count(rows)
+        try:
+            said = ask_member(estimator, trainee.name, trainee.method, rows)
+        except Exception as error:
+            if on_error != "absent":
+                raise
+            return np.full((n, d), np.nan), f"{n:,} rows and is absent there: {type(error).__name__}: {error}"
         numbers = names(said, estimator, rows, f"{trainee.kind} {trainee.name!r}")
-        d = 1 if labels.ndim == 1 else labels.shape[1]
-        return as_predictions(numbers, trainee.name, row_count(rows), d, gaps=True)
+        return as_rows(numbers, trainee.output, n, d, gaps=True), ""
 
-    own = ask(known) if trainee.method == PREDICT and row_count(known) else None
-    return _Fitted(estimator, None, own) if unseen is None else _Fitted(None, ask(unseen), own)
+    own = ask(known)[0] if trainee.method == PREDICT and row_count(known) else None
+    if unseen is None:
+        return _Fitted(estimator, None, own)
+    said, failed = ask(unseen)
+    return _Fitted(None, said, own, failed)
 
 
 def _weight_notes(trainees: Sequence[Trainee], rows: TrainingRows) -> tuple[str, ...]:

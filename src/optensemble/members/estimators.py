@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,9 @@ def _is_fitted(member: Any) -> bool:
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    if not hasattr(member, "get_params"):  # scikit-learn's check is for estimators that have tags
-        learned = getattr(member, "__sklearn_is_fitted__", lambda: any(map(_is_learned, vars(member))))
+    if not hasattr(member, "__sklearn_tags__"):  # scikit-learn's check is for estimators that have tags
+        attributes = getattr(member, "__dict__", ())
+        learned = getattr(member, "__sklearn_is_fitted__", lambda: any(map(_is_learned, attributes)))
         return bool(learned())
     try:
         check_is_fitted(member)
@@ -124,6 +126,17 @@ def with_seeds(member: Any, name: str, seed: int) -> Any:
         open_states = [key for key, value in given.items() if value is None and _is_random_state(key)]
         if open_states:
             each.set_params(**{key: _seed_of(seed, name, key) for key in sorted(open_states)})
+    return member
+
+
+def without_seeds(member: Any, name: str, seed: int) -> Any:
+    """Take the seeds away that a member was given by :func:`with_seeds`, so that another seed can take effect."""
+    for each in parts_of(member):
+        given = each.get_params(deep=True) if hasattr(each, "get_params") else {}
+        states = {key: value for key, value in given.items() if _is_random_state(key) and isinstance(value, Integral)}
+        own = sorted(key for key, value in states.items() if value == _seed_of(seed, name, key))
+        if own:
+            each.set_params(**dict.fromkeys(own))
     return member
 
 

@@ -18,6 +18,7 @@ MOST_REPEATS = 20
 
 _FEW_VALUES = 50
 _MANY = 0.1  # of the rows
+_LARGEST_BLOCK = 0.1  # of the rows: more copies than these would be a fold of their own
 _SAMPLED = np.uint64(64)
 _FEWEST_SAMPLED = 1000
 
@@ -78,16 +79,46 @@ def add_marks(fitted: Hashes, rows: Hashes) -> Hashes:
     return np.concatenate([fitted, rows[rows % _SAMPLED == 0] if is_sample(fitted) else rows])
 
 
-def repeat_notes(fitted: Hashes, rows: int, *, together: bool) -> list[str]:
+def alike_by_nature(labels: Floats, *known_by: Floats) -> Hashes:
+    """Return the fingerprints of rows that are there several times but are no copies, ascending, where members learn.
+
+    A member that is fitted here remembers copies, however many there are: they stay together up to a tenth of the rows.
+    But where rows of one content have several labels, rows that share one may be alike by chance, and a member that
+    sees only the others would be led astray: they are copies only if they are few, of labels of many values.
+
+    Parameters
+    ----------
+    labels
+        Of shape (n, d).
+    known_by
+        What the rows are known by otherwise.
+
+    Examples
+    --------
+    >>> x, y = np.repeat(np.arange(20.0), 30)[:, None], np.tile([[1.0], [2.0], [2.0]], (200, 1))
+    >>> len(alike_by_nature(x, x)), len(alike_by_nature(y, x))
+    (0, 40)
+    """
+    contents, rows = fingerprints(*known_by), fingerprints(*known_by, labels)
+    different, first, times = np.unique(rows, return_index=True, return_counts=True)
+    _, content, labels_of_it = np.unique(contents[first], return_inverse=True, return_counts=True)
+    few = MOST_REPEATS if _few_values([*labels.T]) is None else 1
+    by_chance = (labels_of_it[content] > 1) & (times > few)
+    return different[by_chance | (times > _LARGEST_BLOCK * len(rows))]
+
+
+def repeat_notes(fitted: Hashes, rows: int, *, together: bool, single: Hashes | None = None) -> list[str]:
     """Return in a sentence how many rows are there several times, if more than a tenth are.
 
-    ``together`` says whether copies stay in one fold. What is there very often is alike by nature, and not counted.
+    ``together`` says whether copies stay in one fold. What is alike by nature is not counted: those that are there very
+    often, or else ``single``.
 
     >>> repeat_notes(np.repeat(np.arange(50, dtype=np.uint64), 2), 100, together=True)
     ['100 of 100 rows are there several times: copies stay together, and count as one row in intervals']
     """
-    times = np.unique(fitted, return_counts=True)[1]
-    count = int(times[(times > 1) & (times <= MOST_REPEATS)].sum())
+    different, times = np.unique(fitted, return_counts=True)
+    alike = times > MOST_REPEATS if single is None else np.isin(different, single)
+    count = int(times[(times > 1) & ~alike].sum())
     if len(fitted) != rows or count <= _MANY * rows:
         return []
     kept = ": copies stay together, and count as one row in intervals" if together else ""
@@ -136,18 +167,19 @@ class Marks:
         """Whether values are so many that rows are not alike by chance."""
         return self.values is None
 
-    def cluster(self, design: RowDesign) -> RowDesign | None:
+    def cluster(self, design: RowDesign, single: Hashes | None = None) -> RowDesign | None:
         """Return the design in which rows that are there several times stay together; None if there are none.
 
-        They must not judge each other. What is there very often is alike by nature, as nights without sun are, and each
-        row stands for itself.
+        They must not judge each other. What is alike by nature stays apart, each row for itself: ``single``, or else
+        what is there very often, as nights without sun are, and all rows where values are few.
         """
-        if not self.telling:
+        if single is None and not self.telling:
             return None
         different, times = np.unique(self.hashes, return_counts=True)
-        if times[times <= MOST_REPEATS].max(initial=1) == 1:
+        if single is None:
+            single = np.union1d(different[times > MOST_REPEATS], self.often)
+        if times[~np.isin(different, single)].max(initial=1) == 1:
             return None
-        single = np.union1d(different[times > MOST_REPEATS], self.often)
         pooled = design.pooled(single)
         if design.rows > EXACT_ROWS or pooled.clusters is None:
             return pooled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence, Sized
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -55,11 +55,28 @@ def require_size(largest: float) -> None:
         raise InputError(f"the labels go up to {largest:.3g}, which squares of squares cannot hold. Scale them.")
 
 
+class Origin(NamedTuple):
+    """The numbers that rows had among ``total`` rows as they were given: some may be left out, others sorted."""
+
+    rows: Indices
+    total: int
+
+    @classmethod
+    def all_of(cls, total: int) -> Origin:
+        """Return that of rows that are all there, in their order."""
+        return cls(np.arange(total), total)
+
+    def take(self, kept: Indices) -> Origin:
+        """Return that of some of the rows."""
+        return self._replace(rows=self.rows[kept])
+
+
 class LabelledBatch(NamedTuple):
     """Rows with their labels, in the user's units, the groups of rows that belong together, and weights, if any.
 
     ``names`` are those of the labels and of the columns of X, once they are known. ``ids`` are as they were given, and
-    become ``keys``, a hash of each, once rows are in order.
+    become ``keys``, a hash of each, once rows are in order. ``origin`` is where the rows come from; None if they are
+    as they were given.
     """
 
     X: Any
@@ -69,6 +86,7 @@ class LabelledBatch(NamedTuple):
     names: RowNames = RowNames()
     ids: Any = None
     keys: Hashes | None = None
+    origin: Origin | None = None
 
     def take(self, kept: Indices) -> LabelledBatch:
         """Return some of the rows, whose labels and weights are arrays already."""
@@ -76,7 +94,9 @@ class LabelledBatch(NamedTuple):
         if groups is not None and not is_rule(groups):
             groups = np.asarray(row_labels(groups, self.X, len(self.labels)), dtype=object)[kept]
         weights, keys = (None if each is None else each[kept] for each in (self.weights, self.keys))
-        return LabelledBatch(pick_rows(self.X, kept), self.labels[kept], groups, weights, self.names, None, keys)
+        origin = (self.origin or Origin.all_of(len(self.labels))).take(kept)
+        X, labels = pick_rows(self.X, kept), self.labels[kept]
+        return LabelledBatch(X, labels, groups, weights, self.names, None, keys, origin)
 
 
 def named_batch(
@@ -96,7 +116,10 @@ def named_batch(
     rows = align_all(batch.X, batch.labels, others, found, time_ordered=time_ordered)
     groups, weights, ids, keys = (rows.others[name] for name in others)
     keys = keys if ids is None else hash_ids(ids, rows.X)
-    return LabelledBatch(rows.X, rows.labels, groups, weights, found, None, keys)
+    origin = batch.origin
+    if rows.order is not None:
+        origin = (origin or Origin.all_of(len(rows.order))).take(rows.order)
+    return LabelledBatch(rows.X, rows.labels, groups, weights, found, None, keys, origin)
 
 
 def hash_ids(ids: Any, X: Any) -> Hashes:
@@ -155,6 +178,18 @@ def split_batches(rows: list[LabelledBatch], kept: Indices) -> tuple[list[Labell
         chosen += [batch.take(numbers[here])] if here.any() else []
         start += len(numbers)
     return others, chosen
+
+
+def join_origins(rows: Sequence[LabelledBatch]) -> Origin | None:
+    """Return where the rows of all batches come from, given one batch after the other."""
+    if all(batch.origin is None for batch in rows):
+        return None
+    found, total = list[Indices](), 0
+    for batch in rows:
+        origin = batch.origin or Origin.all_of(len(batch.labels))
+        found.append(total + origin.rows)
+        total += origin.total
+    return Origin(np.concatenate(found), total)
 
 
 MISSING_LABELS = ["raise", "drop"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from math import prod
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals as nw
@@ -12,10 +15,11 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.hashing import hash_labels
 from optensemble.members.fingerprints import fingerprints
-from optensemble.members.validation import row_count
+from optensemble.members.validation import row_count, take_rows
 
 _NUMBERS = "biuf"  # kinds of dtypes
-_DENSE_ROWS = 1 << 10  # of a sparse matrix, written out at a time
+_AT_ONCE = 1 << 20  # numbers that are written out at a time, which are 8 MB
+_EXACT = 1 << 53  # whole numbers up to here are floats
 
 
 def row_contents(X: Any) -> Floats:
@@ -32,23 +36,28 @@ def row_contents(X: Any) -> Floats:
     """
     if row_count(X) == 0:
         return np.empty((0, 1))
-    if hasattr(X, "toarray"):
-        rows = X.tocsr()
-        starts = range(0, rows.shape[0], _DENSE_ROWS)
-        return np.concatenate([row_contents(rows[start : start + _DENSE_ROWS].toarray()) for start in starts])
-    found = fingerprints(*_columns(X))
-    return found.astype(np.float64)[:, None]  # the bits of a number may mean NaN, which equals nothing
+    rows = X.tocsr() if hasattr(X, "toarray") else _sliced(X)
+    step = max(_AT_ONCE // max(prod(rows.shape[1:]), 1), 1)
+    starts = range(0, rows.shape[0], step)
+    found = [fingerprints(*_columns(take_rows(rows, start, start + step))) for start in starts]
+    return np.concatenate(found).astype(np.float64)[:, None]  # the bits of a number may mean NaN, which equals nothing
 
 
 def _columns(X: Any) -> list[Floats]:
+    X = X.toarray() if hasattr(X, "toarray") else X
     if isinstance(X, pd.DataFrame):  # whose columns may have any names
         return [_as_numbers(X.iloc[:, number].to_numpy()) for number in range(X.shape[1])]
     frame = None if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return [_as_numbers(np.asarray(frame[name].to_numpy())) for name in frame.columns]
-    array = X if isinstance(X, np.ndarray) else _as_array(X)
+    array = np.asarray(X)
     flat = array.reshape(len(array), -1)
     return [_as_numbers(flat)] if flat.dtype.kind in _NUMBERS else [_as_numbers(column) for column in flat.T]
+
+
+def _sliced(X: Any) -> Any:
+    """Return what rows can be taken from by slices, and has a shape."""
+    return X if hasattr(X, "shape") and hasattr(X, "__getitem__") else _as_array(X)
 
 
 def _as_array(X: Any) -> npt.NDArray[Any]:
@@ -61,11 +70,33 @@ def _as_array(X: Any) -> npt.NDArray[Any]:
 
 
 def _as_numbers(values: npt.NDArray[Any]) -> Floats:
-    """Return values as numbers, equal where they are equal; what is missing is one NaN."""
+    """Return values as numbers, equal where they are equal, whatever is beside them; what is missing is one NaN."""
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]").astype(np.int64)
     if values.dtype.kind not in _NUMBERS:
-        return hash_labels([str(value) for value in values.tolist()]).astype(np.float64)
+        return _each_as_number(values.tolist())
     numbers = values.astype(np.float64)
+    if values.dtype.kind in "iu" and (large := np.abs(numbers) > _EXACT).any():
+        numbers[large] = _each_as_number(values[large].tolist())
     numbers[np.isnan(numbers)] = np.nan  # of all its bit patterns
     return numbers
+
+
+def _each_as_number(values: list[Any]) -> Floats:
+    plain = [_number_or_text(value) for value in values]
+    texts = list({value for value in plain if isinstance(value, str)})
+    known = dict(zip(texts, hash_labels(texts).astype(np.float64).tolist(), strict=True))
+    return np.array([known[value] if isinstance(value, str) else value for value in plain], dtype=np.float64)
+
+
+def _number_or_text(value: Any) -> float | str:
+    """Return what is a float as it is; text of all else, also of whole numbers that are too large to be floats."""
+    if isinstance(value, Integral) and not _is_float(int(value)):
+        return str(int(value))
+    if isinstance(value, (Real, Decimal, np.bool_)):
+        return np.nan if value != value else float(value)
+    return np.nan if pd.isna(value) is True else str(value)
+
+
+def _is_float(number: int) -> bool:
+    return abs(number) <= _EXACT or (abs(number) < 1 << 1023 and int(float(number)) == number)

@@ -26,7 +26,7 @@ _FEWEST_ROWS = 2
 
 def as_labels(Y: Any, n: int, d: int, M: float | None, *, gaps: bool = False) -> Floats:
     """Return the labels as an (n, d) array whose entries are at most a declared ``M`` in size; with ``gaps`` or NaN."""
-    labels = _as_rows(Y, "the labels Y", n, d, gaps=True)
+    labels = as_rows(Y, "the labels Y", n, d, gaps=True)
     missing = None if gaps else missing_rows(labels)
     if missing is not None:
         named = f"{describe_rows(np.flatnonzero(missing))} of {n}"
@@ -48,7 +48,7 @@ def as_labels(Y: Any, n: int, d: int, M: float | None, *, gaps: bool = False) ->
 
 def as_predictions(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Floats:
     """Return what a model predicted as an (n, d) array; with ``gaps`` it may be NaN in some rows."""
-    return _as_rows(values, f"the predictions of model {name!r}", n, d, gaps=gaps)
+    return as_rows(values, f"the predictions of model {name!r}", n, d, gaps=gaps)
 
 
 def as_actions(
@@ -64,7 +64,7 @@ def as_actions(
 
     With ``gaps`` it may be NaN in some rows.
     """
-    actions = _as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension, gaps=gaps)
+    actions = as_rows(values, f"the actions of policy {name!r}", n, feasible.dimension, gaps=gaps)
     missing = missing_rows(actions) if gaps else None
     if missing is None:
         return mending.mend(actions, name, feasible)
@@ -74,7 +74,8 @@ def as_actions(
     return mended, moved
 
 
-def _as_rows(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Floats:
+def as_rows(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Floats:
+    """Return numbers that ``name`` stands for in errors as an (n, d) array; with ``gaps`` they may be NaN."""
     array = as_floats(values, name, finite=not gaps)
     known = array
     if gaps and not is_finite(array):

@@ -44,7 +44,7 @@ def folds(
     count
         Another number of folds.
     gap
-        Where folds are contiguous in time: how many rows before and after a fold it is not judged by either.
+        Where folds are parts of time: how many rows before and after each of a fold's rows it is not judged by either.
 
     Examples
     --------
@@ -54,18 +54,19 @@ def folds(
     Fold(train=array([0, 5]), test=array([2, 3]))
     """
     design = RowDesign(n, time_ordered, random_state or 0, parts=count)
-    ids = None if clusters is None else hash_rows(0, int(clusters.max()) + 1)[clusters]
-    if ids is not None:
-        design = design.clustered(ClusterTable.of(ids, 0))
-    part = design(0, n, ids).fold
-    gap = gap if time_ordered and bool((np.diff(part) >= 0).all()) else 0
-    return [_without(part == fold, gap) for fold in np.unique(part)]
+    if clusters is None:
+        part = design(0, n).fold
+    else:
+        ids = hash_rows(0, int(clusters.max()) + 1)[clusters]
+        table = ClusterTable.of(ids, 0)
+        part = design.clustered(table)(0, n, ids).fold
+        gap = gap if design.passing(table) else 0
+    return [_without(part == fold, gap if time_ordered else 0) for fold in np.unique(part)]
 
 
 def _without(judged: npt.NDArray[np.bool_], gap: int) -> Fold:
-    """Return the fold that is judged by the other rows, but for those at its edges."""
-    test = np.flatnonzero(judged)
-    train = ~judged
-    if gap:
-        train[max(test[0] - gap, 0) : test[-1] + 1 + gap] = False
-    return Fold(np.flatnonzero(train), test)
+    """Return the fold that is judged by the other rows, but for those within a gap of its own."""
+    test, n = np.flatnonzero(judged), len(judged)
+    first, last = np.maximum(test - gap, 0), np.minimum(test + gap, n - 1)
+    near = np.cumsum(np.bincount(first, minlength=n + 1) - np.bincount(last + 1, minlength=n + 1))[:n]
+    return Fold(np.flatnonzero(near == 0), test)

@@ -24,6 +24,7 @@ EXACT_ROWS = 1 << 20
 """Up to this number of rows, what is kept of rows is kept of every row; beyond, of a sample by hash."""
 
 _MANY_ROWS = 1000
+_FEWEST_PARTS = 5  # of fewer, clusters of two parts' length could all begin in the first
 _DEALT = 1 << 10  # rows that are dealt out to folds evenly
 
 
@@ -173,7 +174,7 @@ class RowDesign:
 
     def clustered(self, table: ClusterTable, single: Hashes | None = None) -> RowDesign:
         """Return the design with these clusters; in time order, those that come and go go with their first rows."""
-        if self.time_ordered and bool((table.last - table.first < 2 * self.rows / self.folds).all()):
+        if self.passing(table):
             fold = part_of(table.first, self.rows, self.folds)
         else:
             fold = _balanced_folds(table, self.folds, self.seed)
@@ -182,6 +183,11 @@ class RowDesign:
         number, _ = known.number(table.ids)
         count = MOST_CLUSTERS if known.pooled else len(known.ids)
         return replace(self, clusters=Clusters(table.ids, fold, number, count, alone, table.folded))
+
+    def passing(self, table: ClusterTable) -> bool:
+        """Return whether clusters come and go in time, as days do, and folds can be parts of time."""
+        longest = 2 * self.rows / max(self.folds, _FEWEST_PARTS)
+        return self.time_ordered and bool((table.last - table.first < longest).all())
 
     def pooled(self, single: Hashes) -> RowDesign:
         """Return the design with too many clusters to list: folds and pools are those of their hashes."""

@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import optensemble as oe
+import optensemble.stacking.context as context_module
 from optensemble import feasible
 from optensemble.exceptions import DataWarning, FileError, InputError
 from optensemble.members.context import Context
+from optensemble.stacking.context import CONTEXT_ROWS, FEWEST_ROWS, LABEL_NUMBERS, SEEN_NUMBERS, context_rows
+from optensemble.stacking.forest import MOST_LABELS, Forest
 from tests.fuzz_files import Content
 from tests.problems import Floats
 
@@ -153,6 +158,43 @@ def test_weights_and_absent_members_go_with_it() -> None:
     assert ensemble.score(X[NEW], Y[NEW]) > make(context=None).fit(gaps, Y[FIT], sample_weight=weights).score(
         X[NEW], Y[NEW]
     )
+
+
+# What it costs
+
+
+def test_few_columns_and_labels_are_looked_at_in_the_same_rows_as_ever() -> None:
+    assert {context_rows(p, d) for p in (1, 20) for d in (1, 10)} == {CONTEXT_ROWS}
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 5000), st.integers(1, 5000))
+def test_what_trees_look_at_is_bounded_however_many_columns_and_labels_there_are(p: int, d: int) -> None:
+    rows = context_rows(p, d)
+    assert rows <= CONTEXT_ROWS
+    if rows > FEWEST_ROWS:
+        assert rows * (p + min(d, MOST_LABELS)) <= SEEN_NUMBERS
+        assert rows * d <= LABEL_NUMBERS
+    assert rows >= context_rows(p + 1, d)
+    assert rows >= context_rows(p, d + 1)
+
+
+def test_forests_are_grown_on_no_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_module, "SEEN_NUMBERS", 400 * (2 + D))
+    grown = list[int]()
+
+    def grow(columns: Floats, *others: Any, **options: Any) -> Forest:
+        grown.append(len(columns))
+        return known(columns, *others, **options)
+
+    known = Forest.grow
+    monkeypatch.setattr(Forest, "grow", grow)
+    ensemble = fitted()
+    assert max(grown) == grown[-1] == 400
+    assert sum(grown[:-1]) == 400 * (len(grown) - 2)  # each without a fold
+    other = make().fit(X[:300], Y[:300], n_jobs=2)
+    other.extend(X=X[300:800], Y=Y[300:800])
+    assert np.array_equal(other.predict(X[NEW]), ensemble.predict(X[NEW]))
 
 
 # A stranger's file

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,9 @@ from hypothesis import strategies as st
 
 from optensemble import feasible
 from optensemble._core.buckets import Buckets
+from optensemble.members.blocks import ArrayBlocks
+from optensemble.members.context import Context
+from optensemble.members.fit_inputs import LabelledBatch
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
 from optensemble.members.subgroups import Subgroups
@@ -145,3 +150,24 @@ def test_batches_joined_are_all_their_rows(ends: list[int], sign: float, grouped
     assert len(steps) == 4 * len(batches)
     assert_same(joined, query(X))
     assert_same(MemberOutputs.joined([query(X)]), query(X))
+
+
+def test_the_context_of_all_rows_is_in_memory_once() -> None:
+    n, p = 40_000, 100
+    X = np.random.default_rng(0).normal(size=(n, p))
+    X[3, 8], X[5, 9] = np.nan, np.inf
+    context = Context.learn(range(p), X[:100])
+    query = replace(make_query(models=1, policies=0, grouped=False), context=context, omega=OMEGA)
+    batches = [LabelledBatch(X[:30_000], X[:30_000, :D]), LabelledBatch(X[30_000:], X[30_000:, :D])]
+    query(X[10:20])  # compiled before
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    blocks = ArrayBlocks.ask(query, batches, None)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    found = blocks.rows.outputs.context
+    assert found is not None
+    assert context is not None
+    np.testing.assert_array_equal(found[100:], X[100:])
+    assert (found[3, 8], found[5, 9]) == (context.fill[8], 1e30)
+    assert peak < 1.7 * found.nbytes

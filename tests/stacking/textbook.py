@@ -77,7 +77,7 @@ def decision_weights(features: Floats, labels: Floats, actions: Floats) -> Float
 def decision_stack(
     features: Floats, labels: Floats, actions: Floats, pull: float
 ) -> tuple[Floats, Callable[[Floats], Floats]]:
-    """A weighted average of models, stretched about the labels' level, and moved by what it misses if that is no noise."""
+    """A weighted average of models, stretched about the labels' level; what it misses is made good if not noise."""
     n, shares = len(labels), decision_weights(features, labels, actions)
     average = np.tensordot(shares, features, 1)
     moves, truth = average - average.mean(axis=0), labels - labels.mean(axis=0)

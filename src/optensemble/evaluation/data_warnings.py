@@ -30,6 +30,7 @@ from optensemble.exceptions import DataWarning, FallbackWarning, SolverError
 _FORESIGHT_ROWS = 256  # each is solved once more
 _SAME = 1e-9  # relative
 _FIRST_ROWS = 64
+_TOGETHER = 16  # columns that are copied at once
 _TRAINED = 0.5  # of the unexplained variance that an honest look left
 
 
@@ -64,8 +65,9 @@ def explained_by_context(context: Floats, labels: Floats) -> Floats:
     if min(n, len(labels)) < FEWEST_ROWS:
         return np.zeros(context.shape[1])
     with one_blas_thread():
-        seen, truth = Series.of(context[:n]), Series.of(labels[:n])
-        return np.asarray(np.square(seen.standard @ truth.standard.T / seen.values.shape[1]).max(axis=1))
+        truth, starts = Series.of(labels[:n]).standard, range(0, context.shape[1], _TOGETHER)
+        seen = (Series.of(context[:n, start : start + _TOGETHER]).standard for start in starts)
+        return np.concatenate([np.square(some @ truth.T / truth.shape[1]).max(axis=1) for some in seen])
 
 
 def find_context_leaks(columns: Sequence[Any], context: Floats | None, labels: Floats) -> list[Finding]:

@@ -182,7 +182,7 @@ class ArrayBlocks:
                     here = slice(start + first, start + min(first + BLOCK_ROWS, size))
                     room, own = outputs.take(here), {name: each[here] for name, each in (said or {}).items()}
                     asked = query(rows, step, room, own)
-                    answers.append(asked)
+                    answers.append(replace(asked, context=None))  # it is in its room
                     if room.subgroups is not None and asked.subgroups is not None:
                         room.subgroups[:] = asked.subgroups
                 start += size

@@ -10,12 +10,14 @@ import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.columns import Columns, as_frame, read_columns
+from optensemble.members.validation import row_count, take_rows
 
 AUTO, OFF = "auto", "off"
 
 MOST_COLUMNS = 256
 """Columns that are taken without being named: trees look at every one of them in every split."""
 
+_TOGETHER = 1 << 13  # rows that are read at once, for the sake of memory
 _LARGEST = 1e30  # trees tell larger numbers apart no better, and sums of them stay finite
 
 
@@ -34,13 +36,16 @@ class Context:
     columns: tuple[Any, ...]
     fill: Floats
 
-    def __call__(self, X: Any) -> Floats:
-        """Return the columns of every row, without gaps."""
-        return self._filled(read_columns(X, self.columns))
-
-    def _filled(self, values: Floats) -> Floats:
-        values = np.where(np.isnan(values), self.fill, values)
-        return np.clip(values, -_LARGEST, _LARGEST)
+    def __call__(self, X: Any, room: Floats | None = None) -> Floats:
+        """Return the columns of every row, without gaps; written into ``room``, if there is one."""
+        n = row_count(X)
+        found = np.empty((n, len(self.columns))) if room is None else room
+        for start in range(0, n, _TOGETHER):
+            rows = X if n <= _TOGETHER else take_rows(X, start, min(start + _TOGETHER, n))
+            values = read_columns(rows, self.columns)
+            np.copyto(values, self.fill, where=np.isnan(values))
+            np.clip(values, -_LARGEST, _LARGEST, out=found[start : start + _TOGETHER])
+        return found
 
     @classmethod
     def learn(cls, columns: Sequence[Any], first: Any) -> Context | None:

@@ -92,7 +92,7 @@ class MemberQuery:
         if away:
             absent = np.stack([away.get(number, np.zeros(n, dtype=np.bool_)) for number in range(len(actions))])
             stand_in(predictions, actions, absent, omega)
-        return self.outputs(X, predictions, actions, omega, absent)
+        return self.outputs(X, predictions, actions, omega, absent, room.context)
 
     def _predicted(
         self, model: Any, name: str, X: Any, omega: FeasibleSet, said: Mapping[str, Floats] | None
@@ -155,15 +155,19 @@ class MemberQuery:
         actions: Floats,
         omega: FeasibleSet,
         absent: npt.NDArray[np.bool_] | None = None,
+        room: Floats | None = None,
     ) -> MemberOutputs:
-        """Return what members said of the rows of X as outputs, with Ω bound to these rows, and their subgroups."""
+        """Return what members said of the rows of X as outputs, with Ω bound to these rows, and their subgroups.
+
+        Their context is written into ``room``, if there is one.
+        """
         outputs = MemberOutputs(predictions, actions, omega, self.buckets, self.sign, absent=absent)
         if self.subgroups is not None:
             outputs = outputs.in_subgroups(self.subgroups(X), self.subgroups.titles)
         if self.fitted_here:
             outputs = replace(outputs, contents=row_contents(only_columns(X, self.features)))
         if self.context is not None:
-            outputs = replace(outputs, context=self.context(X))
+            outputs = replace(outputs, context=self.context(X, room))
         return outputs.with_absences(self.absences, self.names) if self.absences else outputs
 
     @property
@@ -175,7 +179,8 @@ class MemberQuery:
         """Return room for the outputs on ``n`` rows, to be filled in."""
         d, members, omega = self.omega.dimension, len(self.models) + len(self.policies), self.omega.unfilled(n)
         outputs = MemberOutputs(
-            *(np.empty((len(self.models), n, d)), np.empty((members, n, d)), omega, self.buckets, self.sign)
+            *(np.empty((len(self.models), n, d)), np.empty((members, n, d)), omega, self.buckets, self.sign),
+            context=None if self.context is None else np.empty((n, len(self.context.columns))),
         )
         if self.subgroups is None:
             return outputs

@@ -230,7 +230,7 @@ def take_rows(X: Any, start: int, stop: int) -> Any:
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return frame[start:stop].to_native()
-    return X[start:stop]
+    return (X if hasattr(X, "__getitem__") else np.asarray(X))[start:stop]  # an array may be one only by __array__
 
 
 def pick_rows(X: Any, rows: npt.NDArray[np.intp]) -> Any:

@@ -15,12 +15,33 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.threads import thread_count
 from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
-from optensemble.stacking.forest import Forest
+from optensemble.stacking.forest import MOST_LABELS, Forest
 
 CONTEXT_ROWS = 1 << 13
-"""Rows that a forest is grown on, if there are more: it takes n·log(n) steps for each column and label."""
+"""Rows that a forest is grown on, if there are more, and neither columns nor labels are many.
+
+It takes n·log(n) steps for each column that a tree looks at, times the labels that it is judged by. Columns are those
+of X and of the stack, which has one for every label: a tree looks at no more than
+:data:`~optensemble.stacking.forest.MOST_LABELS` of the latter, and is judged by as many sums of labels.
+"""
+
+SEEN_NUMBERS, LABEL_NUMBERS = 1 << 19, 1 << 20
+"""Numbers that a tree looks at in all these rows, and labels of them: its leaves hold no more than a fifth of those."""
+
+FEWEST_ROWS = 1 << 8
+"""Rows that it is grown on however many columns or labels there are."""
 
 _HOPELESS = 2.0  # standard errors on the folds so far, of what should fall by one on all
+
+
+def context_rows(p: int, d: int) -> int:
+    """Return how many rows a forest is grown on, if there are more, with ``p`` columns of X and ``d`` labels.
+
+    >>> [context_rows(p, d) for p, d in ((20, 10), (250, 2), (6, 200))]
+    [8192, 2080, 5242]
+    """
+    most = min(CONTEXT_ROWS, SEEN_NUMBERS // (p + min(d, MOST_LABELS)), LABEL_NUMBERS // d)
+    return max(most, FEWEST_ROWS)
 
 
 def context_columns(outputs: MemberOutputs, stack: Floats) -> Floats:
@@ -63,7 +84,10 @@ class ContextFit(NamedTuple):
 
 @dataclass(frozen=True)
 class ContextRows:
-    """A sample of rows to learn from: the fold of each, columns to look at, what the stack missed, and weights."""
+    """A sample of rows to learn from: the fold of each, columns to look at, what the stack missed, and weights.
+
+    The last columns are the stack, as many as it missed labels.
+    """
 
     fold: Indices
     columns: Floats
@@ -89,7 +113,8 @@ class ContextRows:
     def _grow(self, left_out: int | None, seed: int) -> Forest:
         rows = np.flatnonzero(self.fold != (-1 if left_out is None else left_out))
         weights = None if self.weights is None else self.weights[rows]
-        return Forest.grow(self.columns[rows], self.missed[rows], weights, seed=seed)
+        stack = self.missed.shape[1]  # the last columns
+        return Forest.grow(self.columns[rows], self.missed[rows], weights, seed=seed, sampled=stack)
 
     def _gains(self, fold: int, forest: Forest) -> Floats:
         """Return by how much the squared error of each row of a fold falls."""

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from optensemble._core.arrays import Indices, gathered
 from optensemble._core.cell_sums import renumbered
 from optensemble._core.sums import Sums
-from optensemble.members.blocks import Block
+from optensemble.members.blocks import Block, Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.stacking.cells import Counts, RowCells, first_subgroup, make_layout
-from optensemble.stacking.context import CONTEXT_ROWS, ContextRows, context_columns
+from optensemble.stacking.context import ContextRows, context_columns, context_rows
 from optensemble.stacking.forecaster import (
     CONTEXT,
     CORRECTED,
@@ -275,15 +275,17 @@ class ContextLook(Sums):
 
 def look_at_context(block: Block, state: ContextPass) -> ContextLook:
     """Gather what the context correction is learned from, in rows out of fold."""
-    found = []
-    for chunk in block.chunks(state.design):
-        steps = state.out_of_fold.corrected(chunk, state.out_of_fold.wide(chunk), RowCells(chunk.outputs))
-        weights = np.ones(len(chunk.rows)) if chunk.weights is None else chunk.weights
-        columns = [chunk.fold[:, None], weights[:, None], context_columns(chunk.outputs, steps[0].forecast)]
-        wide = np.concatenate([*columns, chunk.labels], axis=1)
-        kept = RowSample.of(chunk.rows, wide, state.design.rows, exact=CONTEXT_ROWS, most=CONTEXT_ROWS)
-        found.append(ContextLook(gain_sums(chunk, state.out_of_fold, steps), kept))
-    return reduce(add, found)
+    return reduce(add, (_look_at_chunk(chunk, state) for chunk in block.chunks(state.design)))
+
+
+def _look_at_chunk(chunk: Chunk, state: ContextPass) -> ContextLook:
+    steps = state.out_of_fold.corrected(chunk, state.out_of_fold.wide(chunk), RowCells(chunk.outputs))
+    looked_at, d = context_columns(chunk.outputs, steps[0].forecast), chunk.labels.shape[1]
+    weights = np.ones(len(chunk.rows)) if chunk.weights is None else chunk.weights
+    wide = np.concatenate([chunk.fold[:, None], weights[:, None], looked_at, chunk.labels], axis=1)
+    most = context_rows(looked_at.shape[1] - d, d)
+    kept = RowSample.of(chunk.rows, wide, state.design.rows, exact=most, most=most).smallest()
+    return ContextLook(gain_sums(chunk, state.out_of_fold, steps), kept)
 
 
 def learn_context(now: Corrections, design: RowDesign, run: Run, n_jobs: int | None) -> Corrections:

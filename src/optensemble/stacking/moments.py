@@ -16,14 +16,12 @@ import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import dots_of_each
 from optensemble._core.sums import LARGEST, Sums
 from optensemble.members.absence import Absent, mean_present
 from optensemble.members.blocks import Block, Chunk
 from optensemble.members.fingerprints import Marks
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.validation import mean_explained
-from optensemble.stacking.arm_choice import beyond_mean
 from optensemble.stacking.cells import Counts, RowCells
 from optensemble.stacking.filling import Filling
 from optensemble.stacking.fold_maps import wide_outputs
@@ -124,26 +122,21 @@ class DecisionMoments(Sums):
     @classmethod
     def of(cls, actions: Floats, said: Floats, labels: Floats, rows: DecisionRows) -> Self:
         """Sum over some rows; what models say (n, models, d) and labels are about the centre."""
-        (members, n, d), count = actions.shape, said.shape[1] + 1
-        worth, size = np.empty((members, count, n)), 0.0
-        for by in range(count):
-            values = np.ascontiguousarray(said[:, by]) if by < count - 1 else labels
-            worth[:, by] = dots_of_each(actions, [values])[:, 0]
-            size = max(size, float(np.abs(values).max(initial=0.0)))
-        worth, middle = beyond_mean(worth, rows.absent), mean_present(actions, rows.absent)
+        (_, n, d), count = actions.shape, said.shape[1] + 1
+        middle = mean_present(actions, rows.absent)
         codes = None if rows.patterns is None else pattern_codes(rows.absent, n)
         parts = [] if rows.patterns is None else [(codes == code)[:, None] for code in rows.patterns]
         gram = np.zeros((len(rows.folds), count + d, count + d))
-        by_pattern = np.zeros((len(parts), *gram.shape))
+        by_pattern, columns = np.zeros((len(parts), *gram.shape)), np.empty((n, count + d))
         for member, action in enumerate(actions):  # one after the other, for the sake of memory
-            columns = np.concatenate([worth[member].T, action - middle], axis=1)
+            _write_difference(action, middle, said, labels, columns)
             if rows.absent is not None:
                 columns[rows.absent[member]] = 0.0
             weighted = columns if rows.weights is None else columns * rows.weights[:, None]
             gram += _fold_grams(weighted, columns, rows.folds)
             for known, part in zip(by_pattern, parts, strict=True):
                 known += _fold_grams(np.where(part, weighted, 0.0), columns, rows.folds)
-        size *= float(np.abs(actions).max(initial=0.0))
+        size = max(_size(said), _size(labels)) * _size(actions)
         return cls(gram, size, None if rows.patterns is None else by_pattern)
 
     def of_models(self, present: Indices, models: int) -> DecisionMoments:
@@ -159,6 +152,31 @@ class DecisionRows(NamedTuple):
     absent: Absent | None = None
     patterns: Indices | None = None
     weights: Floats | None = None
+
+
+@njit(cache=True, nogil=True)
+def _write_difference(action: Floats, middle: Floats, said: Floats, labels: Floats, columns: Floats) -> None:
+    """Write for every row what the difference of two actions is worth by each model and the labels, and itself."""
+    n, models, d = said.shape
+    for i in range(n):
+        apart = columns[i, models + 1 :]
+        for j in range(d):
+            apart[j] = action[i, j] - middle[i, j]
+        for m in range(models + 1):
+            values = said[i, m] if m < models else labels[i]
+            worth = 0.0
+            for j in range(d):
+                worth += apart[j] * values[j]
+            columns[i, m] = worth
+
+
+@njit(cache=True, nogil=True)
+def _size(values: Floats) -> float:
+    """Return the size of the largest of some numbers."""
+    size = 0.0
+    for value in values.flat:
+        size = max(size, abs(value))
+    return size
 
 
 def _fold_grams(left: Floats, right: Floats, folds: list[slice]) -> Floats:

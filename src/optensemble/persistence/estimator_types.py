@@ -48,6 +48,8 @@ def require_name(name: str) -> None:
     """Raise :class:`Wrong` unless a name can be that of a type: it will be shown, and pasted into a command line."""
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise Wrong("the name of a type", f"have words with dots between, at most {_LONGEST_NAME} letters", name)
+    if ".tests." in name:  # modules that import whatever they test, and run code when they are imported
+        raise Wrong("a type", "not come from the tests of a library", name)
 
 
 def _of(module: str, names: str) -> frozenset[str]:

@@ -213,6 +213,7 @@ ASKED: list[tuple[str, Change, str]] = [
     ("linear", give("LinearRegression", "n_", node("FunctionNode", "numpy", "add")), "numpy.add"),
     ("search", give("_Scorer", "_response_method", plain("fit")), "sklearn.metrics._scorer._Scorer"),
     ("function", give("FunctionTransformer", "kw_args", table(where=plain(False))), estimator_types.FUNCTION),
+    ("chain", give("RegressorChain", "chain_method_", plain("fit")), estimator_types.CHAIN),
     ("stacked", give("StackingRegressor", "stack_method_", plain(["fit"])), estimator_types.STACKING),
     (
         "encoded",

@@ -17,6 +17,7 @@ from optensemble.persistence.estimator_nodes import check_walk
 from optensemble.persistence.estimator_types import (
     BIN_MAPPER,
     BOOSTING,
+    CHAIN,
     COLUMNS,
     DUMMY,
     ENCODER,
@@ -235,6 +236,12 @@ def _check_stacking(model: Any) -> Vouched:
         yield Unvouched(STACKING)
 
 
+def _check_chain(model: Any) -> Vouched:
+    """Check that a chain asks for predictions: it calls the method it names."""
+    if vars(model).get("chain_method_", "predict") != "predict":
+        yield Unvouched(CHAIN)
+
+
 def _check_scorer(scorer: Any) -> Vouched:
     """Check that a score is of predictions: a scorer calls the method it names."""
     if vars(scorer).get("_response_method") != "predict":
@@ -259,6 +266,7 @@ CHECKS: dict[str, Callable[[Any], Vouched]] = {
     FUNCTION: _check_function,
     COLUMNS: _check_column_transformer,
     STACKING: _check_stacking,
+    CHAIN: _check_chain,
     SCORER: _check_scorer,
     "numpy.random.mtrand.RandomState": _check_random_state,
 }

@@ -162,7 +162,7 @@ _CHECKS: dict[str, Callable[[Node, Files], None]] = {
 def check_node(node: Node, files: Files) -> None:
     """Raise :class:`Wrong` if what a node describes must not be made."""
     loader = node["__loader__"]
-    if "file" in node and not node["file"].endswith(f".{_EXTENSIONS.get(loader)}"):
+    if isinstance(node.get("file"), str) and not node["file"].endswith(f".{_EXTENSIONS.get(loader)}"):
         raise Wrong(SCHEMA, f"have a file of its kind for a {loader}", node["file"])
     if (check := _CHECKS.get(loader)) is not None:
         check(node, files)

@@ -22,6 +22,7 @@ BIN_MAPPER = "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper"
 BOOSTING = "sklearn.ensemble._gb.GradientBoostingRegressor"
 ENCODER = "sklearn.preprocessing._encoders.OneHotEncoder"
 STACKING = "sklearn.ensemble._stacking.StackingRegressor"
+CHAIN = "sklearn.multioutput.RegressorChain"
 DUMMY = "sklearn.dummy.DummyRegressor"
 POLYNOMIAL = "sklearn.preprocessing._polynomial.PolynomialFeatures"
 FUNCTION = "sklearn.preprocessing._function_transformer.FunctionTransformer"
@@ -74,7 +75,7 @@ _CLASSES = (
     | TREES
     | _of("ensemble._forest", "ExtraTreesRegressor RandomForestRegressor")
     | _of("ensemble._hist_gradient_boosting.gradient_boosting", "HistGradientBoostingRegressor")
-    | {PREDICTOR, BIN_MAPPER, BOOSTING, STACKING, DUMMY}
+    | {PREDICTOR, BIN_MAPPER, BOOSTING, STACKING, CHAIN, DUMMY}
     | _of("ensemble._bagging", "BaggingRegressor")
     | _of("ensemble._voting", "VotingRegressor")
     | _of("_loss.loss", "AbsoluteError HalfGammaLoss HalfPoissonLoss HalfSquaredError HalfTweedieLoss")
@@ -82,7 +83,7 @@ _CLASSES = (
     | _of("_loss.link", "IdentityLink Interval LogLink")
     | _of("pipeline", "Pipeline")
     | _of("compose._target", "TransformedTargetRegressor")
-    | _of("multioutput", "MultiOutputRegressor RegressorChain")
+    | _of("multioutput", "MultiOutputRegressor")
     | _of("model_selection._search", "GridSearchCV")
     | _of("model_selection._split", "GroupKFold KFold ShuffleSplit TimeSeriesSplit")
     | _of("metrics._scorer", "_PassthroughScorer _Scorer")
@@ -169,5 +170,5 @@ def _is_ufunc(name: str) -> bool:
     module, _, own = name.rpartition(".")
     if module in ("scipy.special", "scipy.special._ufuncs"):
         return own in _SPECIAL and hasattr(special, own)
-    found = getattr(np, own, None) if module == "numpy" else None
+    found = vars(np).get(own) if module == "numpy" else None  # getattr would import numpy's own modules
     return isinstance(found, np.ufunc) and found.nin == found.nout == 1

@@ -47,7 +47,7 @@ def entries(*values: Node, kind: str = "list") -> Node:
     return node(f"{kind.title()}Node", "builtins", kind, content=list(values))
 
 
-def table(module: str = "builtins", own: str = "dict", **values: Node) -> Node:
+def table(module: str = "builtins", own: str = "dict", /, **values: Node) -> Node:
     keys = entries(*[node("TypeNode", "builtins", "str")] * len(values))
     return node("DictNode", module, own, content=values, key_types=keys)
 
@@ -56,7 +56,7 @@ def bunch(**values: Node) -> Node:
     return table("sklearn.utils._bunch", "Bunch", **values)
 
 
-def made(module: str, own: str, **attributes: Node) -> Node:
+def made(module: str, own: str, /, **attributes: Node) -> Node:
     return node("ObjectNode", module, own, content=table(**attributes))
 
 
@@ -101,8 +101,8 @@ def swapped(schema: Any, files: dict[str, bytes]) -> None:
     other = {"left_child": "n_node_samples", "n_node_samples": "left_child"}
     kind = {name: old.dtype.fields[name] for name in old.dtype.names}
     names = [other.get(name, name) for name in kind]
-    places = {"formats": [each for each, _ in kind.values()], "offsets": [at for _, at in kind.values()]}
-    new = np.zeros(len(old), np.dtype({"names": names, **places, "itemsize": old.dtype.itemsize}))
+    fields: Any = {"names": names, "formats": [each for each, _ in kind.values()], "itemsize": old.dtype.itemsize}
+    new: Any = np.zeros(len(old), np.dtype({**fields, "offsets": [at for _, at in kind.values()]}))
     for name in names:
         new[name] = old[name]
     new["n_node_samples"] = 10**9
@@ -155,17 +155,31 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("scaled", state("StandardScaler", plain({"__array_interface__": INTERFACE})), "have attributes by name"),
     ("scaled", give("StandardScaler", "n_", table(x=plain(1)) | {"key_types": entries(ARCTAN)}), "text or a number"),
     # arrays that are no plain arrays, and records whose fields have other names
-    ("histogram", hidden, "nodes must be an array"),
+    ("histogram", hidden, "nodes must be a plain array"),
     ("linear", give("LinearRegression", "coef_", masked(array("0.npy"), array("0.npy"))), "be no MaskedArray"),
-    ("encoded", give("OneHotEncoder", "categories_", entries(masked(array("0.npy"), array("0.npy")))), "be an array"),
+    (
+        "encoded",
+        give("OneHotEncoder", "categories_", entries(masked(array("0.npy"), array("0.npy")))),
+        "be a plain array",
+    ),
     ("linear", give("LinearRegression", "coef_", masked(bunch(), bunch())), "be made of arrays"),
+    (
+        "linear",
+        give("LinearRegression", "n_", {**objects([1], plain(1)), "__class__": "float64"}),
+        "objects must be an",
+    ),
+    (
+        "linear",
+        give("LinearRegression", "n_", node("DTypeNode", "numpy", "dtype", content=table())),
+        "that of an array",
+    ),
     ("forest", swapped, "fields of scikit-learn's nodes, in their order"),
     # what is missing, and would be read all the same
     ("gradient", give("DecisionTreeRegressor", "tree_", plain(None)), "have trees of 4 features"),
     ("bagging", give("DecisionTreeRegressor", "tree_", plain(None)), "have a tree of its features"),
-    ("gradient", give("GradientBoostingRegressor", "estimators_", plain(None)), "be an array in 2 dimensions"),
+    ("gradient", give("GradientBoostingRegressor", "estimators_", plain(None)), "be a plain array, in 2 dimensions"),
     ("histogram", give("HistGradientBoostingRegressor", "_bin_mapper", plain(None)), "know its bins"),
-    ("histogram", give("_BinMapper", "is_categorical_", plain(None)), "is_categorical_ must be an array"),
+    ("histogram", give("_BinMapper", "is_categorical_", plain(None)), "is_categorical_ must be a plain array"),
     ("encoded", give("OneHotEncoder", "categories_", plain(None)), "list of categories"),
     # functions, scorers and dicts with methods, where they would be called
     ("scaled", give("Ridge", "transform", ARCTAN), "the attribute 'transform' must be no function"),
@@ -179,7 +193,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("linear", give("LinearRegression", "n_", objects([1, 4], made(*FOREST, estimators_=plain([])))), "single values"),
     ("linear", give("LinearRegression", "n_", array("90.npy", "float64"), _90_npy=as_npy(np.zeros(3))), "single value"),
     ("dummy", give("DummyRegressor", "n_outputs_", plain(3_000_000)), "have 3 outputs"),
-    ("dummy", give("DummyRegressor", "constant_", plain(1)), "be an array in 2 dimensions"),
+    ("dummy", give("DummyRegressor", "constant_", plain(1)), "be a plain array, in 2 dimensions"),
     ("forest", give(MANY, "n_outputs_", plain(3_000_000)), "trees of 3000000 outputs"),
     ("forest", give(MANY, "estimators_", entries()), "have trees"),
     ("histogram", give("HistGradientBoostingRegressor", "n_trees_per_iteration_", plain(10**7)), "be of one output"),
@@ -207,7 +221,15 @@ def test_what_could_harm_is_refused(kind: str, change: Change, match: str) -> No
     assert len(str(caught.value)) < 400
 
 
+def wide(schema: Any, files: dict[str, bytes]) -> None:
+    """Have a polynomial of many columns, as many as it says."""
+    sizes = {"n_features_in_": 10, "_max_degree": 10, "_n_out_full": 184_756, "n_output_features_": 184_756}
+    for name, size in sizes.items():
+        give("PolynomialFeatures", name, plain(size))(schema, files)
+
+
 ASKED: list[tuple[str, Change, str]] = [
+    ("polynomial", wide, estimator_types.POLYNOMIAL),
     ("linear", give("LinearRegression", "n_", made(BASE, "Parallel")), f"{BASE}.Parallel"),
     ("linear", give("LinearRegression", "n_", made("sklearn.linear_model", "Ridge")), "sklearn.linear_model.Ridge"),
     ("linear", give("LinearRegression", "n_", node("FunctionNode", "numpy", "add")), "numpy.add"),
@@ -225,7 +247,7 @@ ASKED: list[tuple[str, Change, str]] = [
 
 @pytest.mark.parametrize(("kind", "change", "name"), ASKED)
 def test_what_calls_something_else_is_asked_for(kind: str, change: Change, name: str) -> None:
-    schema, files = unpacked(dump_estimator(fitted(kind))[0])
+    schema, files = unpacked(dump_estimator(estimator(kind))[0])
     change(schema, files)
     assert load_estimator(packed(schema, files), frozenset(), LIMIT) == (None, {name})
 

@@ -60,7 +60,8 @@ def _whole(value: Any, name: str, low: int = 1) -> int:
 def _array(value: Any, name: str, kinds: str, dimensions: int) -> npt.NDArray[Any]:
     """Return an array that is one and no more: a masked one hides entries from checks, and not from compiled code."""
     if type(value) is not np.ndarray or value.dtype.kind not in kinds or value.ndim != dimensions:
-        raise Wrong(name, f"be an array in {dimensions} dimensions", type(value).__name__)
+        found = type(value).__name__, getattr(value, "ndim", None), str(getattr(value, "dtype", None))
+        raise Wrong(name, f"be a plain array, in {dimensions} dimensions, of kind {' or '.join(kinds)}", found)
     return value
 
 
@@ -93,7 +94,7 @@ def _check_dummy(model: Any) -> Vouched:
     """Check that a constant is repeated as often as there are outputs, and rows, and no more."""
     own = vars(model)
     if "constant_" in own or "n_outputs_" in own:
-        shape = _array(own.get("constant_"), DUMMY, "biuf", 2).shape
+        shape = _array(own.get("constant_"), "constant_", "biuf", 2).shape
         if shape != (1, _whole(own.get("n_outputs_"), "n_outputs_")):
             raise Wrong(DUMMY, f"have {shape[1]} outputs", own.get("n_outputs_"))
     yield from ()
@@ -107,7 +108,10 @@ def _check_boosting(model: Any) -> Vouched:
     own = vars(model)
     if "estimators_" not in own:  # not fitted
         return
-    features, trees = _whole(own.get("n_features_in_"), "n_features_in_"), _array(own["estimators_"], BOOSTING, "O", 2)
+    features, trees = (
+        _whole(own.get("n_features_in_"), "n_features_in_"),
+        _array(own["estimators_"], "estimators_", "O", 2),
+    )
     if trees.shape[1] != 1:
         raise Wrong(BOOSTING, "have one tree in each stage", trees.shape)
     for tree in trees.flat:

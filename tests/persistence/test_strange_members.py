@@ -102,7 +102,8 @@ def swapped(schema: Any, files: dict[str, bytes]) -> None:
     kind = {name: old.dtype.fields[name] for name in old.dtype.names}
     names = [other.get(name, name) for name in kind]
     fields: Any = {"names": names, "formats": [each for each, _ in kind.values()], "itemsize": old.dtype.itemsize}
-    new: Any = np.zeros(len(old), np.dtype({**fields, "offsets": [at for _, at in kind.values()]}))
+    fields["offsets"] = [at for _, at in kind.values()]
+    new: Any = np.zeros(len(old), np.dtype(fields))
     for name in names:
         new[name] = old[name]
     new["n_node_samples"] = 10**9

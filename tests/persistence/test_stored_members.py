@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import io
 import json
+import os
+import threading
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +27,7 @@ from optensemble.exceptions import FileError, InputError
 from optensemble.members.per_label import PerLabel
 from optensemble.persistence.stored_members import PER_LABEL, UntrustedTypesError, load_stored, pack_stored
 from tests.persistence.archives import parts
-from tests.persistence.estimators import NEIGHBOURS
+from tests.persistence.estimators import NEIGHBOURS, packed, unpacked
 
 pytest.importorskip("skops")
 pytestmark = pytest.mark.filterwarnings(
@@ -232,8 +236,6 @@ def test_earlier_releases_ask_for_the_members(saved: tuple[Any, Path]) -> None:
 
 def blob(number: int, value: bytes) -> Callable[[Any, dict[str, bytes]], None]:
     def change(_: Any, content: dict[str, bytes]) -> None:
-        import io
-
         whole = io.BytesIO(content["members.zip"])
         with zipfile.ZipFile(whole) as archive:
             files = {name: archive.read(name) for name in archive.namelist()}
@@ -242,6 +244,16 @@ def blob(number: int, value: bytes) -> Callable[[Any, dict[str, bytes]], None]:
             for name, part in (files | {f"{number}.skops": value}).items():
                 archive.writestr(name, part)
         content["members.zip"] = whole.getvalue()
+
+    return change
+
+
+def missing(why: str) -> Callable[[Any, dict[str, bytes]], None]:
+    """Say that both members are missing."""
+
+    def change(document: Any, content: dict[str, bytes]) -> None:
+        del content["members.zip"]
+        document["stored"] = {name: {"kind": "missing", "why": why} for name in document["stored"]}
 
     return change
 
@@ -258,6 +270,10 @@ WRONG: list[tuple[Callable[[Any, dict[str, bytes]], Any], str]] = [
     (lambda document, _: document["stored"]["forest"].update(trust=3), "stored.forest.trust"),
     (lambda document, _: document["stored"].update(other={}), "stored must belong to members"),
     (lambda document, _: document["libraries"].update(skops=3), "libraries.skops must be text"),
+    (lambda document, _: document["libraries"].update(skops="1\x1b[2K"), "libraries.skops must be a version"),
+    (lambda document, _: document["stored"]["forest"].update(trust=["a.B;rm"]), "have words with dots between"),
+    (missing("all is well\x1b[2K"), "why must be a line of at most 200 letters"),
+    (missing("w" * 201), "why must be a line of at most 200 letters"),
 ]
 
 
@@ -279,3 +295,72 @@ def test_members_are_under_the_checksum_and_the_limit(saved: tuple[Any, Path]) -
             archive.writestr(name, part)
     with pytest.raises(FileError, match=r"members.zip does not match its checksum"):
         oe.load(path)
+
+
+def change_member(path: Path, change: Callable[[Any, dict[str, bytes]], None], number: int = 1) -> None:
+    """Change what skops has written of a member."""
+
+    def replace(document: Any, content: dict[str, bytes]) -> None:
+        with zipfile.ZipFile(io.BytesIO(content["members.zip"])) as archive:
+            schema, files = unpacked(archive.read(f"{number}.skops"))
+        change(schema, files)
+        blob(number, packed(schema, files))(document, content)
+
+    rewrite(path, replace)
+
+
+def test_what_is_wrong_with_a_member_is_told_at_load_with_its_name(saved: tuple[Any, Path]) -> None:
+    change_member(saved[1], lambda schema, _: schema.update(protocol=0))
+    with pytest.raises(FileError, match=r"white\.oe is not .*: the member 'ridge' cannot be loaded: "):
+        oe.load(saved[1])
+
+
+def test_errors_of_a_member_from_a_file_are_of_the_package(saved: tuple[Any, Path]) -> None:
+    """A file can have a model that fits no rows, and its errors may quote the file."""
+
+    def forget(schema: Any, _: dict[str, bytes]) -> None:
+        del schema["content"]["content"]["coef_"]
+
+    change_member(saved[1], forget)
+    loaded = oe.load(saved[1])
+    with pytest.raises(InputError, match=r"the member 'ridge', which came out of a file, cannot answer") as caught:
+        loaded.decide(X)
+    assert isinstance(caught.value.__cause__, AttributeError)
+    assert str(caught.value).isprintable()
+    with pytest.raises(InputError, match=r"the member 'forest', which came out of .*X has 3 features"):
+        loaded.decide(X[:, :3])
+
+
+def test_threads_leave_the_filters_of_warnings_as_they_were(saved: tuple[Any, Path]) -> None:
+    before = list(warnings.filters)
+
+    def work() -> None:
+        for _ in range(4):
+            oe.load(saved[1]).save(saved[1].with_name(f"{threading.get_ident()}.oe"))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(warnings.filters) == before
+
+
+# Paths that are no files
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in the file system")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.oe")
+    with pytest.raises(FileError, match=r"pipe\.oe is not a regular file"):
+        oe.load(tmp_path / "pipe.oe")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a permission there")
+def test_links_in_a_circle_are_told(saved: tuple[Any, Path]) -> None:
+    circle = saved[1].with_name("circle.oe")
+    circle.symlink_to(circle)
+    with pytest.raises(FileError, match="cannot read"):
+        oe.load(circle)
+    with pytest.raises(FileError, match="cannot write"):
+        saved[0].save(circle)

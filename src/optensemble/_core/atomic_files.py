@@ -29,7 +29,10 @@ def whole(path: Path) -> Iterator[Path]:
 
     An error, an interrupt or a full disk leaves what was there before. A link stays one: what it points to is written.
     """
-    path = path.resolve()
+    try:
+        path = path.resolve()
+    except (OSError, RuntimeError) as error:  # links in a circle: RuntimeError until Python 3.12
+        raise FileError(f"cannot write {path}: {error}. Give another name.") from error
     if path.exists() and not path.is_file():
         raise FileError(f"cannot write {path}: it is there, and is not a file. Give another name.")
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()

@@ -14,9 +14,10 @@ import pandas as pd
 from optensemble._core.arrays import Floats
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble._core.validation import as_floats, describe_rows, is_finite, require_finite
-from optensemble.exceptions import InputError
+from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.absence import missing_rows
+from optensemble.members.from_files import is_stored, stored_error
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved
 
 _LARGEST_VALUE = 1e100  # squares must not overflow
@@ -147,6 +148,8 @@ def ask_member(member: Any, name: str, method: str, X: Any) -> Any:
     try:
         return function(X)
     except Exception as error:
+        if is_stored(member) and not isinstance(error, OptEnsembleError):
+            raise stored_error(name, error) from error
         error.add_note(f"This came from the member {name!r} of the ensemble.")
         if callable(getattr(member, "fit", None)) and not hasattr(member, "get_params"):
             error.add_note("It was taken as it is. If it is not fitted yet, give cv=5 to have it fitted here.")

@@ -14,6 +14,8 @@ import hashlib
 import io
 import json
 import math
+import os
+import stat
 import struct
 import zipfile
 from collections.abc import Sequence
@@ -120,7 +122,9 @@ def read_contents(path: Path, limit: int = LIMIT) -> Contents:
     Neither the file nor its unpacked contents may be longer than ``limit`` bytes. Estimators are not unpacked here.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise FileError("is not a regular file. Give a file that save() wrote.")
             return _read_parts(file, limit)
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}. Check the path.") from error
@@ -133,6 +137,11 @@ def read_contents(path: Path, limit: int = LIMIT) -> Contents:
             f"{path} is not a whole optensemble file: truncated, altered, or something else ({error}). "
             "Take another copy, or save the ensemble again."
         ) from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for somebody to write to it, as a pipe would."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _read_parts(file: IO[bytes], limit: int) -> Contents:

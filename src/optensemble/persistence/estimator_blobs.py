@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
-from optensemble.persistence.estimator_checks import Unvouched, check_estimator
+from optensemble.persistence.estimator_checks import Unvouched
 from optensemble.persistence.estimator_schema import normal_form, scan
+from optensemble.persistence.estimator_types import require_name
+from optensemble.persistence.estimator_walk import check_estimator
 
 _NO_LIMIT = 1 << 62
+_FILTERS = RLock()
+"""Held while filters of warnings are changed: they are the process's, and each thread would restore another's."""
+
+
+@contextmanager
+def _quiet(message: str) -> Iterator[None]:
+    """Leave out warnings that begin with a message."""
+    with _FILTERS, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=message)
+        yield
 
 
 def has_skops() -> bool:
@@ -35,8 +50,7 @@ def dump_estimator(estimator: Any) -> tuple[bytes, list[str]]:
     """
     import skops.io
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet(""):
         blob, trusted = normal_form(skops.io.dumps(estimator)), frozenset[str]()
         while True:
             _, asked = load_estimator(blob, trusted, _NO_LIMIT)
@@ -51,11 +65,11 @@ def load_estimator(blob: bytes, trusted: frozenset[str], limit: int) -> tuple[An
 
     found = scan(blob, limit)
     asked = found.asked | (set(skops.io.get_untrusted_types(data=blob)) - found.reviewed)
+    for name in asked:
+        require_name(name)
     if asked - trusted:
         return None, asked - trusted
-    with warnings.catch_warnings():
-        # one warning of ours takes the place of one for every estimator
-        warnings.filterwarnings("ignore", message="Trying to unpickle estimator")
+    with _quiet("Trying to unpickle estimator"):  # one of ours takes the place of one for every estimator
         estimator = skops.io.loads(blob, trusted=sorted(found.reviewed | trusted))
     try:
         check_estimator(estimator, trusted)

@@ -17,6 +17,7 @@ from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.exceptions import FileError, InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import RowNames
+from optensemble.members.from_files import printable
 from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, read_contents, write_archive
 from optensemble.persistence.check import check_contents
 from optensemble.persistence.decision_file import pack_decision, restore_decision
@@ -26,6 +27,8 @@ from optensemble.persistence.row_file import pack_rows, unpack_rows
 from optensemble.persistence.stored_members import as_trusted, load_stored, pack_libraries, pack_stored
 
 __all__ = ["SCHEMA_VERSION", "load", "save"]
+
+_LONGEST_REASON = 500
 
 
 def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
@@ -123,7 +126,7 @@ def load(
     except OptEnsembleError:
         raise  # the members or the set that were given again do not fit
     except Exception as error:
-        what = str(error).rstrip(".") or type(error).__name__
+        what = printable(str(error), _LONGEST_REASON).rstrip(".") or type(error).__name__
         raise FileError(f"{path} is not what this version writes: {what}. Save the ensemble again.") from error
     return ensemble
 

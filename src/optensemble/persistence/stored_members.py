@@ -9,6 +9,7 @@ An entry of the document describes one member::
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,11 @@ from optensemble._core.suggestions import listed
 from optensemble.ensembles.base import Policy
 from optensemble.exceptions import FileError, InputError
 from optensemble.members.estimators import parts_of
+from optensemble.members.from_files import note_stored, printable
 from optensemble.members.per_label import PerLabel
 from optensemble.persistence.check_common import SavedFile
 from optensemble.persistence.estimator_blobs import dump_estimator, has_skops, library_versions, load_estimator
+from optensemble.persistence.estimator_types import require_name
 from optensemble.persistence.parts import Part
 
 ESTIMATOR, PER_LABEL, MISSING = "estimator", "per_label", "missing"
@@ -29,6 +32,7 @@ ESTIMATOR, PER_LABEL, MISSING = "estimator", "per_label", "missing"
 _NO_SKOPS = "skops was not installed when the file was saved"
 _NO_SKOPS_NOW = "skops is not installed here: pip install 'optensemble[skops]'"
 _LONGEST_REASON = 200
+_LONGEST_VERSION = 40
 
 Entry = dict[str, Any]
 
@@ -72,8 +76,8 @@ def _pack_entry(kind: str, estimators: Sequence[Any], blobs: list[bytes]) -> Ent
     try:
         dumped = [dump_estimator(each) for each in estimators]
     except Exception as error:  # skops and the estimators raise many kinds; the member is then given again
-        why = " ".join(f"skops cannot store it ({type(error).__name__}: {error})".split())
-        return {"kind": MISSING, "why": why[:_LONGEST_REASON]}
+        why = f"skops cannot store it ({type(error).__name__}: {error})"
+        return {"kind": MISSING, "why": printable(why, _LONGEST_REASON)}
     first = len(blobs)
     blobs += [blob for blob, _ in dumped]
     trust = sorted({name for _, types in dumped for name in types})
@@ -98,14 +102,17 @@ def check_stored(file: SavedFile, count: int) -> None:
     root.require(sorted(used) == list(range(count)), f"have a member for each of {count} parts")
     if (libraries := root.get("libraries")) is not None:
         for name in ("scikit-learn", "skops"):
-            libraries[name].text()
+            version = libraries[name].text()
+            libraries[name].require(version == printable(version, _LONGEST_VERSION), "be a version")
 
 
 def _check_entry(entry: Part, d: int) -> list[int]:
     if (kind := entry["kind"].choice([ESTIMATOR, PER_LABEL, MISSING])) == MISSING:
-        entry["why"].text()
+        why = entry["why"].text()
+        entry["why"].require(why == printable(why, _LONGEST_REASON), f"be a line of at most {_LONGEST_REASON} letters")
         return []
-    entry["trust"].texts()
+    for name in entry["trust"].texts():
+        require_name(name)
     numbers = [number.whole() for number in entry["blobs"]]
     entry["blobs"].require(len(numbers) == (d if kind == PER_LABEL else 1), "have a part for each estimator")
     return numbers
@@ -149,6 +156,7 @@ def load_stored(
             if types:
                 asked[name] = types
             members[name] = _from_estimators(entry["kind"], parts)
+            note_stored(members[name])
     if asked:
         raise _untrusted(path, asked, initial)
     if found.members or found.initial:
@@ -167,6 +175,8 @@ def _load_entry(
         ) from error
     except FileError as error:
         raise FileError(f"member {name!r} {error}") from error
+    except Exception as error:  # load says which file it is
+        raise ValueError(f"the member {name!r} cannot be loaded: {str(error) or type(error).__name__}") from error
     types = set[str]().union(*(types for _, types in loaded))
     return [estimator for estimator, _ in loaded], types | (set(entry["trust"]) - trusted if types else set())
 
@@ -178,7 +188,7 @@ def _untrusted(path: str | PathLike[str], asked: dict[str, set[str]], initial: d
     return UntrustedTypesError(
         f"{path} holds types that are not trusted, in {listed(list(asked))}: {', '.join(types)}. Loading them may run "
         f"their code, and hand unchecked numbers to compiled code. If you trust the file: load(path, "
-        f'trusted=[{quoted}]). Or give the member again, among {what}: {{"{name}": …}}.',
+        f"trusted=[{quoted}]). Or give the member again, among {what}: {{{json.dumps(name)}: …}}.",
         types,
     )
 

@@ -293,3 +293,10 @@ MODEL_RULES: tuple[tuple[str, Callable[[ModelRows], str | None]], ...] = (
     ("errors", far_off),
 )
 """The rules by kind, the most specific first: of a model only the first is told that finds something."""
+
+OF_LABELS_UNSEEN = ("units", "sign")
+"""The kinds that mean nothing of a model that was fitted to these very labels.
+
+It is small if it was made to be, by a penalty; and what knows nothing goes against the labels it is asked about, for
+the mean of the others is higher where theirs is lower.
+"""

@@ -11,6 +11,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.hashing import hash_labels
@@ -22,6 +23,7 @@ from optensemble.members.estimators import (
     PREFIT,
     Arguments,
     fit_arguments,
+    is_ensemble,
     is_pair,
     parts_of,
     takes_all_labels,
@@ -30,6 +32,7 @@ from optensemble.members.estimators import (
 )
 from optensemble.members.fingerprints import Marks, fingerprints
 from optensemble.members.fit_inputs import LabelledBatch
+from optensemble.members.frames import index_of
 from optensemble.members.per_label import PerLabel
 from optensemble.members.row_contents import row_contents
 from optensemble.members.validation import as_predictions, ask_member, join_rows, pick_rows, row_count, row_labels
@@ -63,15 +66,19 @@ class Trainee(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows that members are fitted on, with labels in the user's units, and weights and groups if there are any."""
+    """The rows that members are fitted on, with labels in the user's units, and weights and groups if there are any.
+
+    Members that are our own ensembles are told whether the rows are ``time_ordered``.
+    """
 
     X: Any
     labels: Floats
     weights: Floats | None = None
     groups: Sequence[Any] | None = None
+    time_ordered: bool = False
 
     @classmethod
-    def of(cls, batches: Sequence[LabelledBatch]) -> TrainingRows:
+    def of(cls, batches: Sequence[LabelledBatch], *, time_ordered: bool = False) -> TrainingRows:
         """Join the rows of all batches, whose labels and weights are arrays already."""
         X = batches[0].X if len(batches) == 1 else join_rows([batch.X for batch in batches])
         if X is None:
@@ -85,13 +92,25 @@ class TrainingRows:
         if batches[0].groups is not None:
             found = [row_labels(batch.groups, batch.X, len(batch.labels)) for batch in batches]
             groups = [label for part in found for label in part]
-        return cls(X, labels, weights, groups)
+        return cls(X, labels, weights, groups, time_ordered)
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """Values of rows that the ``fit`` of an estimator may ask for."""
-        groups = None if self.groups is None else np.array(self.groups)
-        return {"sample_weight": self.weights, "groups": groups}
+    def arguments(self) -> Arguments:
+        """What the ``fit`` of an estimator may ask for, or be told."""
+        groups = None
+        if self.groups is not None:
+            groups = np.array([str(each) if isinstance(each, tuple) else each for each in self.groups])
+        return {"sample_weight": self.weights, "groups": groups, "time_ordered": self.time_ordered}
+
+    def labels_for(self, estimator: Any, columns: slice, names: Sequence[str] | None) -> Any:
+        """Return labels to be fitted to, as scikit-learn has them: an array, of one label without a second dimension.
+
+        Our own ensembles find columns by the labels' names: theirs is a table, and of labels with names a frame.
+        """
+        found = self.labels[:, columns]
+        if not is_ensemble(estimator):
+            return found[:, 0] if found.shape[1] == 1 else found
+        return found if names is None else pd.DataFrame(found, index_of(self.X), list(names[columns]))
 
 
 @dataclass(frozen=True)
@@ -124,6 +143,11 @@ def require_cv(cv: Any) -> None:
         return
     if isinstance(cv, (list, tuple)) and len(cv) and all(map(is_pair, cv)):
         return
+    if isinstance(cv, Iterator):
+        raise InputError(
+            "cv is an iterator, which can be read but once. Make it a list: cv=list(splitter.split(X, Y)), or give the "
+            "splitter itself."
+        )
     raise InputError(
         f"cv must be a number of folds from {_FEWEST_FOLDS}, a splitter of scikit-learn, a list of pairs of rows, "
         f"'prefit' or None; got {cv!r}."
@@ -162,10 +186,12 @@ def _clusters(rows: TrainingRows, *, time_ordered: bool) -> Indices | None:
 
 
 def _given_folds(cv: Any, rows: TrainingRows, n: int) -> list[Fold]:
-    pairs = cv.split(rows.X, rows.labels, rows.groups) if hasattr(cv, "split") else cv
+    pairs = _split(cv, rows) if hasattr(cv, "split") else cv
     found = [Fold(np.sort(_rows(train, n)), np.sort(_rows(test, n))) for train, test in pairs]
     if any(not len(fold.train) or np.isin(fold.test, fold.train).any() for fold in found):
         raise InputError("cv has a fold with rows that it is both fitted and judged on, or without rows to fit on.")
+    if any(not len(fold.test) for fold in found):
+        raise InputError("cv has a fold without rows to judge. Leave it out.")
     judged = np.bincount(np.concatenate([fold.test for fold in found]), minlength=n)
     if judged.max() > 1:
         raise InputError(
@@ -175,8 +201,23 @@ def _given_folds(cv: Any, rows: TrainingRows, n: int) -> list[Fold]:
     return found
 
 
+def _split(cv: Any, rows: TrainingRows) -> list[Any]:
+    """Return the folds of a splitter; one that goes by groups must be given some."""
+    try:
+        return list(cv.split(rows.X, rows.labels, rows.groups))
+    except (TypeError, ValueError) as error:
+        if rows.groups is not None or "groups" not in str(error):
+            raise
+        raise InputError(
+            f"cv={cv!r} goes by groups, and there are none. Give fit(..., groups=...). White and black boxes, whose fit "
+            "takes none, are given the folds themselves: cv=list(splitter.split(X, Y, groups))."
+        ) from error
+
+
 def _rows(given: Any, n: int) -> Indices:
     rows = np.asarray(given)
+    if rows.size and rows.dtype.kind not in "biu":
+        raise InputError(f"cv must name rows by their numbers from 0; got {rows.flat[0]!r}.")
     rows = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows.astype(np.int64)
     if rows.size and not 0 <= rows.min() <= rows.max() < n:
         raise InputError(f"cv names row {int(rows.max())} of {n:,}. Give the numbers of rows from 0.")
@@ -228,7 +269,7 @@ def cross_fit(
         Told of every fit.
     """
     n, d = rows.labels.shape
-    plan = _Plan([each._replace(member=_prepared(each, d, seed)) for each in trainees], rows, splits)
+    plan = _Plan([each._replace(member=_prepared(each, d, seed)) for each in trainees], rows, splits, names.labels)
     jobs, said = plan.jobs, {each.name: np.full((n, d), np.nan) for each in trainees}
     done: dict[str, list[Any]] = {each.name: [] for each in trainees}
     with Stage(progress, STAGE, len(jobs)) as step:
@@ -253,6 +294,7 @@ class _Plan:
     trainees: Sequence[Trainee]
     rows: TrainingRows
     splits: Sequence[Fold]
+    names: Sequence[str] | None = None
 
     @property
     def jobs(self) -> list[_Job]:
@@ -269,11 +311,6 @@ class _Plan:
         several = isinstance(self.trainees[job.trainee].member, PerLabel)
         return slice(job.part, job.part + 1) if several else slice(None)
 
-    def labels(self, job: _Job) -> Floats:
-        """Return labels to be fitted to, as scikit-learn has them: of one label without a second dimension."""
-        found = self.rows.labels[:, self.columns(job)]
-        return found[:, 0] if found.shape[1] == 1 else found
-
     def cut(self, fold: int | None) -> tuple[Any, Any]:
         """Return the rows of X to fit on, and those to be asked about; of all rows none."""
         if fold is None:
@@ -281,19 +318,21 @@ class _Plan:
         train, test = self.splits[fold]
         return pick_rows(self.rows.X, train), pick_rows(self.rows.X, test)
 
-    def calls(self) -> Iterator[tuple[Trainee, Any, Floats, Arguments, Any]]:
+    def calls(self) -> Iterator[tuple[Trainee, Any, Any, Arguments, Any]]:
         """Yield for every fit the estimator, X, labels and further values of rows, and the rows to be asked about."""
         last: int | None = -1
         X = unseen = None
         for job in self.jobs:
             if job.fold != last:  # the rows of one fold at a time
                 last, (X, unseen) = job.fold, self.cut(job.fold)
-            trainee, labels = self.trainees[job.trainee], self.labels(job)
+            trainee = self.trainees[job.trainee]
             estimator = parts_of(trainee.member)[job.part]
+            labels = self.rows.labels_for(estimator, self.columns(job), self.names)
             values = fit_arguments(estimator, self.rows.arguments)
             if job.fold is not None:
                 train = self.splits[job.fold].train
-                labels, values = labels[train], {key: value[train] for key, value in values.items()}
+                labels = pick_rows(labels, train)
+                values = {key: value[train] if np.ndim(value) else value for key, value in values.items()}
             yield trainee._replace(member=estimator), X, labels, values, unseen
 
 
@@ -316,7 +355,7 @@ def _joined(member: Any, fitted: list[Any]) -> Any:
     return PerLabel(fitted) if isinstance(member, PerLabel) else fitted[0]
 
 
-def _fit_one(trainee: Trainee, X: Any, labels: Floats, values: Arguments, unseen: Any, names: OutputNames) -> _Fitted:
+def _fit_one(trainee: Trainee, X: Any, labels: Any, values: Arguments, unseen: Any, names: OutputNames) -> _Fitted:
     """Fit a copy of an estimator, and ask it about the rows of its fold; about none if it is fitted on all rows."""
     estimator = unfitted(trainee.member)
     try:
@@ -338,6 +377,11 @@ def _weight_notes(trainees: Sequence[Trainee], rows: TrainingRows) -> tuple[str,
     """Return which members were fitted without the weights of rows."""
     if rows.weights is None:
         return ()
-    given = {"sample_weight": rows.weights}
-    without = [each.name for each in trainees if not fit_arguments(parts_of(each.member)[0], given)]
-    return tuple(f"{name} was fitted without weights: its fit takes none, or does not ask for them" for name in without)
+    notes = list[str]()
+    for trainee in trainees:
+        weighted = [bool(fit_arguments(each, {"sample_weight": rows.weights})) for each in parts_of(trainee.member)]
+        if not all(weighted):
+            where = " for some labels" if any(weighted) else ""
+            why = "its fit takes none, or does not ask for them"
+            notes.append(f"{trainee.name} was fitted without weights{where}: {why}")
+    return tuple(notes)

@@ -209,8 +209,8 @@ def _split(cv: Any, rows: TrainingRows) -> list[Any]:
         if rows.groups is not None or "groups" not in str(error):
             raise
         raise InputError(
-            f"cv={cv!r} goes by groups, and there are none. Give fit(..., groups=...). White and black boxes, whose fit "
-            "takes none, are given the folds themselves: cv=list(splitter.split(X, Y, groups))."
+            f"cv={cv!r} goes by groups, and there are none. Give fit(..., groups=...). White and black boxes, whose "
+            "fit takes none, are given the folds themselves: cv=list(splitter.split(X, Y, groups))."
         ) from error
 
 

@@ -39,7 +39,7 @@ def to_be_fitted(member: Any, name: str, cv: Any) -> bool:
 
 
 def _answers(member: Any) -> bool:
-    """Return whether a member has a method to answer by; a regressor may show its ``predict`` only once it is fitted."""
+    """Return whether a member has a method to answer by; some regressors show theirs only once they are fitted."""
     if any(callable(getattr(member, method, None)) for method in ("predict", "decide")):
         return True
     from sklearn.base import is_regressor

@@ -29,6 +29,7 @@ from optensemble.members.validation import as_labels, row_count
 class DecisionMembers(UpdatedDecision):
     """A :class:`~optensemble.DecisionEnsemble` with members that are fitted and a context; not to be used itself."""
 
+    member_terms = ("time_ordered", "groups", "sample_weight")
     context: Any
     _member_notes: list[str]
 
@@ -99,6 +100,6 @@ class DecisionMembers(UpdatedDecision):
 
     def _look_at(self, first: Block, names: list[str]) -> list[Finding]:
         """Return what looks like a mistake in the first rows."""
-        found = find_data_warnings(first_rows(names, first, self.labels_))
+        found = find_data_warnings(first_rows(names, first, self.labels_), self.cross_fitted_)
         columns = () if self._context is None else self._context.columns
         return [*found, *find_context_leaks(columns, first.outputs.context, first.labels)]

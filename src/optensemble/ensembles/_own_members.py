@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, ClassVar, Self
 
 from optensemble._core.arrays import Floats
@@ -25,6 +26,7 @@ from optensemble.members.cross_fitting import (
 from optensemble.members.estimators import (
     copy_unfitted,
     nested,
+    require_parts,
     set_nested,
     to_be_fitted,
     unfitted,
@@ -38,11 +40,13 @@ from optensemble.members.query import Members
 class OwnMembers(BaseEstimator):
     """The part of an ensemble that fits members; not to be used itself.
 
-    ``member_parameters`` are the parameters that hold members. After a fit ``cross_fitted_`` has the names of the
+    ``member_parameters`` are the parameters that hold members, and ``member_terms`` the arguments of ``fit`` that an
+    ensemble hands on where this one is its member. After a fit ``cross_fitted_`` has the names of the
     members that were fitted here.
     """
 
     member_parameters: ClassVar[tuple[str, ...]] = ("models", "policies")
+    member_terms: ClassVar[tuple[str, ...]] = ("time_ordered",)
     cv: Any
     members_: Members
     labels_: list[str] | None
@@ -106,7 +110,10 @@ class OwnMembers(BaseEstimator):
     def __sklearn_clone__(self) -> Self:
         # fitted members are shared, where scikit-learn would make them unfitted copies
         copies = {what: copy_unfitted(getattr(self, what)) for what in self.member_parameters}
-        return self._same_parameters().set_params(**copies)
+        found = self._same_parameters().set_params(**copies)
+        if hasattr(self, "_metadata_request"):  # as scikit-learn's own clone does
+            found._metadata_request = deepcopy(self._metadata_request)
+        return found
 
     # Fitting
 
@@ -115,6 +122,8 @@ class OwnMembers(BaseEstimator):
         require_cv(self.cv)
         found = [Trainee(name, member, PREDICT) for name, member in models]
         found += [Trainee(name, member, DECIDE) for name, member in policies]
+        for each in found:
+            require_parts(each.member, each.name)
         return [each for each in found if to_be_fitted(each.member, each.name, self.cv)]
 
     def _train(
@@ -133,7 +142,7 @@ class OwnMembers(BaseEstimator):
             return CrossFitted()
         if n_jobs is not None:
             require_number(n_jobs, "n_jobs", whole=True)
-        training = TrainingRows.of(rows)
+        training = TrainingRows.of(rows, time_ordered=time_ordered)
         d = training.labels.shape[1]
         trainees = [each._replace(member=wrapped(each.member, each.name, d)) for each in trainees]
         splits = member_folds(self.cv, training, time_ordered=time_ordered, seed=seed or 0)

@@ -336,10 +336,10 @@ class BlackBoxEnsemble(PaperEnsemble):
         sample = DataSample.of(policies, outputs, outputs.sign * rows.labels, self.labels_ or ())
         if initial is None or isinstance(self.init_, np.ndarray):
             return merge_findings([], find_data_warnings(sample))
-        begun = None if INIT in self.cross_fitted_ else self.init_
-        trained = find_trained_on([("init", begun)], [explained_variance(initial, rows.labels)])
+        own = INIT in self.cross_fitted_
+        trained = find_trained_on([("init", None if own else self.init_)], [explained_variance(initial, rows.labels)])
         sample = replace(sample, predictions={"init": initial[: len(sample.labels)]})
-        return merge_findings(trained, find_data_warnings(sample))
+        return merge_findings(trained, find_data_warnings(sample, ["init"] if own else []))
 
     def _initial(self, batches: Sequence[Any], said: Mapping[str, Floats]) -> Floats | None:
         if INIT in said:

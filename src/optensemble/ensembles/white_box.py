@@ -257,7 +257,8 @@ class WhiteBoxEnsemble(PaperEnsemble):
         outputs = rows.start.outputs
         scores = [explained_variance(outputs.sign * said, rows.labels) for said in outputs.predictions]
         sample = DataSample.of(self.names_, outputs, outputs.sign * rows.labels, self.labels_ or ())
-        return merge_findings(find_trained_on(self._given_fitted(), scores), find_data_warnings(sample))
+        doubts = find_data_warnings(sample, self.cross_fitted_)
+        return merge_findings(find_trained_on(self._given_fitted(), scores), doubts)
 
     def predict_members(self, X: Any) -> Floats:
         """Return every model's corrected predictions, of shape (k, n, d)."""

@@ -211,7 +211,8 @@ def other_rows(rows: ModelRows) -> str | None:
     idle = told and abs(beyond_chance(rows.together)) < _BY_CHANCE
     for lag in [*_LAGS, *(-lag for lag in _LAGS if idle)]:
         ahead = rows.lagged(lag) - (rows.together[:-lag] if lag > 0 else rows.together[-lag:])
-        if ahead.mean() > (_AHEAD if lag > 0 else _BEHIND) and beyond_chance(ahead) > FAR:
+        gain = min(float(ahead.mean()), own + float(ahead.mean()))  # to go against its own is not to go with others
+        if gain > (_AHEAD if lag > 0 else _BEHIND) and beyond_chance(ahead) > FAR:
             row = "row" if abs(lag) == 1 else "rows"
             far = f"{abs(lag)} {row} {'later' if lag > 0 else 'earlier'}"
             return (
@@ -261,9 +262,9 @@ def _cycles(order: Indices) -> Iterator[Indices]:
 
 
 def _all_gain(rows: ModelRows, cycle: Indices) -> bool:
-    said, labels = rows.said.standard, rows.labels.standard
+    said, labels, own = rows.said.standard, rows.labels.standard, np.maximum(np.diag(rows.table), 0.0)
     return all(
-        rows.table[i, k] - rows.table[i, i] > _REORDERED and beyond_chance(said[i] * (labels[k] - labels[i])) > FAR
+        rows.table[i, k] - own[i] > _REORDERED and beyond_chance(said[i] * (labels[k] - labels[i])) > FAR
         for i, k in cycle.tolist()
     )
 
@@ -293,3 +294,10 @@ MODEL_RULES: tuple[tuple[str, Callable[[ModelRows], str | None]], ...] = (
     ("errors", far_off),
 )
 """The rules by kind, the most specific first: of a model only the first is told that finds something."""
+
+OF_LABELS_UNSEEN = ("units", "sign")
+"""The kinds that mean nothing of a model that was fitted to these very labels.
+
+It is small if it was made to be, by a penalty; and what knows nothing goes against the labels it is asked about, for
+the mean of the others is higher where theirs is lower.
+"""

@@ -7,7 +7,7 @@ changed by a warning.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.threads import one_blas_thread
-from optensemble.evaluation.data_rules import LEAKED, MODEL_RULES, find_code
+from optensemble.evaluation.data_rules import LEAKED, MODEL_RULES, OF_LABELS_UNSEEN, find_code
 from optensemble.evaluation.data_sample import (
     FEWEST_ROWS,
     DataSample,
@@ -34,13 +34,16 @@ _TOGETHER = 16  # columns that are copied at once
 _TRAINED = 0.5  # of the unexplained variance that an honest look left
 
 
-def find_data_warnings(sample: DataSample) -> list[Finding]:
-    """Return what is suspicious in data: of each member, of the labels, and of the set."""
+def find_data_warnings(sample: DataSample, cross_fitted: Collection[str] = ()) -> list[Finding]:
+    """Return what is suspicious in data: of each member, of the labels, and of the set.
+
+    Members that were ``cross_fitted`` to these labels, by name, are not asked whether they mean others.
+    """
     sample = sample.first()
     found = list(_about_set(sample))
     if len(sample.labels) >= FEWEST_ROWS:
         with one_blas_thread():  # products are too small to be shared
-            found += [*_about_labels(sample), *_about_members(sample)]
+            found += [*_about_labels(sample), *_about_members(sample, cross_fitted)]
     return found
 
 
@@ -167,7 +170,7 @@ def _twins(labels: Floats) -> list[tuple[int, int]]:
     return sorted((i, j) for i, j in pairs if np.array_equal(labels[:, i], labels[:, j]))
 
 
-def _about_members(sample: DataSample) -> Iterator[Finding]:
+def _about_members(sample: DataSample, cross_fitted: Collection[str]) -> Iterator[Finding]:
     copies = dict(_copies(sample))
     for name in dict.fromkeys([*sample.predictions, *sample.actions]):
         kind = "model" if name in sample.predictions else "policy"
@@ -179,7 +182,10 @@ def _about_members(sample: DataSample) -> Iterator[Finding]:
                 "twice",
                 name,
             )
-        elif (found := _doubt_model(sample, name) if kind == "model" else _doubt_policy(sample, name)) is not None:
+            continue
+        own = name in cross_fitted
+        found = _doubt_model(sample, name, own=own) if kind == "model" else _doubt_policy(sample, name)
+        if found is not None:
             yield found
     if sample.actions and all(map(_same_in_all_rows, sample.actions.values())):
         yield Finding(
@@ -210,12 +216,12 @@ def _alike(left: Floats, right: Floats) -> bool:
     )
 
 
-def _doubt_model(sample: DataSample, name: str) -> Finding | None:
+def _doubt_model(sample: DataSample, name: str, *, own: bool) -> Finding | None:
     rows = sample.model(name)
     if rows.count < FEWEST_ROWS:
         return None
     for kind, rule in MODEL_RULES:
-        if (sentence := rule(rows)) is not None:
+        if not (own and kind in OF_LABELS_UNSEEN) and (sentence := rule(rows)) is not None:
             return Finding(kind, f"model {name!r}: {sentence}", name)
     return None
 

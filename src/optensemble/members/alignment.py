@@ -229,7 +229,12 @@ def align_rows(values: Any, X: Any, what: str) -> Any:
 
 
 def in_fitted_order(X: Any, features: Sequence[str] | None) -> Any:
-    """Return X with the columns of the rows fitted on first, in their order; X as it is if some are missing."""
+    """Return X with the columns of the rows fitted on first, in their order; X as it is if some are missing.
+
+    A sparse matrix is one of rows from now on: not all kinds can be cut into rows.
+    """
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
     if features is None:
         return X
     names = text_names(X)

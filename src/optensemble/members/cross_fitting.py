@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.hashing import hash_labels
@@ -26,6 +27,7 @@ from optensemble.members.estimators import (
     PREFIT,
     Arguments,
     fit_arguments,
+    is_ensemble,
     is_pair,
     parts_of,
     takes_all_labels,
@@ -34,6 +36,7 @@ from optensemble.members.estimators import (
 )
 from optensemble.members.fingerprints import Marks, alike_by_nature, fingerprints
 from optensemble.members.fit_inputs import LabelledBatch, Origin, join_origins
+from optensemble.members.frames import index_of
 from optensemble.members.per_label import PerLabel
 from optensemble.members.row_contents import row_contents
 from optensemble.members.validation import as_rows, ask_member, join_rows, pick_rows, row_count, row_labels
@@ -74,7 +77,8 @@ class Trainee(NamedTuple):
 class TrainingRows:
     """The rows that members are fitted on, with labels in the user's units, and weights and groups if there are any.
 
-    ``origin`` is where they come from; None if they are as they were given.
+    ``origin`` is where they come from; None if they are as they were given. Members that are our own ensembles are told
+    whether the rows are ``time_ordered``.
     """
 
     X: Any
@@ -82,9 +86,10 @@ class TrainingRows:
     weights: Floats | None = None
     groups: Sequence[Any] | None = None
     origin: Origin | None = None
+    time_ordered: bool = False
 
     @classmethod
-    def of(cls, batches: Sequence[LabelledBatch]) -> TrainingRows:
+    def of(cls, batches: Sequence[LabelledBatch], *, time_ordered: bool = False) -> TrainingRows:
         """Join the rows of all batches, whose labels and weights are arrays already."""
         X = batches[0].X if len(batches) == 1 else join_rows([batch.X for batch in batches])
         if X is None:
@@ -98,13 +103,25 @@ class TrainingRows:
         if batches[0].groups is not None:
             found = [row_labels(batch.groups, batch.X, len(batch.labels)) for batch in batches]
             groups = [label for part in found for label in part]
-        return cls(X, labels, weights, groups, join_origins(batches))
+        return cls(X, labels, weights, groups, join_origins(batches), time_ordered)
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """Values of rows that the ``fit`` of an estimator may ask for."""
-        groups = None if self.groups is None else np.array(self.groups)
-        return {"sample_weight": self.weights, "groups": groups}
+    def arguments(self) -> Arguments:
+        """What the ``fit`` of an estimator may ask for, or be told."""
+        groups = None
+        if self.groups is not None:
+            groups = np.array([str(each) if isinstance(each, tuple) else each for each in self.groups])
+        return {"sample_weight": self.weights, "groups": groups, "time_ordered": self.time_ordered}
+
+    def labels_for(self, estimator: Any, columns: slice, names: Sequence[str] | None) -> Any:
+        """Return labels to be fitted to, as scikit-learn has them: an array, of one label without a second dimension.
+
+        Our own ensembles find columns by the labels' names: theirs is a table, and of labels with names a frame.
+        """
+        found = self.labels[:, columns]
+        if not is_ensemble(estimator):
+            return found[:, 0] if found.shape[1] == 1 else found
+        return found if names is None else pd.DataFrame(found, index_of(self.X), list(names[columns]))
 
 
 @dataclass(frozen=True)
@@ -137,6 +154,11 @@ def require_cv(cv: Any) -> None:
         return
     if isinstance(cv, (list, tuple)) and len(cv) and all(map(is_pair, cv)):
         return
+    if isinstance(cv, Iterator):
+        raise InputError(
+            "cv is an iterator, which can be read but once. Make it a list: cv=list(splitter.split(X, Y)), or give the "
+            "splitter itself."
+        )
     raise InputError(
         f"cv must be a number of folds from {_FEWEST_FOLDS}, a splitter of scikit-learn, a list of pairs of rows, "
         f"'prefit' or None; got {cv!r}."
@@ -177,9 +199,11 @@ def _clusters(rows: TrainingRows, *, time_ordered: bool) -> Indices | None:
 
 def _given_folds(cv: Any, rows: TrainingRows, n: int) -> list[Fold]:
     if hasattr(cv, "split"):
-        pairs, origin = cv.split(rows.X, rows.labels, rows.groups), None
+        pairs, origin = _split(cv, rows), None
     else:
-        pairs, origin = cv, rows.origin
+        pairs, origin = list(cv), rows.origin
+    if any(not np.size(test) for _, test in pairs):
+        raise InputError("cv has a fold without rows to judge. Leave it out.")
     found = [Fold(np.sort(_rows(train, n, origin)), np.sort(_rows(test, n, origin))) for train, test in pairs]
     found = [fold for fold in found if len(fold.test)]
     if not found:
@@ -195,9 +219,24 @@ def _given_folds(cv: Any, rows: TrainingRows, n: int) -> list[Fold]:
     return found
 
 
+def _split(cv: Any, rows: TrainingRows) -> list[Any]:
+    """Return the folds of a splitter; one that goes by groups must be given some."""
+    try:
+        return list(cv.split(rows.X, rows.labels, rows.groups))
+    except (TypeError, ValueError) as error:
+        if rows.groups is not None or "groups" not in str(error):
+            raise
+        raise InputError(
+            f"cv={cv!r} goes by groups, and there are none. Give fit(..., groups=...). White and black boxes, whose "
+            "fit takes none, are given the folds themselves: cv=list(splitter.split(X, Y, groups))."
+        ) from error
+
+
 def _rows(given: Any, n: int, origin: Origin | None) -> Indices:
     """Return the numbers of rows that are named as they were given; those that were left out since are not there."""
     rows, total = np.asarray(given), n if origin is None else origin.total
+    if rows.size and rows.dtype.kind not in "biu":
+        raise InputError(f"cv must name rows by their numbers from 0; got {rows.flat[0]!r}.")
     rows = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows.astype(np.int64)
     wrong = rows[(rows < 0) | (rows >= total)]
     if wrong.size:
@@ -263,7 +302,7 @@ def cross_fit(
         With ``"absent"``, a copy that fails to answer is absent in the rows of its fold, with a warning.
     """
     n, d = rows.labels.shape
-    plan = _Plan([each._replace(member=_prepared(each, d, seed)) for each in trainees], rows, splits)
+    plan = _Plan([each._replace(member=_prepared(each, d, seed)) for each in trainees], rows, splits, names.labels)
     jobs, said = plan.jobs, {each.name: np.full((n, d), np.nan) for each in trainees}
     known = {each.name: np.full((len(splits) + 1, len(plan.spaced), d), np.nan) for each in trainees}
     done: dict[str, list[Any]] = {each.name: [] for each in trainees}
@@ -296,6 +335,7 @@ class _Plan:
     trainees: Sequence[Trainee]
     rows: TrainingRows
     splits: Sequence[Fold]
+    names: Sequence[str] | None = None
 
     @property
     def jobs(self) -> list[_Job]:
@@ -311,11 +351,6 @@ class _Plan:
         """Return the labels of a fit: one if the member is made of an estimator for each, otherwise all."""
         several = isinstance(self.trainees[job.trainee].member, PerLabel)
         return slice(job.part, job.part + 1) if several else slice(None)
-
-    def labels(self, job: _Job) -> Floats:
-        """Return labels to be fitted to, as scikit-learn has them: of one label without a second dimension."""
-        found = self.rows.labels[:, self.columns(job)]
-        return found[:, 0] if found.shape[1] == 1 else found
 
     @cached_property
     def spaced(self) -> Indices:
@@ -339,19 +374,21 @@ class _Plan:
         given = self.rows.arguments
         return [[fit_arguments(part, given) for part in parts_of(each.member)] for each in self.trainees]
 
-    def calls(self, arguments: list[list[Arguments]]) -> Iterator[tuple[Trainee, Any, Floats, Arguments, Any, Any]]:
+    def calls(self, arguments: list[list[Arguments]]) -> Iterator[tuple[Trainee, Any, Any, Arguments, Any, Any]]:
         """Yield for every fit the estimator, X, labels and further values of rows, and the rows to be asked about."""
         last: int | None = -1
         X = unseen = known = None
         for job in self.jobs:
             if job.fold != last:  # the rows of one fold at a time
                 last, (X, unseen, known) = job.fold, self.cut(job.fold)
-            trainee, labels = self.trainees[job.trainee], self.labels(job)
+            trainee = self.trainees[job.trainee]
             estimator = parts_of(trainee.member)[job.part]
+            labels = self.rows.labels_for(estimator, self.columns(job), self.names)
             values = arguments[job.trainee][job.part]
             if job.fold is not None:
                 train = self.splits[job.fold].train
-                labels, values = labels[train], {key: value[train] for key, value in values.items()}
+                labels = pick_rows(labels, train)
+                values = {key: value[train] if np.ndim(value) else value for key, value in values.items()}
             yield trainee._replace(member=estimator), X, labels, values, unseen, known
 
 
@@ -379,7 +416,7 @@ def _joined(member: Any, fitted: list[Any]) -> Any:
 def _fit_one(
     trainee: Trainee,
     X: Any,
-    labels: Floats,
+    labels: Any,
     values: Arguments,
     unseen: Any,
     known: Any,
@@ -422,6 +459,11 @@ def _weight_notes(trainees: Sequence[Trainee], rows: TrainingRows) -> tuple[str,
     """Return which members were fitted without the weights of rows."""
     if rows.weights is None:
         return ()
-    given = {"sample_weight": rows.weights}
-    without = [each.name for each in trainees if not fit_arguments(parts_of(each.member)[0], given)]
-    return tuple(f"{name} was fitted without weights: its fit takes none, or does not ask for them" for name in without)
+    notes = list[str]()
+    for trainee in trainees:
+        weighted = [bool(fit_arguments(each, {"sample_weight": rows.weights})) for each in parts_of(trainee.member)]
+        if not all(weighted):
+            where = " for some labels" if any(weighted) else ""
+            why = "its fit takes none, or does not ask for them"
+            notes.append(f"{trainee.name} was fitted without weights{where}: {why}")
+    return tuple(notes)

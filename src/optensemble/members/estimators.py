@@ -32,21 +32,30 @@ def to_be_fitted(member: Any, name: str, cv: Any) -> bool:
         return _all_alike([to_be_fitted(each, name, cv) for each in parts_of(member)], name)
     if isinstance(member, type) or not callable(getattr(member, "fit", None)):
         return False
-    if not any(callable(getattr(member, method, None)) for method in ("predict", "decide")):
+    if not _answers(member):
         return False
     if not hasattr(member, "get_params") and not hasattr(member, "__sklearn_is_fitted__") and cv is None:
         return False
     return not _is_fitted(member)
 
 
+def _answers(member: Any) -> bool:
+    """Return whether a member has a method to answer by; some regressors show theirs only once they are fitted."""
+    if any(callable(getattr(member, method, None)) for method in ("predict", "decide")):
+        return True
+    from sklearn.base import is_regressor
+
+    return hasattr(member, "__sklearn_tags__") and is_regressor(member)
+
+
 def _is_fitted(member: Any) -> bool:
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    if not hasattr(member, "__sklearn_tags__"):  # scikit-learn's check is for estimators that have tags
-        attributes = getattr(member, "__dict__", ())
-        learned = getattr(member, "__sklearn_is_fitted__", lambda: any(map(_is_learned, attributes)))
-        return bool(learned())
+    own = not hasattr(member, "__sklearn_tags__")  # scikit-learn's check is for estimators that have tags
+    last = member if own else _last_step(member)
+    if own or _answers_unfitted(last):  # of these scikit-learn's check says nothing
+        return bool(getattr(last, "__sklearn_is_fitted__", lambda: bool(_learned(last)))())
     try:
         check_is_fitted(member)
     except NotFittedError:
@@ -54,12 +63,29 @@ def _is_fitted(member: Any) -> bool:
     return True
 
 
-def _is_learned(attribute: str) -> bool:
-    return attribute.endswith("_") and not attribute.startswith("__")
+def _answers_unfitted(estimator: Any) -> bool:
+    """Return whether an estimator answers even if it is not fitted, as a Gaussian process does, by its prior."""
+    from sklearn.utils import get_tags
+
+    return hasattr(estimator, "__sklearn_tags__") and not get_tags(estimator).requires_fit
+
+
+def _last_step(estimator: Any) -> Any:
+    """Return the last step of a pipeline; all else as it is."""
+    steps = getattr(estimator, "steps", None)
+    return _last_step(steps[-1][1]) if isinstance(steps, list) and steps and is_pair(steps[-1]) else estimator
+
+
+def _learned(member: Any) -> list[str]:
+    """Return the attributes that a fit has left, by scikit-learn's convention for their names."""
+    slots = [getattr(kind, "__slots__", ()) for kind in type(member).__mro__]
+    named = [name for each in slots for name in ([each] if isinstance(each, str) else each)]
+    found = dict.fromkeys([*getattr(member, "__dict__", ()), *named])
+    return [name for name in found if name.endswith("_") and not name.startswith("__") and hasattr(member, name)]
 
 
 def _all_alike(found: list[bool], name: str) -> bool:
-    if any(found) != all(found):
+    if len(set(found)) > 1:
         raise InputError(f"some of the estimators of {name!r} are fitted and others are not. Fit all of them, or none.")
     return any(found)
 
@@ -69,6 +95,21 @@ def parts_of(member: Any) -> list[Any]:
     if isinstance(member, PerLabel):
         return member.models
     return list(member) if isinstance(member, list) else [member]
+
+
+def require_parts(member: Any, name: str) -> None:
+    """Refuse a tuple of estimators, and a list in which something is no estimator."""
+    if isinstance(member, tuple):
+        raise InputError(f"{name!r} is a tuple. Make it a list: one estimator for each label.")
+    if isinstance(member, list) and not member:
+        raise InputError(f"{name!r} is an empty list. Give one estimator for each label, or one for all of them.")
+    for number, part in enumerate(member if isinstance(member, list) else ()):
+        if isinstance(part, (type, list)) or not _answers(part):
+            kind = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
+            raise InputError(
+                f"{name!r} is a list of estimators, one for each label, and number {number} in it, counted from 0, is "
+                f"none; got {kind}. Give an object with predict(X)."
+            )
 
 
 def wrapped(member: Any, name: str, d: int) -> Any:
@@ -94,7 +135,7 @@ def unfitted(member: Any) -> Any:
 
         return clone(member)
     fresh = copy.deepcopy(member)
-    for attribute in [each for each in getattr(fresh, "__dict__", ()) if _is_learned(each)]:
+    for attribute in _learned(fresh):
         delattr(fresh, attribute)
     return fresh
 
@@ -164,25 +205,36 @@ def takes_all_labels(estimator: Any) -> bool:
     return inner is not None and hasattr(inner, "__sklearn_tags__") and takes_all_labels(inner)
 
 
+def is_ensemble(estimator: Any) -> bool:
+    """Return whether an estimator is one of our ensembles, alone, at the end of a pipeline or in a search.
+
+    They know labels by their names, and need them as a table even if there is only one.
+    """
+    last = _last_step(estimator)
+    return hasattr(last, "member_terms") or hasattr(_last_step(getattr(last, "estimator", None)), "member_terms")
+
+
 Arguments = dict[str, Any]
-"""Keyword arguments of ``fit`` with a value for every row."""
+"""Keyword arguments of ``fit``: values with one for every row, and ``time_ordered``."""
+
+_TIME_ORDERED, _WEIGHT = "time_ordered", "sample_weight"
 
 
 def fit_arguments(estimator: Any, given: Mapping[str, Any]) -> Arguments:
-    """Return the values of rows that an estimator's ``fit`` is given, of ``sample_weight`` and ``groups``.
+    """Return what an estimator's ``fit`` is given of ``sample_weight``, ``groups`` and ``time_ordered``.
 
-    They are those it asks for by metadata routing; where that is not enabled, weights if it takes them.
+    Of the values of rows, it is those it asks for by metadata routing. Where that is not enabled, it is weights if it
+    takes them, and of our own ensembles groups too. These are told in any case whether rows are in time order.
     """
-    known = {key: value for key, value in given.items() if value is not None}
-    if not known or not hasattr(estimator, "get_params"):
-        return {}
     from sklearn import get_config
 
-    if get_config()["enable_metadata_routing"]:
-        return _routed(estimator, known)
-    weights = known.get("sample_weight")
-    key = None if weights is None else _weight_key(estimator)
-    return {} if key is None else {key: weights}
+    known = {key: value for key, value in given.items() if value is not None}
+    if not get_config()["enable_metadata_routing"]:
+        keys = {name: _fit_key(estimator, name) for name in known}
+        return {key: known[name] for name, key in keys.items() if key is not None}
+    ordered = known.pop(_TIME_ORDERED, None)
+    told = {} if ordered is None or not hasattr(estimator, "member_terms") else {_TIME_ORDERED: ordered}
+    return told | (_routed(estimator, known) if known and hasattr(estimator, "get_params") else {})
 
 
 def _routed(estimator: Any, given: Mapping[str, Any]) -> Arguments:
@@ -193,16 +245,30 @@ def _routed(estimator: Any, given: Mapping[str, Any]) -> Arguments:
     return dict(router.route_params(caller="fit", params=dict(given)).member.fit)
 
 
-def _weight_key(estimator: Any) -> str | None:
-    """Return the argument of ``fit`` for weights; that of a pipeline is its last step's. None if there is none."""
+def _fit_key(estimator: Any, name: str) -> str | None:
+    """Return the argument of ``fit`` for this; that of a pipeline is its last step's. None if there is none."""
+    terms = getattr(estimator, "member_terms", None)
+    if terms is not None:  # our own ensembles say what they take
+        return name if name in terms else None
+    if name == _WEIGHT and _takes_weights(estimator):
+        return name
+    steps = getattr(estimator, "steps", None)
+    if not isinstance(steps, list) or not steps:
+        return None
+    inner = _fit_key(steps[-1][1], name)
+    return None if inner is None else f"{steps[-1][0]}__{inner}"
+
+
+def _takes_weights(estimator: Any) -> bool:
+    """Return whether ``fit`` takes weights; those that hand them on to another estimator do if that one does."""
+    from sklearn.linear_model import RANSACRegressor
+    from sklearn.multioutput import MultiOutputRegressor
     from sklearn.utils.validation import has_fit_parameter
 
-    if has_fit_parameter(estimator, "sample_weight"):
-        return "sample_weight"
-    steps = getattr(estimator, "steps", None)
-    if steps and hasattr(steps[-1][1], "fit") and has_fit_parameter(steps[-1][1], "sample_weight"):
-        return f"{steps[-1][0]}__sample_weight"
-    return None
+    if not hasattr(estimator, "fit") or not has_fit_parameter(estimator, _WEIGHT):
+        return False
+    handed_on = isinstance(estimator, (MultiOutputRegressor, RANSACRegressor)) and estimator.estimator is not None
+    return not handed_on or has_fit_parameter(estimator.estimator, _WEIGHT)
 
 
 def nested(members: Any, what: str) -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pandas.api.types import union_categoricals
 
 from optensemble._core.arrays import Floats
 from optensemble._core.suggestions import did_you_mean, listed
@@ -274,17 +275,35 @@ def as_weights(weights: Any, X: Any, n: int) -> Floats:
 
 def join_rows(pieces: list[Any]) -> Any:
     """Return the rows of several pieces of one kind as one; None if they are of different kinds."""
+    if all(hasattr(X, "tocsr") for X in pieces):
+        from scipy.sparse import vstack
+
+        return vstack(pieces).tocsr() if len({X.shape[1] for X in pieces}) == 1 else None
     kinds = {type(X) for X in pieces}
     if len(kinds) != 1:
         return None
+    if kinds == {list}:
+        return [row for X in pieces for row in X]
     if kinds == {np.ndarray}:
         return np.concatenate(pieces) if len({(X.shape[1:], X.dtype) for X in pieces}) == 1 else None
     frames = [nw.from_native(X, eager_only=True, pass_through=True) for X in pieces]
     if not isinstance(frames[0], nw.DataFrame) or len({tuple(frame.columns) for frame in frames}) != 1:
         return None
     if kinds == {pd.DataFrame}:
-        return pd.concat(pieces, ignore_index=True)
+        return _join_frames(pieces)
     return nw.concat(frames).to_native()
+
+
+def _join_frames(pieces: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return frames of the same columns as one; categories are those of all, where pandas would make text of them."""
+    joined = pd.concat(pieces, ignore_index=True)
+    for number, kind in enumerate(joined.dtypes):
+        columns = [X.iloc[:, number] for X in pieces]
+        given = {getattr(each.dtype, "categories", joined.columns[:0]).dtype for each in columns}
+        alike = all(isinstance(each.dtype, pd.CategoricalDtype) for each in columns) and len(given) == 1
+        if alike and not isinstance(kind, pd.CategoricalDtype):
+            joined.isetitem(number, union_categoricals(columns, ignore_order=True))
+    return joined
 
 
 def row_labels(groups: Any, X: Any, n: int) -> list[Any]:

@@ -69,8 +69,9 @@ class SlottedPolicy:
 
 @pytest.mark.parametrize("kind", ["alone", "pipeline"])
 def test_an_ensemble_as_a_member_finds_columns_by_the_labels_names(kind: str) -> None:
-    signal, two = RNG.normal(size=(2 * N, 2)), feasible.Simplex(2)
-    labels = pd.DataFrame(signal + RNG.normal(size=(2 * N, 2)), columns=["price_a", "price_b"])
+    rng, two = np.random.default_rng(1), feasible.Simplex(2)
+    signal = rng.normal(size=(2 * N, 2))
+    labels = pd.DataFrame(signal + rng.normal(size=(2 * N, 2)), columns=["price_a", "price_b"])
     table = pd.DataFrame({"east_b": signal[:, 1], "east_a": signal[:, 0]})
     table = table.set_index(labels.index[::-1])  # Y is handed on with the index of X
     labels.index = table.index
@@ -229,9 +230,9 @@ def test_members_fitted_to_these_labels_are_not_doubted_for_units_and_sign() -> 
         assert not new.fit(X[FIT], Y[FIT]).data_warnings_
     with pytest.warns(UserWarning, match="as small as the labels. Check units"):
         decision([("m", Ridge(5000.0).fit(X[NEW], Y[NEW])), ("r", Ridge())]).fit(X[FIT], Y[FIT])
-    noise = RNG.normal(size=(N, D))
+    noise = np.random.default_rng(1).normal(size=(N, D))
     against = [(np.delete(np.arange(N), row), [row]) for row in range(N)]
-    assert not decision([("m", Lasso(10.0))], cv=against).fit(X[FIT], noise).data_warnings_
+    assert not decision([("m", Lasso(10.0)), ("r", Ridge())], cv=against).fit(X[FIT], noise).data_warnings_
 
 
 def bad(members: Any, cv: Any = 2) -> Any:

@@ -114,6 +114,7 @@ def require_parts(member: Any, name: str) -> None:
 
 def wrapped(member: Any, name: str, d: int) -> Any:
     """Return a list of estimators as the model of ``d`` labels that it is; all else as it is."""
+    require_parts(member, name)
     if not isinstance(member, list):
         return member
     if len(member) != d:

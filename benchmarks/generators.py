@@ -1,6 +1,6 @@
 """Is an ensemble worth the rows it is fitted on? Generated worlds with known truth, and members trained on the spot.
 
-    python benchmarks/generators.py                          all worlds, four seeds each: 48 runs, about 25 minutes
+    python benchmarks/generators.py                          all worlds, eight seeds each: 96 runs, about 40 minutes
     python benchmarks/generators.py --runs 12 --rows 500
     python benchmarks/generators.py --quick                  one run of four worlds with few rows; nothing can be missed
     python benchmarks/generators.py --cache DIR              keep what members predict in DIR, and take it from there
@@ -512,7 +512,7 @@ class Results:
 def main() -> None:
     """Make the runs, print what they say, and fail if something asked for is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--runs", type=int, default=4 * len(SETTINGS), help="how many; worlds take turns")
+    parser.add_argument("--runs", type=int, default=8 * len(SETTINGS), help="how many; worlds take turns")
     parser.add_argument("--rows", type=int, default=1000, help="to train members and to fit on, in all")
     parser.add_argument("--share", type=float, default=0.5, help="of the rows that held-out members are trained on")
     parser.add_argument("--seed", type=int, default=0, help="of the first run of every world")

@@ -70,8 +70,17 @@ def require_kept(tried: list[Tried]) -> None:
     assert stats.binomtest(kept, len(tried), 0.93, alternative="less").pvalue > 0.01, f"{kept} of {len(tried)}"
 
 
-@pytest.mark.parametrize("kind", ["forest", "linear", "shrunk"])
-@pytest.mark.parametrize(("n", "cv"), [(150, 5), (150, 20), (1000, 5)])
+@pytest.mark.parametrize(
+    ("kind", "n", "cv"),
+    [
+        ("forest", 150, 5),
+        ("linear", 150, 5),
+        ("shrunk", 150, 5),
+        ("linear", 150, 20),
+        ("shrunk", 150, 20),
+        ("linear", 1000, 5),
+    ],
+)
 def test_of_noise_nothing_is_claimed(kind: str, n: int, cv: int) -> None:
     fits = FITS if kind != "forest" else FITS // 4
     tried = [try_fit(seed, kind, n, cv) for seed in range(fits)]

@@ -17,7 +17,7 @@ from optensemble.members.absence import missing_rows
 from optensemble.members.alignment import Labels, RowNames, align_all, column_order, label_names
 from optensemble.members.frames import text_names
 from optensemble.members.validation import as_labels, as_members, as_weights, pick_rows, row_count, row_labels
-from optensemble.stats.sample_size import MIN_CELL, MINIMUM_ROWS
+from optensemble.stats.sample_size import MINIMUM_ROWS
 
 _FEWEST_GROUPS = 5
 _LARGEST_LABEL = 1e60
@@ -201,6 +201,9 @@ def unlabelled_notes(missing: int, rows: int) -> list[str]:
     return [f"{missing:,} of {rows:,} rows have no labels and were left out"] if missing else []
 
 
+_LEAST_OUTSIDE = 0.1  # of all weight, beside the fold that has most of it
+
+
 def require_weights(by_fold: Floats, rows: int) -> None:
     """Refuse weights that are no numbers of rows, given what they sum to in each fold."""
     total = float(by_fold.sum())
@@ -210,11 +213,10 @@ def require_weights(by_fold: Floats, rows: int) -> None:
             f"and {MINIMUM_ROWS} at least are needed. Scale the weights, for example to a mean of 1."
         )
     rest = total - float(by_fold.max())
-    if rest < MIN_CELL:
+    if rest < _LEAST_OUTSIDE * total:
         raise InputError(
             f"the weights of {rows:,} rows sum to {total:.3g}, of which {rest:.3g} lie outside one fold of the rows: "
-            f"with so few of them, {MIN_CELL} at least are needed, nothing can be judged by rows it was not learned "
-            "from. Weights must not be those of a handful of rows."
+            "too little to judge by what was not learned from. Weights must not be those of a handful of rows."
         )
 
 

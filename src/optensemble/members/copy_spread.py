@@ -15,8 +15,10 @@ import numpy as np
 from optensemble._core.arrays import Floats, Indices
 from optensemble.stats.folds import Fold
 
-SPREAD_ROWS = 512
-"""Rows that models are asked about to see how far apart their answers are."""
+SPREAD_ROWS = 2560
+"""Answers, over all copies, that show how far apart they are: 512 of each copy of five, and of more copies fewer."""
+
+_FEWEST_ROWS = 16  # of any copy: a variance of fewer says little
 
 SAME_SPREAD = 0.05
 """Relative: where answers are wider by no more than this, those of copies are taken as they are."""
@@ -25,13 +27,13 @@ MOST_WIDER = 2.0
 """By how much answers may be widened; what differs by more does so for other reasons than fewer rows."""
 
 
-def spaced_rows(n: int) -> Indices:
-    """Return some of ``n`` rows, evenly spaced.
+def spaced_rows(n: int, copies: int) -> Indices:
+    """Return some of ``n`` rows, evenly spaced, to ask so many copies about.
 
-    >>> len(spaced_rows(10_000)), spaced_rows(3).tolist()
-    (512, [0, 1, 2])
+    >>> len(spaced_rows(10_000, 5)), len(spaced_rows(10_000, 1_000)), spaced_rows(3, 5).tolist()
+    (512, 16, [0, 1, 2])
     """
-    return np.linspace(0, n - 1, min(n, SPREAD_ROWS)).astype(np.int64)
+    return np.linspace(0, n - 1, min(n, max(SPREAD_ROWS // copies, _FEWEST_ROWS))).astype(np.int64)
 
 
 def how_much_wider(known: Floats) -> float:

@@ -355,7 +355,7 @@ class _Plan:
     @cached_property
     def spaced(self) -> Indices:
         """Some rows that models are asked about although they were fitted on them."""
-        return spaced_rows(len(self.rows.labels))
+        return spaced_rows(len(self.rows.labels), len(self.splits))
 
     def is_known(self, fold: int | None) -> npt.NDArray[np.bool_]:
         """Return which of those are fitted on where a fold is left out."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from optensemble.exceptions import InputError
 
-_LONGEST_REASON = 500
+_LONGEST_REASON = 500  # letters: what a file makes a member say should not fill a screen
 
 _STORED: dict[int, weakref.ref[Any]] = {}
 """By id, because a member may be of a class whose objects have no hash. A copy in another process is not known here."""

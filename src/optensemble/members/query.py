@@ -67,6 +67,19 @@ class MemberQuery:
         What they say is written into ``room``, if there is one. Members that have ``said`` something of these rows
         already, by name, are not asked: out of fold they were.
         """
+        return self.solve(self.ask(X, step, room, said), step)
+
+    def ask(
+        self,
+        X: Any,
+        step: Step = silent,
+        room: MemberOutputs | None = None,
+        said: Mapping[str, Floats] | None = None,
+    ) -> MemberOutputs:
+        """Ask every member once for the rows of X, and leave the models' actions to :meth:`solve`; a policy is a step.
+
+        The predictions of models are 0 in rows in which they are absent.
+        """
         omega, n = self.omega.for_rows(X), row_count(X)
         room = self.empty(n) if room is None else room
         room.omega.fill(omega)
@@ -75,11 +88,8 @@ class MemberQuery:
         for number, (name, model) in enumerate(self.models):
             values, missing = self._predicted(model, name, X, omega, said)
             np.multiply(values, self.sign, out=predictions[number])
-            if missing is None:
-                actions[number] = omega.argmax(predictions[number])
-            else:
+            if missing is not None:
                 predictions[number, missing], away[number] = 0.0, missing
-            step()
         mended = list[tuple[str, Moved]]()
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
             actions[number], moved, missing = self._decided(policy, name, X, omega, said)
@@ -91,8 +101,18 @@ class MemberQuery:
         absent = None
         if away:
             absent = np.stack([away.get(number, np.zeros(n, dtype=np.bool_)) for number in range(len(actions))])
-            stand_in(predictions, actions, absent, omega)
         return self.outputs(X, predictions, actions, omega, absent, room.context)
+
+    def solve(self, asked: MemberOutputs, step: Step = silent) -> MemberOutputs:
+        """Solve the models' policies, and have others stand in for absent members, in place; a model is a step."""
+        predictions, actions, omega, absent = asked.predictions, asked.actions, asked.omega, asked.absent
+        for number in range(asked.models):
+            if absent is None or not absent[number].any():
+                actions[number] = omega.argmax(predictions[number])
+            step()
+        if absent is not None:
+            stand_in(predictions, actions, absent, omega)
+        return asked
 
     def _predicted(
         self, model: Any, name: str, X: Any, omega: FeasibleSet, said: Mapping[str, Floats] | None
@@ -133,7 +153,7 @@ class MemberQuery:
                 raise
             n = row_count(X)
             failed = f"{type(error).__name__}: {error}"
-            warnings.warn(f"{name!r} failed on {n:,} rows and is absent there: {failed}", AbsentWarning, stacklevel=5)
+            warnings.warn(f"{name!r} failed on {n:,} rows and is absent there: {failed}", AbsentWarning, stacklevel=6)
             return np.full((n, omega.dimension), np.nan)
 
     def kept(

@@ -95,6 +95,18 @@ def test_the_type_of_a_column_does_not_make_the_same_id_another() -> None:
             require([one, other])
 
 
+@given(
+    number=st.one_of(
+        st.integers(-(2**63), 2**63 - 1), st.integers(-20, 20), st.sampled_from([10**18, 10**18 - 1, -(10**18)])
+    )
+)
+def test_a_number_and_its_text_are_the_same_id_however_long_it_is(number: int) -> None:
+    others = pd.Series(["a", "-0", "007", f"{number}x", f"+{number}"], dtype=object)
+    require([pd.Series([number]), others])
+    with pytest.raises(InputError, match=f"'{number}' is there 2 times"):
+        require([pd.Series([number]), others, pd.Series([f"{number}", "b"], dtype=object)])
+
+
 def test_no_ids_are_distinct() -> None:
     require([])
     require([pd.Series([], dtype=object)])

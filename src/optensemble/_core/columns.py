@@ -19,7 +19,8 @@ from optensemble.exceptions import InputError
 
 __all__ = ["Columns"]
 
-_NUMBERS = "biuf"  # kinds of dtypes
+NUMBERS = "biuf"
+"""Kinds of numpy's dtypes that are numbers."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -64,7 +65,11 @@ class Columns:
     def found_in(self, X: Any) -> tuple[str, ...] | tuple[int, ...]:
         """Return the columns of X that the names and patterns stand for."""
         frame = as_frame(X)
-        return self.names if frame is None else _expanded(frame.columns, self.names)
+        return self.names if frame is None else self.found_among(frame.columns)
+
+    def found_among(self, columns: Sequence[str]) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the same of a frame that has these columns; names without a star need not be among them."""
+        return _expanded(columns, self.names)
 
     def decide(self, X: Any) -> Floats:
         """Return the same, for columns that hold actions."""
@@ -162,7 +167,7 @@ def _require_columns(columns: Sequence[str], names: tuple[Any, ...]) -> None:
 
 def _numbered(X: Any, names: tuple[Any, ...]) -> Floats:
     array = _as_table(X, names)
-    if array.dtype.kind in _NUMBERS:
+    if array.dtype.kind in NUMBERS:
         return np.asarray(array.take(names, axis=1), dtype=np.float64)
     return np.stack([_numeric(array[:, name], f"column {name} of X", str(array.dtype)) for name in names], axis=1)
 
@@ -197,6 +202,6 @@ def as_numbers(values: npt.NDArray[Any], name: str, kind: str, advice: str = "Co
         given = [np.nan if pd.isna(value) is True else value for value in values]
         if all(isinstance(value, (Real, Decimal)) for value in given):
             return np.array(given, dtype=np.float64)
-    if values.dtype.kind not in _NUMBERS or kind in ("Categorical", "Enum"):
+    if values.dtype.kind not in NUMBERS or kind in ("Categorical", "Enum"):
         raise InputError(f"{name} must be numeric; got {kind}. {advice}")
     return values.astype(np.float64)

@@ -72,8 +72,9 @@ def output_of(actions: Floats, X: Any, labels: Sequence[str] | None, wanted: str
     if kind == NUMPY:
         return actions
     names = action_names(labels, actions.shape[1])
-    index = index_of(X) if kind == PANDAS else None
-    return as_table({name: actions[:, j] for j, name in enumerate(names)}, kind, index)
+    if kind == PANDAS:
+        return pd.DataFrame(actions, index=index_of(X), columns=names, copy=True)
+    return as_table({name: actions[:, j] for j, name in enumerate(names)}, kind, None)
 
 
 def answer_frame(answer: Answer) -> Any:

@@ -93,9 +93,11 @@ def decide_table(
             followed.update(dict(enumerate(np.bincount(answer.chosen).tolist())))
             rows += len(part)
             counts.update(unseen=unseen, beyond=answer.beyond, fallback=answer.fallback)
-            missing, nobody = count_absences(part, dict(saved.ensemble.members_))
-            absent += missing
-            counts.update(nobody=nobody, mended=answer.mended)
+            counts.update(mended=answer.mended)
+            if answer.incomplete is not None:
+                missing, nobody = count_absences(part, dict(saved.ensemble.members_))
+                absent += missing
+                counts.update(nobody=nobody)
             if progress is not None:
                 progress(rows)
         if not rows:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from optensemble._core.arrays import Floats
 from optensemble.ensembles.base import Answer
@@ -69,10 +70,10 @@ def _split_names(text: str, columns: Sequence[str]) -> list[str]:
 
 def decision_columns(saved: SavedEnsemble, answer: Answer) -> dict[str, Any]:
     """Return what was decided: actions, followed member, promised payoff and its 95 % limits."""
-    names = np.array(saved.ensemble.names_, dtype=object)
+    names = pa.array(saved.ensemble.names_, pa.string())
     return {
         **{f"action_{name}": answer.actions[:, j] for j, name in enumerate(saved.roles.coordinates)},
-        FOLLOWED: names[answer.chosen],
+        FOLLOWED: names.take(pa.array(answer.chosen)),
         PROMISED: answer.promised,
         LOW: _finite_or_nan(answer.low),
         HIGH: _finite_or_nan(answer.high),

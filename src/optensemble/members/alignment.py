@@ -302,7 +302,8 @@ class OutputNames:
     def __call__(self, said: Any, member: Any, X: Any, what: str) -> Any:
         """Return what a member said of the rows of X in the order of X and of the labels; ``what`` names it."""
         if isinstance(member, Columns):
-            return self._of_columns(said, member, X, what)
+            in_order = self.order_of_columns(member.found_in(X), member, what)
+            return said if in_order is None else said[:, in_order]
         given = column_names(said)
         if given is None and index_of(said) is None:
             return numbers_of(said, what)
@@ -316,9 +317,11 @@ class OutputNames:
         numbers = numbers if order is None else numbers[order]
         return numbers if columns is None else numbers[:, columns]
 
-    def _of_columns(self, said: Any, member: Columns, X: Any, what: str) -> Any:
-        """Return columns of X in the order of the labels, where a pattern found them; a list must be in that order."""
-        found = member.found_in(X)
+    def order_of_columns(self, found: Sequence[Any], member: Columns, what: str) -> list[int] | None:
+        """Return the order that puts the columns found for a member in that of the labels; None if they are in order.
+
+        A list must be in that order: only what a pattern found is put in another.
+        """
         names = [str(name) for name in found]
         if self.labels is not None and member.width is None and len(names) != len(self.labels):
             raise InputError(
@@ -327,22 +330,22 @@ class OutputNames:
                 "those that are meant."
             )
         if len(found) < 2 or isinstance(found[0], int):
-            return said
+            return None
         if self.labels is None:
             if member.width is None:  # a list is in the order that its user knows
                 self._require_agreement(names, what)
-            return said
+            return None
         order = matching(names, self.labels)
         if order is None and len(member.names) == 1:
             order = matching([star_of(str(member.names[0]), name) for name in names], self.labels)
         if order is None or order == sorted(order):
-            return said
+            return None
         if member.width is not None:
             raise InputError(
                 f"the columns of {what} are {listed(names)}, in another order than the labels {listed(self.labels)}. "
                 "List them in the labels' order."
             )
-        return said[:, order]
+        return order
 
     def _require_agreement(self, names: list[str], what: str) -> None:
         """Refuse two members that have the same names in different orders: one of them is not as the labels are."""

@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 
 from optensemble._core.arrays import Indices
-from optensemble._core.columns import as_numbers
+from optensemble._core.columns import NUMBERS, as_numbers
 
 _PLAIN = (np.ndarray, list, tuple, int, float, str)
-_NUMBERS = "biuf"  # kinds of dtypes
 _MADE_UP = ("column", "action")  # polars' names for the columns of an array, and an ensemble's for nameless labels
+
+_REMEMBERED = 4
+_LATELY: tuple[tuple[pd.Index, tuple[str, ...]], ...] = ()
+"""The columns of frames seen lately, all of them texts: to read the names of an index takes longer than to decide."""
 
 
 def column_names(table: Any) -> tuple[Any, ...] | None:
@@ -33,10 +36,26 @@ def column_names(table: Any) -> tuple[Any, ...] | None:
 
 def text_names(table: Any) -> tuple[str, ...] | None:
     """Return the names of a frame's columns if they are distinct texts; None otherwise, and for a column alone."""
+    if isinstance(table, pd.DataFrame):
+        return _text_columns(table.columns)
     names = column_names(table)
-    if names is None or not is_frame(table) or not all(isinstance(name, str) for name in names):
-        return None
-    return names if len(set(names)) == len(names) else None
+    return None if names is None or not is_frame(table) else _distinct_texts(names)
+
+
+def _text_columns(columns: pd.Index) -> tuple[str, ...] | None:
+    """Return the same of a pandas frame's columns; frames of one source have equal columns, which are read once."""
+    global _LATELY
+    for known, names in _LATELY:
+        if columns.equals(known):
+            return names
+    found = _distinct_texts(tuple(columns))
+    if found is not None:
+        _LATELY = ((columns, found), *_LATELY[: _REMEMBERED - 1])  # one assignment: threads may share it
+    return found
+
+
+def _distinct_texts(names: tuple[Any, ...]) -> tuple[str, ...] | None:
+    return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else None
 
 
 def is_frame(table: Any) -> bool:
@@ -77,6 +96,11 @@ def is_default(index: pd.Index) -> bool:
     return isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
 
 
+def is_numeric(table: pd.DataFrame) -> bool:
+    """Return whether all columns of a frame are numbers of numpy's, which have no other gaps than NaN."""
+    return all(isinstance(kind, np.dtype) and kind.kind in NUMBERS for kind in set(table.dtypes.to_numpy()))
+
+
 def numbers_of(table: Any, what: str) -> Any:
     """Return the numbers of a frame or a column as floats, NaN where there is none; all else as it is.
 
@@ -85,7 +109,7 @@ def numbers_of(table: Any, what: str) -> Any:
     if isinstance(table, _PLAIN):
         return table
     if isinstance(table, pd.DataFrame):
-        if all(isinstance(kind, np.dtype) and kind.kind in _NUMBERS for kind in table.dtypes):
+        if is_numeric(table):
             return table.to_numpy()
         columns: list[Any] = [table.iloc[:, number] for number in range(table.shape[1])]
         return _stacked(columns, list(table.columns), len(table), what)

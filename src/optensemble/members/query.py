@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
+from optensemble._core.columns import Columns
 from optensemble._core.progress import Step, silent
 from optensemble.exceptions import AbsentWarning
 from optensemble.feasible import FeasibleSet
@@ -20,11 +21,19 @@ from optensemble.members.alignment import OutputNames, only_columns
 from optensemble.members.context import Context
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved, Tally
 from optensemble.members.outputs import MemberOutputs
+from optensemble.members.read_together import read_together
 from optensemble.members.row_contents import row_contents
 from optensemble.members.subgroups import Subgroups
-from optensemble.members.validation import as_actions, as_predictions, ask_member, row_count
+from optensemble.members.validation import as_actions, as_predictions, ask_member, is_plain, row_count
 
 Members = list[tuple[str, Any]]
+
+
+class _Said(NamedTuple):
+    """What members have said already of rows, by name; of those that are ``plain`` there is nothing left to check."""
+
+    by_name: Mapping[str, Floats]
+    plain: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -85,15 +94,16 @@ class MemberQuery:
         room = self.empty(n) if room is None else room
         room.omega.fill(omega)
         predictions, actions = room.predictions, room.actions
-        away = dict[int, npt.NDArray[np.bool_]]()
+        away: dict[int, npt.NDArray[np.bool_]] = {}
+        read = self._read_together(X, said or {})
         for number, (name, model) in enumerate(self.models):
-            values, missing = self._predicted(model, name, X, omega, said)
+            values, missing = self._predicted(model, name, X, omega, read)
             np.multiply(values, self.sign, out=predictions[number])
             if missing is not None:
                 predictions[number, missing], away[number] = 0.0, missing
-        mended = list[tuple[str, Moved]]()
+        mended: list[tuple[str, Moved]] = []
         for number, (name, policy) in enumerate(self.policies, start=len(self.models)):
-            actions[number], moved, missing = self._decided(policy, name, X, omega, said)
+            actions[number], moved, missing = self._decided(policy, name, X, omega, read)
             mended.append((name, moved))
             if missing is not None:
                 away[number] = missing
@@ -104,20 +114,38 @@ class MemberQuery:
             absent = np.stack([away.get(number, np.zeros(n, dtype=np.bool_)) for number in range(len(actions))])
         return self.outputs(X, predictions, actions, omega, absent, room.context)
 
+    def _read_together(self, X: Any, said: Mapping[str, Floats]) -> _Said:
+        """Return what members said already, and what those say that are columns of X, if they can be read at once."""
+        members = {
+            name: (f"{kind} {name!r}", member)
+            for kind, named in (("model", self.models), ("policy", self.policies))
+            for name, member in named
+            if type(member) is Columns and name not in said and name not in self.fitted_here
+        }
+        if not members:
+            return _Said(said)
+        read = read_together(list(members.values()), X, self.omega.dimension, self.output_names)
+        if read is None:
+            return _Said(said)
+        columns = {name: read[:, number] for number, name in enumerate(members)}
+        return _Said({**said, **columns}, frozenset(columns) if is_plain(read) else frozenset())
+
     def _predicted(
-        self, model: Any, name: str, X: Any, omega: FeasibleSet, said: Mapping[str, Floats] | None
+        self, model: Any, name: str, X: Any, omega: FeasibleSet, said: _Said
     ) -> tuple[Floats, npt.NDArray[np.bool_] | None]:
         """Return what a model says of the rows of X, and in which of them it is absent; None if in none."""
+        if name in said.plain:
+            return said.by_name[name], None
         n, d = row_count(X), omega.dimension
-        given = said[name] if said is not None and name in said else self._answered(model, name, "predict", X, omega)
+        given = said.by_name[name] if name in said.by_name else self._answered(model, name, "predict", X, omega)
         predicted = as_predictions(given, name, n, d, gaps=self.gaps)
         return predicted, missing_rows(predicted) if self.gaps else None
 
     def _decided(
-        self, policy: Any, name: str, X: Any, omega: FeasibleSet, said: Mapping[str, Floats] | None
+        self, policy: Any, name: str, X: Any, omega: FeasibleSet, said: _Said
     ) -> tuple[Floats, Moved, npt.NDArray[np.bool_] | None]:
         """Return the actions of a policy on the rows of X, those that were mended, and in which it is absent."""
-        given = said[name] if said is not None and name in said else self._answered(policy, name, "decide", X, omega)
+        given = said.by_name[name] if name in said.by_name else self._answered(policy, name, "decide", X, omega)
         actions, moved = as_actions(given, name, row_count(X), omega, self.mending, gaps=self.gaps)
         missing = missing_rows(actions) if self.gaps else None
         if missing is not None:

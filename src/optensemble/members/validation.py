@@ -84,7 +84,7 @@ def as_rows(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Fl
         array = array.copy()  # what is missing is filled in later
         known = np.where(np.isnan(array), 0.0, array)
         require_finite(known, name)  # infinity is no gap
-    size = max(float(known.max(initial=0.0)), -float(known.min(initial=0.0)))
+    size = _size(known)
     if size > _LARGEST_VALUE:
         raise InputError(f"{name} must be at most {_LARGEST_VALUE:g} in size; got {size:g}. Rescale the data.")
     if array.ndim == 1 and d == 1:
@@ -95,6 +95,16 @@ def as_rows(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Fl
             f"feasible set; got shape {array.shape}."
         )
     return array
+
+
+def is_plain(numbers: Floats) -> bool:
+    """Return whether there is nothing to be said of numbers: none is missing, infinite or too large."""
+    return _size(numbers) <= _LARGEST_VALUE  # NaN is not
+
+
+def _size(numbers: Floats) -> float:
+    """Return the largest absolute value; NaN if there is one among them."""
+    return max(float(numbers.max(initial=0.0)), -float(numbers.min(initial=0.0)))
 
 
 def row_count(X: Any) -> int:

@@ -24,6 +24,9 @@ from optensemble.stacking.forecaster import AVERAGE, MEAN, RIDGE, Forecaster, Fo
 _FEW = 3
 """Arms that may be needless must be at least so many, or the solve that could tell does not pay."""
 
+_MANY_ROWS = 64
+"""Of fewer rows, a compiled solver solves all arms in less time than it takes to find out which are needless."""
+
 _ROUNDING = 1e-10
 """Relative to the size of what is added up: arms that are this close are told apart by the full computation."""
 
@@ -131,7 +134,8 @@ class PolicyBatch:
         """Return the arm to play in every row, and its actions."""
         unsolved = [arm for arm in range(len(self.arms)) if arm not in self._solved]
         omega, contenders = self.outputs.omega, self._contenders()
-        prunes = omega.dear and omega.on_failure == "raise" and len(unsolved) >= _FEW
+        many = self.outputs.count >= _MANY_ROWS or omega.kernel is None
+        prunes = omega.dear and many and omega.on_failure == "raise" and len(unsolved) >= _FEW
         if prunes and not omega.has_cost and self.outputs.absent is None:
             return self._choose_by_bound(choice, contenders)
         self._solve(range(len(self.arms)))

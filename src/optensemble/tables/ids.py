@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as compute
 
 from optensemble.exceptions import InputError
 from optensemble.tables.labels import column_text
 
 _HASHES_IN_MEMORY = 1 << 22
+_SHORT = 10**18
+_SHORT_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
 
 
 class IdRegister:
@@ -66,8 +70,25 @@ class IdRegister:
 
 
 def _hashes(ids: pd.Series[Any]) -> npt.NDArray[np.uint64]:
-    """Return hashes of ids as text: the same id may be a number in one file and text in another."""
-    return pd.util.hash_array(_id_texts(ids).to_numpy(dtype=object), categorize=False)
+    """Return hashes of ids as text: the same id may be a number in one file and text in another.
+
+    Text that is a whole number of at most 18 digits hashes as that number, which takes a tenth of the time.
+    """
+    if _are_short_numbers(ids):
+        return pd.util.hash_array(ids.to_numpy(dtype=np.int64))
+    texts = _id_texts(ids)
+    hashes = pd.util.hash_array(texts.to_numpy(dtype=object), categorize=False)
+    numbers = compute.match_substring_regex(pa.array(texts, pa.string()), _SHORT_NUMBER).to_numpy(zero_copy_only=False)
+    if numbers.any():
+        hashes[numbers] = pd.util.hash_array(texts[numbers].to_numpy().astype(np.int64))
+    return hashes
+
+
+def _are_short_numbers(ids: pd.Series[Any]) -> bool:
+    """Return whether ids are whole numbers of at most 18 digits."""
+    if not pd.api.types.is_integer_dtype(ids) or ids.empty:
+        return False
+    return int(ids.min()) > -_SHORT and int(ids.max()) < _SHORT
 
 
 def _id_texts(ids: pd.Series[Any]) -> pd.Series[Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as compute
 import pyarrow.csv as pc
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
@@ -41,7 +42,7 @@ class TableWriter:
         if self._writer is None:
             sink = self._stack.enter_context(pa.OSFile(str(self._file), "wb"))
             self._schema = batch.schema
-            self._writer = self._stack.enter_context(self._open_writer(sink, batch.schema))
+            self._writer = self._stack.enter_context(self._open_writer(sink, batch))
         self._writer.write_table(self._as_first(batch))
 
     def _as_first(self, batch: pa.Table) -> pa.Table:
@@ -57,14 +58,23 @@ class TableWriter:
                 f"column {old.name!r} holds {old.type} in some rows and {new.type} in others. Give files of one kind."
             ) from error
 
-    def _open_writer(self, sink: Any, schema: pa.Schema) -> Any:
+    def _open_writer(self, sink: Any, first: pa.Table) -> Any:
+        schema = first.schema
         if self._kind == PARQUET:
-            return pq.ParquetWriter(sink, schema)
+            repeating = [name for name in schema.names if _repeats(first.column(name))]
+            return pq.ParquetWriter(sink, schema, use_dictionary=repeating)
         if self._kind == ARROW:
             return ipc.new_file(sink, schema)
         for field in schema:
             _require_in_csv(field)
         return pc.CSVWriter(sink, schema)
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Return whether a dictionary is worth while: of numbers that are all different it is larger, and takes longer."""
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        return True
+    return 2 * int(compute.count_distinct(column).as_py()) <= len(column)
 
 
 def _require_in_csv(field: pa.Field) -> None:
@@ -78,7 +88,7 @@ def _require_in_csv(field: pa.Field) -> None:
 
 
 def _arrow_array(values: Any) -> pa.Array:
-    array = pa.array(values, from_pandas=True)
+    array = values if isinstance(values, pa.Array) else pa.array(values, from_pandas=True)
     return array.cast(pa.string()) if pa.types.is_large_string(array.type) else array
 
 

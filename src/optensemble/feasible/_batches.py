@@ -79,6 +79,16 @@ class BatchSolver:
                 return
         actions[:] = (self.omega if rows is None else self.omega.take(rows)).argmax(coefficients, hint)
 
+    def solve_each(self, coefficients: Floats, actions: Floats) -> None:
+        """Write the best actions under each of several coefficients of all rows, of shape (several, n, d)."""
+        kernel, (several, n, d) = self._kernel, coefficients.shape
+        if kernel is not None and not kernel.own.size and several > 1 and coefficients.flags.c_contiguous:
+            together = BatchSolver(self.omega, several * n)  # they have nothing to do with each other
+            together(coefficients.reshape(several * n, d), actions.reshape(several * n, d))
+            return
+        for here, out in zip(coefficients, actions, strict=True):
+            self(here, out)
+
     def _by_kernel(
         self, kernel: Kernel, coefficients: Floats, actions: Floats, hinted: bool, rows: Indices | None
     ) -> bool:

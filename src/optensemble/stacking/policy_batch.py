@@ -12,9 +12,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
+from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.exact_sums import take_rows
+from optensemble._core.exact_sums import row_dots, take_rows
 from optensemble.members.absence import solve_members
 from optensemble.members.outputs import MemberOutputs
 from optensemble.stacking.arm_choice import NO_ABSENCE, NO_COSTS, Choice, Contenders, pick_arms
@@ -113,12 +114,20 @@ class PolicyBatch:
         """Solve the policies of all models."""
         self._solve(range(self.outputs.models))
 
-    def _solve(self, arms: Collection[int]) -> None:
-        """Solve arms one after the other; where that is dear, each begins where the last ended."""
+    def _solve(self, arms: range) -> None:
+        """Solve arms that are all models, or all forecasts; where that is dear, each begins where the last ended."""
+        if not (self.outputs.omega.dear or self._solved.intersection(arms)):
+            members = len(self.outputs.actions)
+            own = self.values[arms.start - members : arms.stop - members] if arms.start else self.outputs.predictions
+            self._solver.solve_each(own, self.arms[arms.start : arms.stop])
+            self._solved.update(arms)
         hint = None
         for arm in arms:
-            found = self.actions(arm, hint)
-            hint = found if self.outputs.omega.dear else None
+            hint = self.actions(arm, hint)
+
+    def _solve_all(self) -> None:
+        self.solve_members()
+        self._solve(range(len(self.outputs.actions), len(self.arms)))
 
     def policies(self, names: Collection[str]) -> Policies:
         """Return the actions that some forecasts induce, of those that were made."""
@@ -138,7 +147,7 @@ class PolicyBatch:
         prunes = omega.dear and many and omega.on_failure == "raise" and len(unsolved) >= _FEW
         if prunes and not omega.has_cost and self.outputs.absent is None:
             return self._choose_by_bound(choice, contenders)
-        self._solve(range(len(self.arms)))
+        self._solve_all()
         if omega.has_cost:
             contenders = contenders._replace(costs=np.stack([omega.cost(arm) for arm in self.arms]))
         return pick_arms(contenders, choice.constants, choice.slopes)
@@ -165,7 +174,7 @@ class PolicyBatch:
                 search.consider(arm, choice.constants[arm], rows, self._actions_in(arm, rows, best))
         if len(close := search.too_close()):
             part = self._take(close)
-            part._solve(range(len(self.arms)))
+            part._solve_all()
             search.picked[close], search.actions[close] = part.choose(choice)
         return search.picked, search.actions
 
@@ -202,7 +211,7 @@ class BoundedSearch:
 
     def __init__(self, blend: Floats, best: Floats, sizes: Floats) -> None:
         self._blend, n = blend, len(blend)
-        self._bound, self._slack = np.einsum("ij,ij->i", best, blend), _ROUNDING * sizes
+        self._bound, self._slack = row_dots(best, blend), _ROUNDING * sizes
         self._highest, self._next = np.full(n, -np.inf), np.full(n, -np.inf)
         self.picked, self.actions = np.zeros(n, dtype=np.int64), np.empty_like(blend)
 
@@ -212,12 +221,26 @@ class BoundedSearch:
 
     def consider(self, arm: int, constant: float, rows: Indices, actions: Floats) -> None:
         """Take up an arm's actions in some rows."""
-        value = constant + np.einsum("ij,ij->i", actions, self._blend[rows])
-        won = value > self._highest[rows]
-        self._next[rows] = np.where(won, self._highest[rows], np.maximum(self._next[rows], value))
-        here = rows[won]
-        self._highest[here], self.picked[here], self.actions[here] = value[won], arm, actions[won]
+        values = constant + row_dots(actions, self._blend[rows])
+        take_up_better(arm, values, rows, actions, self._highest, self._next, self.picked, self.actions)
 
     def too_close(self) -> Indices:
         """Return the rows in which rounding might tell which arm is the best."""
         return np.flatnonzero(self._highest - self._next <= self._slack)
+
+
+@njit(cache=True, nogil=True)
+def take_up_better(  # type: ignore[no-untyped-def]
+    arm, values, rows, actions, highest, second, picked, taken
+):
+    """Write an arm, its value and its actions where it is the best of its row so far; where it is not, only its value.
+
+    ``second`` is the value of the second best.
+    """
+    for i in range(len(rows)):
+        row, value = rows[i], values[i]
+        if value > highest[row]:
+            highest[row], second[row], picked[row] = value, highest[row], arm
+            taken[row] = actions[i]
+        elif value > second[row]:
+            second[row] = value

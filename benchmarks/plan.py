@@ -1,4 +1,4 @@
-"""How much does a decision cost beside the solves it takes? And what does one row cost, from an array and from a frame?
+"""What a decision costs beside the solves it takes; and what one row costs, from an array and from a frame.
 
 Members are columns, so that no model's time counts. *The solves* are every candidate policy solved once by ``argmax``:
 the members', those of the forecasts that may be played, and one for each further round of patches. Batch and solves are

@@ -55,11 +55,12 @@ class Knapsack(FeasibleSet):
       Densities within 1e-12 of the last one taken, relative to it, are tied; the lowest index is taken first.
     - Fractions, several resources: a :class:`Polytope`, with its tie rule.
     - Whole items: branch and bound for one resource; for several, and for hard rows of one, dynamic programming. Both
-      go over the items whose choice is in doubt, with bounds from a price for each resource. Choices whose values differ by less than 1e-14 of the sum of the positive coefficients are tied, and
-      by more than 1e-12 of it they are not. Of tied choices the one with the earlier items wins: with item 0 if any of
-      them has it, then with item 1, and so on. Rows of half a million undominated states or more are solved by HiGHS,
-      like a :class:`MixedInteger`, with its tie rule; expect them, and to wait for them, where the coefficients are
-      nearly a fixed function of many unequal weights.
+      go over the items whose choice is in doubt, with bounds from a price for each resource. Choices whose values
+      differ by less than 1e-14 of the sum of the positive coefficients are tied, and by more than 1e-12 of it they are
+      not. Of tied choices the one with the earlier items wins: with item 0 if any of them has it, then with item 1, and
+      so on. Rows of half a million undominated states or more are solved by HiGHS, like a :class:`MixedInteger`, with
+      its tie rule; expect them, and to wait for them, where the coefficients are nearly a fixed function of many
+      unequal weights.
 
     Parameters
     ----------

@@ -206,7 +206,7 @@ def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ig
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def read_row(row, c):  # type: ignore[no-untyped-def]
-    """Copy a row, divided by its size if that is extreme; return the first place of the largest entry, and the range."""
+    """Copy a row, divided by its size if that is extreme; return the place of its largest entry, and its range."""
     scale = row_scale(row)
     top, low, high = 0, np.inf, -np.inf
     for j in range(len(c)):

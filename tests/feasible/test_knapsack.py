@@ -190,6 +190,19 @@ def test_many_items_agree_with_scipy(d: int, resources: int) -> None:
         assert c @ action == pytest.approx(best_value(omega, c), abs=1e-9)
 
 
+@pytest.mark.parametrize("d", [3, 9, 32])
+def test_branch_and_bound_agrees_with_lists_of_states(d: int) -> None:
+    """Both kernels for one resource take the same items, ties included; the second solves what the first gives up."""
+    rng = np.random.default_rng(d)
+    weights = rng.integers(0, 9, size=d).astype(float)
+    omega = Knapsack(weights, np.floor(0.4 * weights.sum()), integer=True)
+    spread = np.exp(rng.normal(size=(50, d)) * 20) * rng.choice([-1, 1, 1], size=(50, d))
+    whole = rng.integers(-2, 9, size=(100, d))
+    near = weights + rng.uniform(0, 0.1, size=(50, d))
+    C = np.concatenate([rng.normal(size=(200, d)), whole, whole / 3, spread, spread * 1e150, near, hard_rows(d)])
+    np.testing.assert_array_equal(omega.argmax(C), omega._argmax(C))
+
+
 @pytest.mark.parametrize("d", [64, 150])
 def test_more_items_in_doubt_than_bits_in_a_word(d: int) -> None:
     alike = Knapsack(np.ones(d), d // 2 + 0.5, integer=True)
@@ -255,7 +268,7 @@ def test_what_highs_cannot_solve_is_an_error_or_takes_the_fallback(monkeypatch: 
     monkeypatch.setattr(mixed_integer.MixedInteger, "_solve", lambda self, C: (C, {0: "kTimeLimit"}))
     monkeypatch.setattr("optensemble.feasible.knapsack.MixedInteger", lambda **_: failing)
     for on_failure, fallback in (("raise", None), ("fallback", [0, 1])):
-        omega = Knapsack([1, 1], 1, True, on_failure, fallback)
+        omega = Knapsack([[1, 1], [1, 1]], 1, True, on_failure, fallback)
         assert omega.kernel is not None
         omega.kernel = omega.kernel._replace(function=gives_up)
         if fallback is None:

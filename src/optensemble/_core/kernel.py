@@ -35,6 +35,9 @@ maker = _njit(**_OPTIONS)
 inner = _njit(**_OPTIONS, _nrt=False)
 """The same for what allocates nothing: numba then counts no references, which would take longer than the work."""
 
+reduction = _njit(**_OPTIONS, _nrt=False, fastmath={"reassoc", "nnan", "nsz"})
+"""The same for sums whose order does not matter, as of bounds: they are vectorised, and rounded as it happens."""
+
 
 SHARED: Floats = np.empty((0, 0))
 """In place of rows' own parameters where all rows share one set."""

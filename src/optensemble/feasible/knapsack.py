@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
-from optensemble._core.kernel import make_kernel
+from optensemble._core.kernel import Kernel, make_kernel
 from optensemble._core.validation import as_floats
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
-from optensemble.feasible._batches import Unsolved
+from optensemble.feasible._batches import Unsolved, run_kernel, try_again
 from optensemble.feasible._binding import (
     BINDS,
     MOST_NAMED,
@@ -29,6 +29,7 @@ from optensemble.feasible._nearest_whole import nearest_of_zeros_and_ones
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
 from optensemble.feasible._solvers.density import FIT, WEIGHTLESS, fill_by_density
 from optensemble.feasible._solvers.knapsack import choose_items, table_size
+from optensemble.feasible._solvers.knapsack_core import choose_from_core
 from optensemble.feasible._solvers.nearest import nearest_points
 from optensemble.feasible.mixed_integer import MixedInteger
 from optensemble.feasible.polytope import Polytope
@@ -53,12 +54,13 @@ class Knapsack(FeasibleSet):
     - Fractions, one resource: items are taken by density, coefficient over weight, until the capacity is used.
       Densities within 1e-12 of the last one taken, relative to it, are tied; the lowest index is taken first.
     - Fractions, several resources: a :class:`Polytope`, with its tie rule.
-    - Whole items: dynamic programming over the items whose choice is in doubt, with bounds from a price for each
-      resource. Choices whose values differ by less than 1e-14 of the sum of the positive coefficients are tied, and
-      by more than 1e-12 of it they are not. Of tied choices the one with the earlier items wins: with item 0 if any of
-      them has it, then with item 1, and so on. Rows of half a million undominated states or more are solved by HiGHS,
-      like a :class:`MixedInteger`, with its tie rule; expect them, and to wait for them, where the coefficients are
-      nearly a fixed function of many unequal weights.
+    - Whole items: branch and bound for one resource; for several, and for hard rows of one, dynamic programming. Both
+      go over the items whose choice is in doubt, with bounds from a price for each resource. Choices whose values
+      differ by less than 1e-14 of the sum of the positive coefficients are tied, and by more than 1e-12 of it they are
+      not. Of tied choices the one with the earlier items wins: with item 0 if any of them has it, then with item 1, and
+      so on. Rows of half a million undominated states or more are solved by HiGHS, like a :class:`MixedInteger`, with
+      its tie rule; expect them, and to wait for them, where the coefficients are nearly a fixed function of many
+      unequal weights.
 
     Parameters
     ----------
@@ -115,10 +117,8 @@ class Knapsack(FeasibleSet):
             raise InputError(f"upper {_rule_of_amounts(self.integer)}; got {self.upper.tolist()}.")
         self._polytope: Polytope | None = None
         if self.integer:
-            # Hard rows take milliseconds, and an interrupt waits for all rows at once.
-            rows_at_once = max(1, (4096 if resources == 1 else 512) // d)
-            if table_size(d, resources) <= _MOST_TABLE:
-                self.kernel = make_kernel(choose_items, self._fixed(), ints=[resources], rows_at_once=rows_at_once)
+            if self._has_lists:
+                self.kernel = self._make_core_kernel() if resources == 1 else self._make_list_kernel()
         elif resources == 1:
             self.kernel = make_kernel(fill_by_density, self._fixed())
         else:
@@ -136,6 +136,21 @@ class Knapsack(FeasibleSet):
         """The number of resources."""
         given = self.weights if self.weights is not None else next(p for p in self.parameters if p.name == "weights")
         return int(given.shape[0])
+
+    @property
+    def _has_lists(self) -> bool:
+        """Whether lists of states find room in memory."""
+        return table_size(self.dimension, self.resources) <= _MOST_TABLE
+
+    def _make_core_kernel(self) -> Kernel:
+        """Return the kernel for whole items of one resource, which gives hard rows up."""
+        return make_kernel(choose_from_core, self._fixed(), rows_at_once=max(1, (1 << 18) // self.dimension))
+
+    def _make_list_kernel(self) -> Kernel:
+        """Return the kernel for whole items of several resources, and for hard rows; compiled when it is needed."""
+        # Hard rows take milliseconds, and an interrupt waits for all rows at once.
+        rows_at_once = max(1, (4096 if self.resources == 1 else 512) // self.dimension)
+        return make_kernel(choose_items, self._fixed(), ints=[self.resources], rows_at_once=rows_at_once)
 
     def _as_polytope(self) -> Polytope:
         if self.weights is None:
@@ -196,6 +211,16 @@ class Knapsack(FeasibleSet):
         if self._polytope is not None:
             polytope = self._polytope.bind(self.values) if self.varies else self._polytope
             return polytope._argmax(coefficients)
+        if self.resources > 1 or not self._has_lists:
+            return self._by_highs(coefficients)
+        actions, status = run_kernel(self._make_list_kernel(), coefficients, own=self._own())
+        failed = np.flatnonzero(status)
+        if failed.size:
+            try_again(self.take(failed)._by_highs, coefficients, actions, failed)
+        return actions
+
+    def _by_highs(self, coefficients: Floats) -> Floats:
+        """Solve rows of whole items that are too hard for the kernels."""
         # Items that gain nothing must not be taken, even where they weigh nothing.
         costs = np.where(coefficients > 0, coefficients, -np.abs(coefficients).max(axis=1, keepdims=True))
         if not self.varies:
@@ -204,7 +229,7 @@ class Knapsack(FeasibleSet):
         actions, reasons = np.zeros_like(costs), dict[int, str]()
         for row in range(len(costs)):
             try:
-                actions[row] = self.of_row(row)._argmax(costs[row : row + 1])[0]
+                actions[row] = self.of_row(row)._by_highs(costs[row : row + 1])[0]
             except Unsolved as unsolved:
                 reasons[row] = unsolved.reasons[0]
         if reasons:

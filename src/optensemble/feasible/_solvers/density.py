@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from optensemble._core.kernel import inner
+from optensemble._core.kernel import inner, reduction
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import row_scale
 
@@ -20,8 +20,8 @@ WEIGHTLESS = 1e-100
 """A smaller share of the capacity weighs nothing: densities, coefficients over weights, must stay finite."""
 
 
-_BINS = 64  # of some fifty items one or two are left in a bin; more bins take longer to go through
-_FEW = 12  # items: to sort these into bins would take longer than it saves
+_NARROWING = 4  # times that the load is weighed: of some fifty items two or three are then left
+_FEW = 12  # items: to leave some of these out would take longer than it saves
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -29,8 +29,8 @@ def fill_by_density(C, hinted, actions, status, own, floats, ints):  # type: ign
     """Take the items above the critical density, and then those at it, in order, as far as they fit."""
     n, d = C.shape
     density, level = np.empty(d), np.empty(d, np.int64)
-    candidates, buffer, bins = np.empty((2, d)), np.empty((2, d)), np.empty(_BINS)
-    shares = np.empty(d)
+    candidates, buffer = np.empty((2, d)), np.empty((2, d))
+    shares, critical = np.empty(d), 1.0
     for i in range(n):
         scale, row = row_scale(C[i]), actions[i]
         weight = own[i, :d] if own.shape[1] == 2 * d else floats[:d]
@@ -41,7 +41,7 @@ def fill_by_density(C, hinted, actions, status, own, floats, ints):  # type: ign
         for j in range(d):
             density[j] = C[i, j] / scale * there_is[j] / weight[j] if C[i, j] * there_is[j] > 0.0 else 0.0
         if d > _FEW:
-            critical = _critical_by_bins(density, weight, candidates, buffer, bins, level)
+            critical = critical_near(critical, density, weight, candidates, buffer)
         else:
             critical = critical_density(density, weight, d, candidates, buffer)
         above, under = critical * (1.0 + SAME_VALUE), critical * (1.0 - SAME_VALUE)
@@ -80,30 +80,41 @@ def critical_density(density, weight, n, candidates, buffer):  # type: ignore[no
 
 
 @inner
-def _critical_by_bins(density, weight, candidates, buffer, bins, place):  # type: ignore[no-untyped-def]
-    """Return the same for many items: these are sorted into bins of density, and only one bin is looked at closely."""
-    n, top = len(density), 0.0
-    for j in range(n):
-        top = density[j] if top < density[j] < np.inf else top
-    per_unit = min((_BINS - 1) / top, 1e300) if top > 0.0 else 0.0  # finite, so that 0 stays 0
-    for j in range(n):  # what weighs nothing is in the last bin, even where its place is not a number
-        place[j] = int(density[j] * per_unit if density[j] * per_unit < _BINS - 1 else _BINS - 1)
-    bins[:] = 0.0
-    for j in range(n):
-        bins[place[j]] += weight[j]
-    room, critical = 1.0, _BINS - 1
-    while critical > 0 and bins[critical] <= room:
-        room -= bins[critical]
-        critical -= 1
+def critical_near(guess, density, weight, candidates, buffer):  # type: ignore[no-untyped-def]
+    """Return the same for many items, faster if the guess is near: then few items are left to look at closely.
+
+    From the guess on, the load is interpolated between the prices on both sides.
+    """
+    n, price = len(density), guess
+    low, high, more, less = 0.0, np.inf, np.inf, 0.0
+    for _ in range(_NARROWING):
+        used = weigh_above(density, weight, price)
+        if used <= 1.0:
+            high, less = price, used
+        else:
+            low, more = price, min(used, 1e300)
+        if more < np.inf and high < np.inf:
+            price = low + (high - low) * ((more - 1.0) / (more - less))
+        else:
+            price *= min(used * used, 4.0)
     count = 0
     for j in range(n):
         candidates[0, count], candidates[1, count] = density[j], weight[j]
-        count += (place[j] == critical) & (density[j] > 0.0)
-    found = _select(candidates, buffer, count, room)
-    if found == 0.0 and critical > 0:  # all of the bin fit, but for rounding: the next item is the critical one
+        count += (density[j] > low) & (density[j] <= high)
+    found = _select(candidates, buffer, count, 1.0 - less)
+    if found == 0.0 and low > 0.0:  # all of them fit, but for rounding: the next item is the critical one
         for j in range(n):
-            found = density[j] if place[j] < critical and density[j] > found else found
+            found = density[j] if found < density[j] <= low else found
     return found
+
+
+@reduction
+def weigh_above(density, weight, price):  # type: ignore[no-untyped-def]
+    """Return the weight of the items above a density."""
+    load = 0.0
+    for j in range(len(density)):
+        load += weight[j] if density[j] > price else 0.0
+    return load
 
 
 @inner

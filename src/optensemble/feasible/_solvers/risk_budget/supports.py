@@ -39,8 +39,11 @@ NEGATIVE = 1e-12
 _HELD = 1e-9
 """A hint with this much of a coordinate holds it."""
 
-_HEADER = 10
+_HEADER = 11
 """Numbers at the head of a support's record, as :func:`_record` lists them."""
+
+_KINDS = 1024
+"""Kinds of rows for which the last support is remembered; a power of two."""
 
 System = tuple[tuple[int, ...], Floats, float]
 """The members of a support, the inverse of its optimality system in units of the largest variance, its condition."""
@@ -105,7 +108,7 @@ def supports_kernel(covariance: Floats, centre: Floats, limit: Floats | None = N
         number[sum(1 << j for j in members)] = t
         records[t] = _record(covariance, order[t], inverse, condition, scale)
     if limit is not None:
-        limit_records(records, limit[0], limit[3])
+        limit_records(records, limit[0], limit[3], scale)
     sizes = [len(members) for members, _, _ in systems]
     return make_kernel(
         best_on_supports,
@@ -135,7 +138,8 @@ def _record(
         64 * SAME_VALUE * (1.0 + 2.0 * np.sqrt(widest * scale)),
         max(64 * SAME_VALUE, rounding),
         rounding,
-        0.0,  # of a limit that all rows share: the room it leaves, and its price
+        0.0,  # of a limit that all rows share: the room it leaves, its price, and whether rounding stays within it
+        0.0,
         0.0,
     ]
     return np.concatenate([header, constant, columns.ravel()])
@@ -152,17 +156,18 @@ def leave_room(record, limit, face):  # type: ignore[no-untyped-def]
     return room, (1.0 / room if provable else 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def limit_records(records, limit, face):  # type: ignore[no-untyped-def]
-    """Write the room that a limit shared by all rows leaves each support."""
-    for t in range(len(records)):
-        records[t, 8], records[t, 9] = leave_room(records[t], limit, face)
-
-
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def stays_inside(record, limit, face, scale):  # type: ignore[no-untyped-def]
     """Return whether rounding cannot lead beyond the limit."""
     return face == 0.0 and limit > 0.0 and record[7] * np.sqrt(scale / limit) < 1e-9
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def limit_records(records, limit, face, scale):  # type: ignore[no-untyped-def]
+    """Write the room that a limit shared by all rows leaves each support, and whether rounding stays within it."""
+    for t in range(len(records)):
+        records[t, 8], records[t, 9] = leave_room(records[t], limit, face)
+        records[t, 10] = stays_inside(records[t], limit, face, scale)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -175,39 +180,52 @@ def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ig
     records, rest = floats[: count * width].reshape(count, width), floats[count * width :]
     covariance, centre = rest[: d * d].reshape(d, d), rest[d * d : d * d + d]
     c, y, best, scale, varies = np.empty(d), np.empty(d), np.empty(d), 0.0, own.shape[1] > 0
+    last = np.full(_KINDS, number[support_of(centre)])
     for j in range(d):
         scale = max(scale, covariance[j, j])
     scale = 1.0 if scale == 0.0 else scale
-    guess = number[support_of(centre)]
     for i in range(n):
         mine = own[i] if varies else rest[d * d + d :]
-        size, top = read_row(C[i], c)
+        top, low, high = read_row(C[i], c)
+        size, kind = max(high, -low), kind_of(c, low, high)
         if covariance[top, top] <= mine[0] and stands_out(c, top, 3.0 * SAME_VALUE * size):
             for j in range(d):
                 actions[i, j] = 1.0 if j == top else 0.0
             continue
-        if hinted:
-            held = number[support_of(actions[i])]
-            guess = held if held >= 0 else guess
+        held = number[support_of(actions[i])] if hinted else -1
+        guess = held if held >= 0 else last[kind]
         winner = pursue(c, size, top, guess, varies, mine, number, sizes, order, records, y)
         if winner < 0:
             winner = compare_all(c, size, varies, mine, sizes, order, records, y, best)
-        guess = winner
+        last[kind] = winner
         write_support(y, order[winner], sizes[winner], actions[i])
-        if not stays_inside(records[winner], mine[0], mine[3], scale):
+        inside = stays_inside(records[winner], mine[0], mine[3], scale) if varies else records[winner, 10] != 0.0
+        if not inside:
             pull_row_inside(actions[i], covariance, mine[0], mine[1], centre)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def read_row(row, c):  # type: ignore[no-untyped-def]
-    """Copy a row, divided by its size if that is extreme; return the largest magnitude and the first largest entry."""
+    """Copy a row, divided by its size if that is extreme; return the place of its largest entry, and its range."""
     scale = row_scale(row)
-    size, top = 0.0, 0
+    top, low, high = 0, np.inf, -np.inf
     for j in range(len(c)):
         c[j] = row[j] / scale if scale != 1.0 else row[j]
-        size = max(size, abs(c[j]))
-        top = j if c[j] > c[top] else top
-    return size, top
+        top, high = (j, c[j]) if c[j] > high else (top, high)
+        low = min(low, c[j])
+    return top, low, high
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def kind_of(c, low, high):  # type: ignore[no-untyped-def]
+    """Return a number below ``_KINDS`` that rows of the same pattern share; they often hold the same support.
+
+    The pattern is the quarter of the row's range that each entry is in.
+    """
+    code, per_unit = 0, 3.999 / (high - low) if high - low > 1e-290 else 0.0
+    for j in range(len(c)):
+        code = code << 2 | int((c[j] - low) * per_unit)
+    return (code ^ code >> 10) & (_KINDS - 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -261,22 +279,30 @@ def proves(c_size, root, per_room, record, weight, multiplier):  # type: ignore[
     """Return whether the least weight and the least multiplier (times ``s``) of a support prove it."""
     price = root * per_room
     return (
-        root > record[2] * c_size
-        and weight > record[3]
-        and price * weight * weight > record[4] * c_size
-        and price * multiplier * weight > record[5] * c_size
-        and price * multiplier > record[6] * c_size
+        (root > record[2] * c_size)
+        & (weight > record[3])
+        & (price * weight * weight > record[4] * c_size)
+        & (price * multiplier * weight > record[5] * c_size)
+        & (price * multiplier > record[6] * c_size)
     )
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def lowest(y, start, stop):  # type: ignore[no-untyped-def]
-    """Return the place of the least entry between two places, and the entry; infinity if there is none."""
-    place, least = start, np.inf
+def least_from(y, start, stop):  # type: ignore[no-untyped-def]
+    """Return the least entry between two places; infinity if there is none."""
+    least = np.inf
     for k in range(start, stop):
-        if y[k] < least:
-            place, least = k, y[k]
-    return place, least
+        least = min(least, y[k])
+    return least
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def first_at(y, start, value):  # type: ignore[no-untyped-def]
+    """Return the first place of a value, from a place on."""
+    place = start
+    while y[place] != value:
+        place += 1
+    return place
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -290,13 +316,12 @@ def pursue(c, c_size, top, start, varies, mine, number, sizes, order, records, y
         if size > 1:
             room, price = leave_room(records[t], mine[0], mine[3]) if varies else (records[t, 8], records[t, 9])
             root = solve_on(c, False, room, records[t], order[t], size, y)
-            weakest, weight = lowest(y, 0, size)
-            nearest, multiplier = lowest(y, size, d)
+            weight, multiplier = least_from(y, 0, size), least_from(y, size, d)
             if proves(c_size, root, price, records[t], weight, multiplier):
                 return t
             if weight >= 0.0 and multiplier >= 0.0:
                 return -1
-            moved = order[t, weakest] if weight < 0.0 else order[t, nearest]
+            moved = order[t, first_at(y, 0, weight) if weight < 0.0 else first_at(y, size, multiplier)]
         bits = 1 << moved
         for k in range(size):
             bits ^= 1 << order[t, k]
@@ -319,7 +344,7 @@ def compare_all(c, c_size, varies, mine, sizes, order, records, y, best):  # typ
             continue
         room, price = leave_room(records[t], mine[0], mine[3]) if varies else (records[t, 8], records[t, 9])
         root = solve_on(c, high - low <= SAME_VALUE * c_size, room, records[t], order[t], size, y)
-        weight, multiplier = lowest(y, 0, size)[1], lowest(y, size, d)[1]
+        weight, multiplier = least_from(y, 0, size), least_from(y, size, d)
         if proves(c_size, root, price, records[t], weight, multiplier):
             return t
         value = first + room * root

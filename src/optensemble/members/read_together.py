@@ -47,11 +47,9 @@ def _find_places(members: Sequence[ColumnMember], X: Any, d: int, labels: Labels
     if type(X) is np.ndarray:
         return _numbered_places(X.shape[1], tuple(members), d) if X.ndim == 2 else None
     columns = text_names(X) if type(X) is pd.DataFrame else None
-    return (
-        None
-        if columns is None
-        else _named_places(columns, tuple(members), d, None if labels is None else tuple(labels))
-    )
+    if columns is None:
+        return None
+    return _named_places(columns, tuple(members), d, None if labels is None else tuple(labels))
 
 
 def _agree(first: tuple[str, list[str]], names: OutputNames) -> bool:

@@ -13,7 +13,7 @@ import pandas as pd
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.stacking.final_policy import PLAYED
+from optensemble.stacking.arms import PLAYED
 from optensemble.stacking.forecaster import MEAN, PATCHED
 from optensemble.stacking.leaderboard import ENSEMBLE
 from tests.counting import CountingMember, CountingSet

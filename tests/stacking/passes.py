@@ -17,6 +17,7 @@ from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.patches import Patch
 from optensemble.stacking.cells import RowCells, make_layout
+from optensemble.stacking.contest import ArmSums, ChoicePass, FoldChoices, learn_choices, look_at_choices
 from optensemble.stacking.corrections import (
     CorrectionPass,
     Corrections,
@@ -26,7 +27,6 @@ from optensemble.stacking.corrections import (
     make_forecaster,
     sum_corrections,
 )
-from optensemble.stacking.final_policy import ArmSums, ChoicePass, FoldChoices, learn_choices, look_at_choices
 from optensemble.stacking.forecaster import Forecaster, Forecasts, Policies
 from optensemble.stacking.linear import LinearFit, learn_linear
 from optensemble.stacking.moments import Basis, FirstLook, FirstPass, look_first

@@ -12,8 +12,10 @@ from optensemble._core.buckets import Buckets
 from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.stacking.arm_choice import Choice
+from optensemble.stacking.arms import PLAYED
 from optensemble.stacking.cells import RowCells
-from optensemble.stacking.final_policy import PLAYED, FinalPolicy, known_forecasts, list_candidates, play_contest
+from optensemble.stacking.contest import known_forecasts, list_candidates, play_contest
+from optensemble.stacking.final_policy import FinalPolicy
 from optensemble.stacking.leaderboard import ENSEMBLE, Candidate
 from optensemble.stats.sampling import Sampling
 from tests.counting import CountingSet
@@ -174,11 +176,12 @@ def test_the_advantage_is_over_the_mean_member_as_assessed_and_as_realised() -> 
 
 
 @pytest.mark.parametrize("winner", [0, 1, 2])
-def test_a_member_that_decides_alone_takes_no_solves(winner: int) -> None:
+def test_of_a_member_that_decides_alone_only_its_own_policy_is_solved(winner: int) -> None:
     fit = learn(2)
     counting = CountingSet(feasible.Simplex(3))
-    replace(fit.policy, winner=winner)(replace(fit.outputs, omega=counting))
-    assert counting.solved == []
+    assert not fit.policy.forecaster.patches
+    replace(fit.policy, winner=winner).decide(replace(fit.outputs, omega=counting))
+    assert counting.solved == ([300] if winner < 2 else [])
 
 
 @pytest.mark.parametrize("winner", [ENSEMBLE, 3, 4, 6])
@@ -187,9 +190,10 @@ def test_the_policy_of_each_forecast_that_is_needed_is_solved_once(winner: int) 
     policy, counting = replace(fit.policy, winner=winner), CountingSet(feasible.Simplex(3))
     outputs = replace(fit.outputs, omega=counting)
     assert "patched" not in policy.forecasts
-    policy(outputs)
-    needed = [name for name in PLAYED if name in policy.forecasts] if winner == ENSEMBLE else [winner]
+    policy.decide(outputs)
+    played = [name for name in PLAYED if name in policy.forecasts]
+    needed = [*range(2), *played] if winner == ENSEMBLE else [winner]
     assert counting.solved == [1 if winner == 3 + policy.forecasts.index("mean") else 300 for _ in needed]
     counting.solved.clear()
     policy(outputs, every=True)
-    assert sorted(counting.solved) == [1, *[300] * (len(policy.forecasts) - 1)]
+    assert sorted(counting.solved) == [1, *[300] * (2 + len(policy.forecasts) - 1)]

@@ -15,10 +15,11 @@ from optensemble import feasible
 from optensemble.evaluation.lemmas_out_of_fold import CellPass, CellSums
 from optensemble.members import blocks
 from optensemble.members.outputs import MemberOutputs
+from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import Cells
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.stacking.cells import RowCells, make_layout
-from optensemble.stacking.patch import MOST_CELLS, PATCH_PENALTIES, PatchRidges, apply_patch, situate
+from optensemble.stacking.patch import MOST_CELLS, PATCH_PENALTIES, PatchedForecast, PatchRidges, PatchRounds, situate
 from optensemble.stats.folds import Fold, folds
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats, bucket, level_set_masks, violation
@@ -314,6 +315,12 @@ def test_in_time_order_a_patch_must_exceed_two_standard_errors() -> None:
     assert state.log
 
 
+def apply_patch(log: PatchLog, outputs: MemberOutputs, forecast: Floats) -> PatchedForecast:
+    """Correct a forecast from the actions that it induces."""
+    before = outputs.omega.argmax(forecast)
+    return PatchRounds.of(log)(outputs, forecast, before, outputs.omega.batch_solver(len(forecast)))
+
+
 def test_new_rows_are_corrected_round_by_round() -> None:
     world = make_world(4, 800, bias=-3.0)
     old, new = world.rows(slice(0, 600)), world.rows(slice(600, 800))
@@ -323,10 +330,21 @@ def test_new_rows_are_corrected_round_by_round() -> None:
     for (patch,) in log.rounds:
         masks = paper_cells(new, forecast)
         forecast = forecast + np.stack([masks[c] for c in patch.cells], axis=1) @ patch.delta
-    ours, before, after = apply_patch(log, new.outputs, new.forecast)
+    ours, actions = apply_patch(log, new.outputs, new.forecast)
     np.testing.assert_allclose(ours, forecast, atol=1e-9)
-    np.testing.assert_array_equal(before, new.omega.argmax(new.forecast))
-    np.testing.assert_array_equal(after, new.omega.argmax(ours))
+    np.testing.assert_array_equal(actions, new.omega.argmax(ours))
+
+
+def test_new_rows_are_corrected_as_the_loop_replays_a_log() -> None:
+    world = make_world(4, 800, bias=-3.0)
+    old, new = world.rows(slice(0, 600)), world.rows(slice(600, 800))
+    log = old.learn().forecaster.patch
+    assert log is not None
+    situation = situate(new.outputs, new.forecast)
+    replay(situation, log)
+    ours, actions = apply_patch(log, new.outputs, new.forecast)
+    np.testing.assert_array_equal(ours, situation.predictions[0])
+    np.testing.assert_array_equal(actions, situation.actions[-1])
 
 
 def test_a_second_round_sees_the_actions_of_the_first() -> None:
@@ -340,7 +358,7 @@ def test_a_second_round_sees_the_actions_of_the_first() -> None:
     forecast = world.forecast
     for delta in deltas:
         forecast = forecast + np.stack(paper_cells(world, forecast), axis=1) @ delta
-    ours, _, _ = apply_patch(log, world.outputs, world.forecast)
+    ours, _ = apply_patch(log, world.outputs, world.forecast)
     np.testing.assert_allclose(ours, forecast, atol=1e-9)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from numbers import Integral
 from typing import Any
 
+import numba
 from threadpoolctl import ThreadpoolController
 
 from optensemble.exceptions import InputError
@@ -82,3 +86,31 @@ def thread_count(n_jobs: int | None) -> int:
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise InputError(f"n_jobs must be a positive whole number, -1 for all cores, or None; got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max((os.cpu_count() or 1) + 1 + int(n_jobs), 1)
+
+
+def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
+    """Do pieces of work that release the GIL on all threads; an interrupt ends after the pieces that have begun."""
+    if len(pieces) == 1:
+        work(pieces[0])
+        return
+    todo = iter(pieces)
+
+    def work_on() -> None:
+        for piece in todo:
+            work(piece)
+
+    others = min(numba.get_num_threads(), len(pieces)) - 1
+    helpers = [_helpers(os.getpid()).submit(work_on) for _ in range(others)]
+    try:
+        work_on()
+    finally:
+        deque(todo, maxlen=0)  # empties the iterator: no thread finds another piece
+        wait(helpers)
+    for helper in helpers:
+        helper.result()
+
+
+@cache
+def _helpers(process: int) -> ThreadPoolExecutor:
+    """Return the pool of helping threads; a forked process makes its own, for threads do not survive a fork."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="optensemble")

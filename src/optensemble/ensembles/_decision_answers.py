@@ -37,6 +37,7 @@ from optensemble.members.query import MemberQuery
 from optensemble.members.sources import RowSource, SourceBlocks
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.members.validation import as_labels, as_weights, require_rows, row_count
+from optensemble.stacking.arms import Decisions
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
 from optensemble.stats.row_design import KnownClusters
 
@@ -86,12 +87,15 @@ class FittedDecision(Policy):
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
         now, tally = self._as_it_stands(), Tally()
-        return now._answer(now._pass(X, tally=tally), X, tally)
+        asked = now._asked(X, tally)
+        return now._answer(asked, now._decided(asked), X, tally)
 
-    def _answer(self, done: PolicyPass, X: Any, tally: Tally) -> Answer:
-        decisions = done.decisions
-        assessed, incomplete = self._sign * decisions.assessed, done.outputs.incomplete
-        possible = self._possible(done.outputs, decisions.actions)
+    def _actions(self, X: Any) -> Floats:
+        return self._decided(self._asked(X)).actions
+
+    def _answer(self, outputs: MemberOutputs, decisions: Decisions, X: Any, tally: Tally) -> Answer:
+        assessed, incomplete = self._sign * decisions.assessed, outputs.incomplete
+        possible = self._possible(outputs, decisions.actions)
         low, high = self.record_.limits(assessed, incomplete, possible)
         return Answer(
             actions=np.array(decisions.actions),
@@ -101,11 +105,11 @@ class FittedDecision(Policy):
             chosen=decisions.chosen,
             predictions=self._sign * decisions.forecast,
             assessed=assessed,
-            beyond=int(done.outputs.omega.beyond().sum()),
-            absent=self._absent_rows(done.outputs),
+            beyond=int(outputs.omega.beyond().sum()),
+            absent=self._absent_rows(outputs),
             incomplete=incomplete if incomplete.any() else None,
             possible=possible,
-            fallback=int(done.outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
+            fallback=int(outputs.omega.took_fallback(decisions.actions, decisions.forecast).sum()),
             mended=tally.rows,
             **self._answer_names(X),
         )
@@ -175,7 +179,7 @@ class FittedDecision(Policy):
         )
         with one_blas_thread():
             explanation = explain_decision(question, now.decider_, done)
-        told = now._answer(done, X, Tally()).take(np.array([row]))
+        told = now._answer(done.outputs, done.decisions, X, Tally()).take(np.array([row]))
         return with_promise(explanation, told.promised, told.low, told.high)
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
@@ -189,7 +193,7 @@ class FittedDecision(Policy):
         done, labels = self._decide_labelled(X, Y, every=True, tally=tally)
         found, (fitted, later) = fingerprints(*done.outputs.known_by, labels), self._marks
         now = self._as_fitted() if count_seen(found, later) > SEEN * len(found) else self
-        answer = now._answer(done, X, tally)
+        answer = now._answer(done.outputs, done.decisions, X, tally)
         inputs = audit_inputs(
             done,
             self.decider_,
@@ -262,12 +266,20 @@ class FittedDecision(Policy):
             context=self._context,
         )
 
-    def _pass(self, X: Any, *, every: bool = False, tally: Tally | None = None) -> PolicyPass:
-        """Ask every member once and decide; with ``every``, solve the policies of all forecasts."""
+    def _asked(self, X: Any, tally: Tally | None = None) -> MemberOutputs:
+        """Ask every member once; the policies of models are left to be solved."""
         self._require_fitted()
-        outputs = self._query(tally)(in_fitted_order(X, self._known.features))
+        return self._query(tally).ask(in_fitted_order(X, self._known.features))
+
+    def _decided(self, asked: MemberOutputs) -> Decisions:
         with one_blas_thread():
-            return self.decider_(outputs, every=every)
+            return self.decider_.decide(asked)
+
+    def _pass(self, X: Any, *, every: bool = False, tally: Tally | None = None) -> PolicyPass:
+        """Ask every member once and decide, all members solved; with ``every``, the policies of all forecasts too."""
+        asked = self._asked(X, tally)
+        with one_blas_thread():
+            return self.decider_(asked, every=every)
 
     def _decide_labelled(
         self, X: Any, Y: Any, *, every: bool = False, tally: Tally | None = None

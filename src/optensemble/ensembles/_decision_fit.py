@@ -37,24 +37,22 @@ from optensemble.members.absence import absence_notes, require_present
 from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.fit_inputs import require_size, require_weights
 from optensemble.members.sources import SourceBlocks
+from optensemble.stacking.arms import last_of
 from optensemble.stacking.cells import Counts, RowCells, make_layout
-from optensemble.stacking.corrections import Corrections, PatchCells, Run, learn_corrections, make_forecaster
-from optensemble.stacking.filling import PairPass, look_at_pairs
-from optensemble.stacking.final_policy import (
+from optensemble.stacking.contest import (
     ArmSums,
     ChoicePass,
     Contest,
-    FinalPolicy,
     FoldChoices,
-    PolicyPass,
     known_forecasts,
-    last_of,
     learn_choices,
     list_candidates,
     look_at_choices,
     play_contest,
-    title_all,
 )
+from optensemble.stacking.corrections import Corrections, PatchCells, Run, learn_corrections, make_forecaster
+from optensemble.stacking.filling import PairPass, look_at_pairs
+from optensemble.stacking.final_policy import FinalPolicy, PolicyPass, title_all
 from optensemble.stacking.forecaster import AVERAGE, CORRECTED, MEAN, RIDGE, STACK
 from optensemble.stacking.leaderboard import (
     ENSEMBLE,
@@ -321,7 +319,7 @@ def look_at_winner(block: Block, state: PayoffPass) -> RecordSums:
     found = []
     for chunk in block.chunks(state.design):
         batch = state.out_of_fold.batch(chunk, RowCells(chunk.outputs))
-        found.append(_record_sums(state.policy.on_batch(chunk.outputs, batch), chunk, state))
+        found.append(_record_sums(state.policy.follow_winner(chunk.outputs, batch), chunk, state))
     return reduce(add, found)
 
 

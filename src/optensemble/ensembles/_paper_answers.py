@@ -51,7 +51,7 @@ from optensemble.members.validation import as_labels, as_weights, require_rows, 
 from optensemble.multicalibration.corrections import walk
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
-from optensemble.stacking.final_policy import solve_policies
+from optensemble.stacking.arms import solve_policies
 from optensemble.stacking.forecaster import AVERAGE, MEAN, Forecaster
 from optensemble.stats.sample_size import MINIMUM_ROWS
 

@@ -249,7 +249,11 @@ class Policy(Shown, OwnMembers, ABC):
         that.
         """
         now = self._as_it_stands()
-        return output_of(now.answer(X).actions, X, now.labels_, now._output)
+        return output_of(now._actions(X), X, now.labels_, now._output)
+
+    def _actions(self, X: Any) -> Floats:
+        """Return the actions alone."""
+        return self.answer(X).actions
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Set what :meth:`decide` returns, whatever X is.

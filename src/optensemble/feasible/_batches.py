@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
+from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import SHARED, Kernel
+from optensemble._core.threads import share
 from optensemble._core.validation import is_finite, require_finite
+
+if TYPE_CHECKING:
+    from optensemble.feasible._base import FeasibleSet
 
 _CHECKED_AT_ONCE = 1 << 20
 """Numbers that a thread checks for NaN before it takes the next piece: enough to outweigh the hand-over."""
@@ -57,6 +58,51 @@ def run_kernel(
     return actions, status
 
 
+class BatchSolver:
+    """Ω of one batch of rows, for many objectives: its kernel is looked up, and rows' parameters laid out, once.
+
+    It writes what :meth:`FeasibleSet.argmax` returns, to the bit; whatever is out of the ordinary is left to that.
+    """
+
+    def __init__(self, omega: FeasibleSet, rows: int) -> None:
+        self.omega, self._kernel = omega, omega.bound_kernel
+        self._status = np.zeros(rows, dtype=np.int64)
+
+    def __call__(
+        self, coefficients: Floats, actions: Floats, hint: Floats | None = None, rows: Indices | None = None
+    ) -> None:
+        """Write the best actions for all rows, or for some ``rows``, whose coefficients are given, into ``actions``."""
+        if self._kernel is not None and _is_finite(coefficients):
+            if hint is not None:
+                actions[:] = hint
+            if self._by_kernel(self._kernel, coefficients, actions, hint is not None, rows):
+                return
+        actions[:] = (self.omega if rows is None else self.omega.take(rows)).argmax(coefficients, hint)
+
+    def _by_kernel(
+        self, kernel: Kernel, coefficients: Floats, actions: Floats, hinted: bool, rows: Indices | None
+    ) -> bool:
+        """Solve some rows by the kernel; return whether it solved all of them."""
+        status, own = self._status[: len(coefficients)], kernel.own
+        if rows is not None and own.size:
+            own = own[rows]
+        for start in range(0, len(status), kernel.rows_at_once):
+            here = slice(start, start + kernel.rows_at_once)
+            kernel(coefficients[here], hinted, actions[here], status[here], own[here])
+        solved = not status.any()
+        status[:] = 0
+        return solved
+
+
+@njit(cache=True, nogil=True)
+def _is_finite(batch: Floats) -> bool:
+    """Return whether all numbers are finite: what is not, times 0, is not 0. No branch, and no sum to wait for."""
+    flat, found = batch.reshape(-1), True
+    for at in range(len(flat)):
+        found &= flat[at] * 0.0 == 0.0
+    return found
+
+
 def refuse_nan(batch: Floats, name: str) -> None:
     """Raise ``InputError`` on NaN and infinity; large batches are checked on all threads."""
     rows, found = _CHECKED_AT_ONCE // batch.shape[1] + 1, list[int]()
@@ -71,31 +117,3 @@ def refuse_nan(batch: Floats, name: str) -> None:
     share(look, range(0, len(batch), rows))
     if found:
         require_finite(batch, name)
-
-
-def share(work: Callable[[int], None], pieces: Sequence[int]) -> None:
-    """Do pieces of work that release the GIL on all threads; an interrupt ends after the pieces that have begun."""
-    if len(pieces) == 1:
-        work(pieces[0])
-        return
-    todo = iter(pieces)
-
-    def work_on() -> None:
-        for piece in todo:
-            work(piece)
-
-    others = min(numba.get_num_threads(), len(pieces)) - 1
-    helpers = [_helpers(os.getpid()).submit(work_on) for _ in range(others)]
-    try:
-        work_on()
-    finally:
-        deque(todo, maxlen=0)  # empties the iterator: no thread finds another piece
-        wait(helpers)
-    for helper in helpers:
-        helper.result()
-
-
-@cache
-def _helpers(process: int) -> ThreadPoolExecutor:
-    """Return the pool of helping threads; a forked process makes its own, for threads do not survive a fork."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="optensemble")

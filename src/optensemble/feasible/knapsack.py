@@ -127,6 +127,11 @@ class Knapsack(FeasibleSet):
         self._set_failure(on_failure, fallback)
 
     @property
+    def dear(self) -> bool:
+        """Whether solves take long: sorting many items does, too."""
+        return True
+
+    @property
     def resources(self) -> int:
         """The number of resources."""
         given = self.weights if self.weights is not None else next(p for p in self.parameters if p.name == "weights")

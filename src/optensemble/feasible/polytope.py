@@ -147,6 +147,11 @@ class Polytope(LinearSet):
                 return
         self._program = _linear_program(self._scaled)
 
+    @property
+    def dear(self) -> bool:
+        """Whether solves take long: they do unless vertices are listed."""
+        return self._vertices is None
+
     @cached_property
     def _program(self) -> LinearProgram:
         """HiGHS's model; to build it raises an error for an empty set."""

@@ -171,6 +171,11 @@ class RiskBudget(FeasibleSet):
             self._program = body.face
 
     @property
+    def dear(self) -> bool:
+        """Whether solves take long: a search for the support does."""
+        return not self._body.small
+
+    @property
     def least_variance(self) -> float:
         """The least variance of the portfolios that caps and sectors allow; without caps if they come from the row."""
         return self._body.least_variance

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
+from optensemble._core.progress import Step, silent
 from optensemble.exceptions import AbsentWarning, InputError
 from optensemble.feasible import FeasibleSet
+
+if TYPE_CHECKING:
+    from optensemble.members.outputs import MemberOutputs
 
 Absent = npt.NDArray[np.bool_]
 """Whether each member is absent in each row, of shape (members, n)."""
@@ -107,6 +112,18 @@ def mean_present(values: Floats, absent: Absent | None) -> Floats:
 def mean_rows_present(values: Floats, absent: Absent | None) -> Floats:
     """Return the same of one number for each member and row, of shape (members, n)."""
     return np.asarray(mean_present(values[:, :, None], absent)[:, 0])
+
+
+def solve_members(asked: MemberOutputs, step: Step = silent) -> MemberOutputs:
+    """Solve the models' policies, and have others stand in for absent members, in place; a model is a step."""
+    predictions, actions, omega, absent = asked.predictions, asked.actions, asked.omega, asked.absent
+    for number in range(asked.models):
+        if absent is None or not absent[number].any():
+            actions[number] = omega.argmax(predictions[number])
+        step()
+    if absent is not None:
+        stand_in(predictions, actions, absent, omega)
+    return asked
 
 
 def stand_in(predictions: Floats, actions: Floats, absent: Absent, omega: FeasibleSet) -> None:

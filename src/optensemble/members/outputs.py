@@ -91,6 +91,8 @@ class MemberOutputs:
 
         ``scale`` are the labels' standard deviations on the fitting rows: what a unit of an action is worth.
         """
+        if self.models == len(self.actions):
+            return self.predictions
         return np.concatenate([self.predictions, self.actions[self.models :] * scale])
 
     @cached_property

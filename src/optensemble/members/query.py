@@ -16,7 +16,7 @@ from optensemble._core.columns import Columns
 from optensemble._core.progress import Step, silent
 from optensemble.exceptions import AbsentWarning
 from optensemble.feasible import FeasibleSet
-from optensemble.members.absence import missing_rows, stand_in
+from optensemble.members.absence import missing_rows, solve_members
 from optensemble.members.alignment import OutputNames, only_columns
 from optensemble.members.context import Context
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved, Tally
@@ -76,7 +76,7 @@ class MemberQuery:
         What they say is written into ``room``, if there is one. Members that have ``said`` something of these rows
         already, by name, are not asked: out of fold they were.
         """
-        return self.solve(self.ask(X, step, room, said), step)
+        return solve_members(self.ask(X, step, room, said), step)
 
     def ask(
         self,
@@ -85,9 +85,10 @@ class MemberQuery:
         room: MemberOutputs | None = None,
         said: Mapping[str, Floats] | None = None,
     ) -> MemberOutputs:
-        """Ask every member once for the rows of X, and leave the models' actions to :meth:`solve`; a policy is a step.
+        """Ask every member once for the rows of X, and leave the models' actions unsolved; a policy is a step.
 
-        The predictions of models are 0 in rows in which they are absent.
+        The predictions of models are 0 in rows in which they are absent; see
+        :func:`~optensemble.members.absence.solve_members`.
         """
         omega, n = self.omega.for_rows(X), row_count(X)
         room = self.empty(n) if room is None else room
@@ -112,17 +113,6 @@ class MemberQuery:
         if away:
             absent = np.stack([away.get(number, np.zeros(n, dtype=np.bool_)) for number in range(len(actions))])
         return self.outputs(X, predictions, actions, omega, absent, room.context)
-
-    def solve(self, asked: MemberOutputs, step: Step = silent) -> MemberOutputs:
-        """Solve the models' policies, and have others stand in for absent members, in place; a model is a step."""
-        predictions, actions, omega, absent = asked.predictions, asked.actions, asked.omega, asked.absent
-        for number in range(asked.models):
-            if absent is None or not absent[number].any():
-                actions[number] = omega.argmax(predictions[number])
-            step()
-        if absent is not None:
-            stand_in(predictions, actions, absent, omega)
-        return asked
 
     def _read_together(self, X: Any, said: Mapping[str, Floats]) -> _Said:
         """Return what members said already, and what those say that are columns of X, if they can be read at once."""

@@ -45,7 +45,7 @@ from optensemble.persistence.check_rows import check_rows
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED, PAPER_FRAMES, PAPER_LEARNED, Rule
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
 from optensemble.persistence.stored_members import check_stored
-from optensemble.stacking.final_policy import EVALUATORS, PLAYED
+from optensemble.stacking.arms import EVALUATORS, PLAYED
 from optensemble.stacking.forecaster import AVERAGE, CONTEXT, FORECASTS, MEAN, PATCHED, REFINED, RIDGE, STACK
 
 _WHITE, _BLACK, _DECISION = (kind.__name__ for kind in (WhiteBoxEnsemble, BlackBoxEnsemble, DecisionEnsemble))

@@ -49,8 +49,8 @@ def first_subgroup(layout: Layout, columns: int) -> int:
 class RowCells:
     """The cells of some rows, a column for every event: those of members and groups are fixed, own ones are not."""
 
-    def __init__(self, outputs: MemberOutputs) -> None:
-        self.layout, self._buckets = make_layout(outputs), outputs.buckets
+    def __init__(self, outputs: MemberOutputs, layout: Layout | None = None) -> None:
+        self.layout, self._buckets = make_layout(outputs) if layout is None else layout, outputs.buckets
         k, n, d = outputs.actions.shape
         self.columns = np.empty((n, len(self.layout.events)), dtype=np.int32)
         self.own = slice(k * d, (k + 1) * d)
@@ -58,7 +58,9 @@ class RowCells:
             self._fill(actions, member * d)
         groups = patch_groups(outputs)
         if groups is not None:
-            self.columns[:, self.own.stop :] = groups.T + self.layout.offsets[self.own.stop : -1].astype(np.int32)
+            offsets = self.layout.offsets[self.own.stop :].astype(np.int32)
+            last = np.diff(offsets) - 1  # where values belong that were learned after the layout was made
+            self.columns[:, self.own.stop :] = np.minimum(groups.T, last) + offsets[:-1]
 
     def _fill(self, actions: Floats, first: int) -> None:
         offsets = self.layout.offsets[first : first + actions.shape[1]]

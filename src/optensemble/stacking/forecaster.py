@@ -11,7 +11,10 @@ columns of X and the stack. Of those that pass the test, the one of the lower lo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +29,7 @@ from optensemble.stacking.filling import Filling
 from optensemble.stacking.forest import Forest
 from optensemble.stacking.linear import learn_linear
 from optensemble.stacking.moments import Basis, FirstPass, look_first
-from optensemble.stacking.patch import apply_patch
+from optensemble.stacking.patch import PatchRounds
 from optensemble.stacking.patterns import PatternForecast, pattern_code, pattern_codes
 from optensemble.stacking.ridge import Ridge
 from optensemble.stacking.stack import Stack
@@ -74,37 +77,70 @@ class Forecaster:
     context: Forest | None = None
 
     def __call__(self, outputs: MemberOutputs) -> ForecastBatch:
-        """Return all forecasts for some rows."""
-        features = self._features(outputs)
-        forecasts = {MEAN: np.broadcast_to(self.mean, (outputs.count, len(self.mean))), RIDGE: self.ridge(features)}
-        if outputs.models:
+        """Return all forecasts for some rows, whose members are all solved."""
+        forecasts = self.unpatched(outputs)
+        if self.patches is None:
+            return ForecastBatch(forecasts, {})
+        name, solver = self.chain[-2], outputs.omega.batch_solver(outputs.count)
+        before = np.empty_like(forecasts[name])
+        solver(forecasts[name], before)
+        forecasts[PATCHED], after = self.patches(outputs, forecasts[name], before, solver)
+        return ForecastBatch(forecasts, {name: before, PATCHED: after})
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The forecasts from the stack to the one that is corrected most."""
+        kept = {REFINED: self.refinement, CONTEXT: self.context, PATCHED: self.patch}
+        return (STACK, *(name for name in CORRECTED if kept[name] is not None))
+
+    @cached_property
+    def patches(self) -> PatchRounds | None:
+        """The patches, laid out for compiled code; None without any."""
+        return None if self.patch is None else PatchRounds.of(self.patch)
+
+    def unpatched(self, outputs: MemberOutputs, names: Collection[str] = FORECASTS) -> Forecasts:
+        """Return the chain of forecasts for some rows, but for the patched one, and others as far as they are named.
+
+        The actions of models are not looked at.
+        """
+        features, forecasts = self._features(outputs), Forecasts()
+        if MEAN in names:
+            forecasts[MEAN] = np.broadcast_to(self.mean, (outputs.count, len(self.mean)))
+        if RIDGE in names:
+            forecasts[RIDGE] = self.ridge(features)
+        if AVERAGE in names and outputs.models:
             forecasts[AVERAGE] = average_of(outputs, features[: outputs.models])
-        forecasts[STACK], name = self.stack(features), STACK
+        forecasts[STACK] = self.stack(features)
         if self.refinement is not None:
-            forecasts[REFINED], name = forecasts[STACK] + self.refinement(features), REFINED
+            forecasts[REFINED] = self.refinement(features)
+            forecasts[REFINED] += forecasts[STACK]
         self._by_those_present(outputs, features, forecasts)
         if self.context is not None:
-            forecasts[CONTEXT], name = correct_stack(self.context, outputs, forecasts[STACK]), CONTEXT
-        if self.patch is None:
-            return ForecastBatch(forecasts, {})
-        forecasts[PATCHED], before, after = apply_patch(self.patch, outputs, forecasts[name])
-        return ForecastBatch(forecasts, {name: before, PATCHED: after})
+            forecasts[CONTEXT] = correct_stack(self.context, outputs, forecasts[STACK])
+        return forecasts
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "patches"}
 
     def _by_those_present(self, outputs: MemberOutputs, features: Floats, forecasts: Forecasts) -> None:
         """Put forecasts by those present in the place of those by all, where that is known for who is absent."""
+        if outputs.absent is None:
+            return
         codes = pattern_codes(outputs.absent, outputs.count)
         for known in self.patterns:
             rows = np.flatnonzero(codes == pattern_code(known.absent))
             if len(rows):
                 said = features[:, rows]
-                forecasts[RIDGE][rows], forecasts[STACK][rows] = known.ridge(said), known.stack(said)
+                forecasts[STACK][rows] = known.stack(said)
+                if RIDGE in forecasts:
+                    forecasts[RIDGE][rows] = known.ridge(said)
                 if self.refinement is not None:
                     forecasts[REFINED][rows] = forecasts[STACK][rows] + known.refinement(said)
 
     def _features(self, outputs: MemberOutputs) -> Floats:
         """Return what is regressed on, with what absent members would say."""
         if outputs.absent is None:
-            return outputs.features(self.scale)
+            return np.ascontiguousarray(outputs.features(self.scale))
         filling = self.filling
         if filling is None:  # of a file that knows nothing of absent members: by those present, as far from their means
             k, d = self.stack.centre.shape

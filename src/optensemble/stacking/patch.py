@@ -6,6 +6,7 @@ user's subgroups. The tables of folds add up: what the other folds teach is the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -20,11 +21,14 @@ from optensemble._core.cell_sums import Overlaps, add_limbs, count_overlaps, fil
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.sums import Sums
 from optensemble.members.outputs import MemberOutputs
-from optensemble.multicalibration.corrections import replay
+from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.cells import Counts, RowCells, patch_groups
 from optensemble.stats.sample_size import MIN_CELL
+
+Solve = Callable[[Floats, Floats, Floats | None], None]
+"""Writes the best actions under coefficients into an array, given a hint or None."""
 
 MOST_CELLS = 2048
 """Beyond this number of cells only those with the most rows are kept: the table of overlaps is dense."""
@@ -260,16 +264,62 @@ class PatchRidges:
         return found
 
 
+@dataclass(frozen=True)
+class PatchRounds:
+    """The patches of a forecast, laid out for compiled code: by round the place of each cell's correction, or -1."""
+
+    layout: Layout
+    rounds: tuple[tuple[CellNumbers, Floats], ...]
+
+    @classmethod
+    def of(cls, log: PatchLog) -> PatchRounds:
+        """Lay out a log, whose rounds have one patch each."""
+        patches = [patch for patches in log.rounds for patch in patches]
+        return cls(log.layout, tuple((number_cells(each.cells, log.layout.count), each.delta) for each in patches))
+
+    def __call__(self, outputs: MemberOutputs, predictions: Floats, actions: Floats, solver: Solve) -> PatchedForecast:
+        """Correct a forecast, which induces ``actions``, round after round; all members' actions must be known."""
+        cells, forecast, found = RowCells(outputs, self.layout), predictions.copy(), actions.copy()
+        for number, delta in self.rounds:
+            cells.take_up(found)
+            add_patch(cells.columns, number, delta, forecast)
+            before, found = found, np.empty_like(found)
+            solver(forecast, found, before)
+        return PatchedForecast(forecast, found)
+
+
+class PatchedForecast(NamedTuple):
+    """A forecast with its corrections, and the actions that it induces."""
+
+    forecast: Floats
+    actions: Floats
+
+
+@njit(cache=True, nogil=True)
+def add_patch(columns: CellNumbers, number: CellNumbers, delta: Floats, forecast: Floats) -> None:
+    """Add to each row of ``forecast`` the corrections of its cells, in their order."""
+    n, events = columns.shape
+    d = forecast.shape[1]
+    places = np.empty(events + 3, np.int64)
+    for i in range(n):
+        m = 0
+        for e in range(events):  # without a branch, which would often be mispredicted
+            places[m] = number[columns[i, e]]
+            m += places[m] >= 0
+        row = forecast[i]
+        for k in range(0, m - m % 4, 4):  # four at a time, so that the row is read and written once for all of them
+            first, second = delta[places[k]], delta[places[k + 1]]
+            third, fourth = delta[places[k + 2]], delta[places[k + 3]]
+            for j in range(d):
+                row[j] = (((row[j] + first[j]) + second[j]) + third[j]) + fourth[j]
+        for k in range(m - m % 4, m):
+            more = delta[places[k]]
+            for j in range(d):
+                row[j] += more[j]
+
+
 def situate(outputs: MemberOutputs, predictions: Floats) -> Situation:
     """Return what a forecast induces beside the members; the leading model is a subgroup, as the user's are."""
     return Situation(
         predictions[None].copy(), outputs.omega, outputs.buckets, given=outputs.actions, groups=patch_groups(outputs)
     )
-
-
-def apply_patch(log: PatchLog, outputs: MemberOutputs, predictions: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return a forecast with the corrections made, and the actions it induces without and with them."""
-    situation = situate(outputs, predictions)
-    before = situation.actions[-1].copy()
-    replay(situation, log)
-    return situation.predictions[0], before, situation.actions[-1]

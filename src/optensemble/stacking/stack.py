@@ -28,8 +28,10 @@ class Stack:
 
     def __call__(self, features: Floats) -> Floats:
         """Return the stacked predictions, of shape (n, d)."""
-        offset = self.level - np.tensordot(self.weights, self.centre, 1)
-        return np.asarray(np.tensordot(self.weights, features, 1) + offset)
+        k, n, d = features.shape
+        found: Floats = np.dot(self.weights[None], features.reshape(k, n * d)).reshape(n, d)
+        found += self.level - np.dot(self.weights[None], self.centre)[0]
+        return found
 
     def about(self, centre: Floats, level: Floats) -> Stack:
         """Return the same stack where features and labels were given about these means."""

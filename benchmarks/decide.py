@@ -4,16 +4,23 @@ The paper's LP with four members (experiment C). The peak of a process that deci
 one that decides for a quarter of them, but for a tenth.
 
     python benchmarks/decide.py [ROWS]
+
+With another checkout, the same rows are decided by it too, in turns: the tables must be equal, and this version must
+take at most 1 / 2.5 of the processor time, start of the process included.
+
+    python benchmarks/decide.py [ROWS] --against CHECKOUT
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +32,9 @@ ROWS = 1_000_000
 FITTED = 2_000
 CHUNK = 50_000
 SLACK = 1.10
+ROUNDS = 3
+FASTER = 2.5
+HERE = Path(__file__).resolve().parents[1]
 
 JOB = """
 [data]
@@ -40,16 +50,6 @@ m3 = "m3_*"
 kind = "polytope"
 A_ub = [[1, 1, 0, 0], [0, 1, 1, 0]]
 b_ub = [0.5, 0.6]
-"""
-CHILD = """
-import sys
-sys.argv[0] = "optensemble"
-from optensemble.cli import main
-try:
-    main()
-finally:
-    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]
-    print(peak, file=sys.stderr)
 """
 
 
@@ -71,37 +71,90 @@ def write_rows(experiment: Experiment, path: Path, rows: int) -> None:
     pq.write_table(pa.concat_tables(parts), path, row_group_size=rows)
 
 
-def run(folder: Path, *arguments: str) -> tuple[float, float]:
-    """Run a command; return its seconds, and its peak memory in MiB."""
+class Spent(NamedTuple):
+    """What a process took: seconds on the clock, seconds of processors, and its peak memory in MiB."""
+
+    seconds: float
+    processor: float
+    peak: float
+
+
+def run(folder: Path, *arguments: str, checkout: Path = HERE) -> Spent:
+    """Run the command of a checkout."""
     start = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, *arguments], cwd=folder, check=True, stderr=subprocess.PIPE, encoding="utf-8"
-    )
-    return time.perf_counter() - start, int(done.stderr.split()[-1]) / 1024
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    child = subprocess.Popen([sys.executable, "-m", "optensemble", *arguments], cwd=folder, env=environment)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0, f"{' '.join(arguments)} ended with {child.returncode}"
+    return Spent(time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def decide(folder: Path, out: str = "decisions.parquet", checkout: Path = HERE) -> Spent:
+    """Decide for the rows in the folder."""
+    return run(folder, "decide", "ensemble.oe", "new.parquet", "-o", out, "--quiet", checkout=checkout)
+
+
+def require_flat_memory(folder: Path, experiment: Experiment, rows: int) -> None:
+    """Decide for tables of three lengths; the longest must not take more memory than one of a quarter."""
+    peaks = []
+    for count in (CHUNK, rows // 4, rows):
+        write_rows(experiment, folder / "new.parquet", count)
+        spent = decide(folder)
+        written = pq.read_metadata(folder / "decisions.parquet").num_rows
+        assert written == count, f"{written} rows of {count} were written"
+        peaks.append(spent.peak)
+        speed = f"{spent.seconds:6.2f} s, {count / spent.seconds:>9,.0f} rows/s"
+        print(f"{count:>9,} rows: {speed}, peak {spent.peak:,.0f} MiB", flush=True)
+    grown = peaks[-1] / peaks[-2]
+    print(f"peak memory of {rows:,} rows over that of {rows // 4:,}: {grown:.3f} (at most {SLACK})")
+    if grown > SLACK:
+        sys.exit("peak memory grows with the number of rows")
+
+
+def fastest(folder: Path, checkouts: dict[str, Path]) -> dict[str, Spent]:
+    """Decide for the rows in the folder by each checkout in turns; return each one's least."""
+    spent: dict[str, list[Spent]] = {name: [] for name in checkouts}
+    for _ in range(ROUNDS):
+        for name, checkout in checkouts.items():
+            spent[name].append(decide(folder, f"{name}.parquet", checkout))
+    return {name: Spent(*(min(each) for each in zip(*found, strict=True))) for name, found in spent.items()}
+
+
+def require_faster(folder: Path, experiment: Experiment, rows: int, other: Path) -> None:
+    """Decide by another checkout and by this one: for few rows, which shows what the start takes, and for all."""
+    checkouts = {"theirs": other, "ours": HERE}
+    for count in (CHUNK, rows):
+        write_rows(experiment, folder / "new.parquet", count)
+        for checkout in checkouts.values():
+            decide(folder, checkout=checkout)  # compiles what is not compiled yet
+        found = fastest(folder, checkouts)
+        same = pq.read_table(folder / "theirs.parquet").equals(pq.read_table(folder / "ours.parquet"))
+        assert same, "the decisions differ"
+        for name, spent in found.items():
+            print(f"{count:>9,} rows, {name:>6}: {spent.seconds:6.2f} s, {spent.processor:6.2f} s of processors")
+        ratio = found["theirs"].processor / found["ours"].processor
+        print(f"{count:>9,} rows: {ratio:.2f} times as fast", flush=True)
+    if ratio < FASTER:
+        sys.exit(f"{rows:,} rows must be decided {FASTER} times as fast")
 
 
 def main() -> None:
-    """Fit once, then decide for tables of three lengths."""
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
+    """Fit once, then decide."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rows", type=int, nargs="?", default=ROWS)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
+    given = parser.parse_args()
     experiment = make_experiment("C")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "job.toml").write_text(JOB, encoding="utf-8")
         pq.write_table(rows_of(experiment, FITTED, 1, labelled=True), folder / "history.parquet")
-        run(folder, "fit", "job.toml", "--quiet")
-        peaks = []
-        for count in (CHUNK, rows // 4, rows):
-            write_rows(experiment, folder / "new.parquet", count)
-            seconds, peak = run(folder, "decide", "ensemble.oe", "new.parquet", "-o", "decisions.parquet", "--quiet")
-            written = pq.read_metadata(folder / "decisions.parquet").num_rows
-            assert written == count, f"{written} rows of {count} were written"
-            peaks.append(peak)
-            speed = f"{seconds:6.2f} s, {count / seconds:>9,.0f} rows/s"
-            print(f"{count:>9,} rows: {speed}, peak {peak:,.0f} MiB", flush=True)
-    grown = peaks[-1] / peaks[-2]
-    print(f"peak memory of {rows:,} rows over that of {rows // 4:,}: {grown:.3f} (at most {SLACK})")
-    if grown > SLACK:
-        sys.exit("peak memory grows with the number of rows")
+        run(folder, "fit", "job.toml", "--quiet", checkout=given.against or HERE)
+        if given.against is None:
+            require_flat_memory(folder, experiment, given.rows)
+        else:
+            require_faster(folder, experiment, given.rows, given.against)
 
 
 if __name__ == "__main__":

@@ -124,7 +124,8 @@ class MemberQuery:
         }
         if not members:
             return _Said(said)
-        read = read_together(list(members.values()), X, self.omega.dimension, self.output_names)
+        alone, d = len(members) == len(self.names), self.omega.dimension
+        read = read_together(list(members.values()), X, d, self.output_names, all_members=alone)
         if read is None:
             return _Said(said)
         columns = {name: read[:, number] for number, name in enumerate(members)}

@@ -27,14 +27,17 @@ class _Places(NamedTuple):
     first: tuple[str, list[str]] | None
 
 
-def read_together(members: Sequence[ColumnMember], X: Any, d: int, names: OutputNames) -> Floats | None:
+def read_together(
+    members: Sequence[ColumnMember], X: Any, d: int, names: OutputNames, *, all_members: bool = True
+) -> Floats | None:
     """Return the columns of members in the order of the labels, of shape (n, members, d); NaN where X has no value.
 
     None unless X is an array or a pandas frame that has all of them as numbers, ``d`` for each member, in an order that
-    the labels' names allow. Read one by one, members tell what is wrong.
+    the labels' names allow. Read one by one, members tell what is wrong. Unless these are ``all_members``, nor may
+    their names be any that others' names must agree with, for others may come first.
     """
     places = _find_places(members, X, d, names.labels)
-    if places is None or not _agree(places.first, names):
+    if places is None or (places.first is not None and not (all_members and _agree(places.first, names))):
         return None
     numbers = _taken(X, places.columns)
     return None if numbers is None else numbers.reshape(len(numbers), len(members), d)
@@ -44,18 +47,16 @@ def _find_places(members: Sequence[ColumnMember], X: Any, d: int, labels: Labels
     if type(X) is np.ndarray:
         return _numbered_places(X.shape[1], tuple(members), d) if X.ndim == 2 else None
     columns = text_names(X) if type(X) is pd.DataFrame else None
-    return (
-        None
-        if columns is None
-        else _named_places(columns, tuple(members), d, None if labels is None else tuple(labels))
-    )
+    if columns is None:
+        return None
+    return _named_places(columns, tuple(members), d, None if labels is None else tuple(labels))
 
 
-def _agree(first: tuple[str, list[str]] | None, names: OutputNames) -> bool:
-    """Return whether members agree with those that were there before; if there were none, others must with them."""
-    if first is not None and names.first is None:
+def _agree(first: tuple[str, list[str]], names: OutputNames) -> bool:
+    """Return whether names are those that members had before; if there were none, they are from now on."""
+    if names.first is None:
         names.first = first
-    return first in (None, names.first)
+    return names.first == first
 
 
 @lru_cache(maxsize=64)

@@ -16,6 +16,8 @@ from optensemble.tables.reading import BATCH, KEPT, Tables, require_columns
 
 def split_kept(rows: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return rows without the columns that are only copied, and these by name."""
+    if not names:
+        return rows, {}
     return rows.drop(columns=[KEPT + name for name in names]), {name: rows[KEPT + name] for name in names}
 
 

@@ -17,6 +17,8 @@ from optensemble._core.atomic_files import whole
 from optensemble.exceptions import InputError
 from optensemble.tables.formats import ARROW, PARQUET, format_of
 
+_SAMPLE = 1 << 12  # rows that tell whether values repeat
+
 
 def require_output_path(out: Path, inputs: list[Path]) -> None:
     """Validate an output path before any work is done: in an existing folder, and not one of the inputs."""
@@ -74,7 +76,8 @@ def _repeats(column: pa.ChunkedArray) -> bool:
     """Return whether a dictionary is worth while: of numbers that are all different it is larger, and takes longer."""
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         return True
-    return 2 * int(compute.count_distinct(column).as_py()) <= len(column)
+    sample = column.slice(0, _SAMPLE)
+    return 2 * int(compute.count_distinct(sample).as_py()) <= len(sample)
 
 
 def _require_in_csv(field: pa.Field) -> None:

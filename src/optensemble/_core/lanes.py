@@ -15,9 +15,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
-
-from optensemble._core.kernel import inner
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.extending import intrinsic, lower_builtin, models, register_model
 
 LANES = 8
 
@@ -53,7 +52,7 @@ def spread(context, number):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def load(context, block, number):  # type: ignore[no-untyped-def]
-    """Return the lanes that a contiguous array of shape (n, LANES) has in a row."""
+    """Return the lanes of a number: the eight entries that a flat array has for it."""
 
     def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.load(_place(target, builder, signature, arguments), align=_ALIGNED)
@@ -63,7 +62,7 @@ def load(context, block, number):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def store(context, block, number, lanes):  # type: ignore[no-untyped-def]
-    """Write lanes into a row of a contiguous array of shape (n, LANES)."""
+    """Write the lanes of a number into a flat array."""
 
     def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
         builder.store(arguments[2], _place(target, builder, signature, arguments), align=_ALIGNED)
@@ -119,16 +118,24 @@ def magnitudes(context, lanes):  # type: ignore[no-untyped-def]
     return _lanes(_lanes), generate
 
 
-@inner
-def larger(left, right):  # type: ignore[no-untyped-def]
+@intrinsic
+def larger(context, left, right):  # type: ignore[no-untyped-def]
     """Return the larger number in each lane."""
-    return where_greater(left, right, left, right)
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
+
+    return _lanes(_lanes, _lanes), generate
 
 
-@inner
-def smaller(left, right):  # type: ignore[no-untyped-def]
+@intrinsic
+def smaller(context, left, right):  # type: ignore[no-untyped-def]
     """Return the smaller number in each lane."""
-    return where_greater(left, right, right, left)
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.select(builder.fcmp_ordered("<", *arguments), *arguments)
+
+    return _lanes(_lanes, _lanes), generate
 
 
 @intrinsic
@@ -149,7 +156,7 @@ def _spread(builder: Any, number: Any) -> Any:
 
 
 def _place(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Return where the lanes of a row of a block begin."""
+    """Return where the lanes of a number begin."""
     block = target.make_array(signature.args[0])(target, builder, arguments[0])
     start = builder.mul(arguments[1], arguments[1].type(LANES))
     return builder.bitcast(builder.gep(block.data, [start]), _VECTOR.as_pointer())
@@ -166,20 +173,20 @@ def _column(target: Any, builder: Any, signature: Any, arguments: Any) -> list[A
     return places
 
 
-def _as_operator(symbol: Any, instruction: str) -> None:
-    """Let an operator of Python work on lanes, by an instruction of LLVM."""
+def _define(symbol: Any, instruction: str) -> None:
+    """Let an operator of Python work on lanes, by an instruction of LLVM.
 
-    @intrinsic
-    def apply(context, left, right):  # type: ignore[no-untyped-def]
-        def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return getattr(builder, instruction)(*arguments)
+    Unlike an ``overload``, that leaves no function to be compiled.
+    """
 
-        return _lanes(_lanes, _lanes), generate
+    @infer_global(symbol)
+    class _Template(ConcreteTemplate):  # type: ignore[misc]
+        cases = (_lanes(_lanes, _lanes),)
 
-    @overload(symbol)
-    def operate(left, right):  # type: ignore[no-untyped-def]
-        return (lambda left, right: apply(left, right)) if left == right == _lanes else None
+    @lower_builtin(symbol, Lanes, Lanes)
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return getattr(builder, instruction)(*arguments)
 
 
 for _symbol, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
-    _as_operator(_symbol, _instruction)
+    _define(_symbol, _instruction)

@@ -38,9 +38,9 @@ TOO_HARD, NO_PATH = 1, 2
 class ForwardWork(NamedTuple):
     """The work arrays of as many rows as are solved at a time, used again by the next."""
 
-    length: Floats  # per arc, of all the way that begins with it
-    distance: Floats  # per node, of the best way to the target
-    taken: Floats  # per node, 1 if the path comes by
+    length: Floats  # lanes per arc: of all the way that begins with it
+    distance: Floats  # lanes per node: of the best way to the target
+    taken: Floats  # lanes per node: 1 if the path comes by
     coefficients: Floats  # of rows that are copied
     actions: Floats
     status: Indices
@@ -50,8 +50,8 @@ class ForwardWork(NamedTuple):
 def make_forward_work(nodes, arcs, edges):  # type: ignore[no-untyped-def]
     """Return work arrays for graphs of so many nodes, arcs and edges."""
     return ForwardWork(
-        *(np.empty((arcs, LANES)), np.empty((nodes, LANES)), np.empty((nodes, LANES))),
-        *(np.empty((LANES, edges)), np.zeros((LANES, edges)), np.empty(LANES, np.int64)),
+        *(np.empty(arcs * LANES), np.empty(nodes * LANES), np.empty(nodes * LANES)),
+        *(np.empty((LANES, edges)), np.empty((LANES, edges)), np.empty(LANES, np.int64)),
     )
 
 
@@ -61,17 +61,17 @@ def best_forward_paths(C, hinted, actions, status, own, floats, ints):  # type: 
     graph = unpack_graph(ints)
     work = make_forward_work(len(graph.first) - 1, len(graph.head), C.shape[1])
     whole = len(C) - len(C) % LANES if len(floats) == 0 else 0
-    if len(graph.edge) < C.shape[1]:
-        actions[:whole] = 0.0
     for i in range(0, whole, LANES):
         take_forward_paths(graph, C, i, actions, status, work)
-    take_copied_rows(graph, np.arange(whole, len(C)), C, own, 0, floats, actions, status, work)
+    rest = np.empty(len(C) - whole, np.int64)
+    for k in range(len(rest)):
+        rest[k] = whole + k
+    take_copied_rows(graph, rest, C, own, 0, floats, actions, status, work)
 
 
 @inner
 def take_copied_rows(graph, rows, C, own, start, floats, actions, status, work):  # type: ignore[no-untyped-def]
     """Solve some rows in copies; the flags of closed edges are their own, if they have any, or those of all rows."""
-    work.actions[:] = 0.0
     for begin in range(0, len(rows), LANES):
         for lane in range(LANES):
             i = rows[min(begin + lane, len(rows) - 1)]
@@ -96,10 +96,7 @@ def copy_open(c, closed, copy):  # type: ignore[no-untyped-def]
 
 @inner
 def take_forward_paths(graph, C, first, actions, status, work):  # type: ignore[no-untyped-def]
-    """Solve rows from the first on, on a graph whose arcs go from higher nodes to lower, the target being node 0.
-
-    Actions must be zero at edges that have no arc.
-    """
+    """Solve rows from the first on, on a graph whose arcs go from higher nodes to lower, the target being node 0."""
     size, gains = measure_ways(graph, C, first, spread(1.0), work)
     if not all_greater(spread(LARGE), size):  # sums could be infinite
         scale = where_greater(size, spread(LARGE), spread(2.0**-100), spread(1.0))
@@ -108,7 +105,7 @@ def take_forward_paths(graph, C, first, actions, status, work):  # type: ignore[
     slack = spread(SAME_VALUE) * smaller(size, reachable + spread(2.0) * gains)  # as in tie_slack
     walk_ahead(graph, slack, first, actions, work)
     for lane in range(LANES):
-        status[first + lane] = NO_PATH if work.distance[graph.source, lane] == np.inf else 0
+        status[first + lane] = NO_PATH if work.distance[graph.source * LANES + lane] == np.inf else 0
 
 
 @inner
@@ -142,6 +139,8 @@ def walk_ahead(graph, slack, first, actions, work):  # type: ignore[no-untyped-d
     nothing = spread(0.0)
     for v in range(graph.source):
         store(work.taken, v, nothing)
+    for j in range(actions.shape[1] if len(graph.edge) < actions.shape[1] else 0):  # edges without an arc
+        store_column(actions, first, j, nothing)
     reachable = load(work.distance, graph.source)
     store(work.taken, graph.source, where_greater(spread(np.inf), reachable, spread(1.0), nothing))
     for v in range(graph.source, 0, -1):

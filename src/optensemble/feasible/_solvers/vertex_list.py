@@ -39,34 +39,34 @@ def best_vertices(C, hinted, actions, status, own, floats, ints):  # type: ignor
     vertices = floats[: count * d].reshape(count, d)
     columns = floats[count * d : 2 * count * d].reshape(d, count)
     sizes = floats[2 * count * d :]
-    values, block, found = np.empty(count), np.empty((d, LANES)), np.empty((1, LANES))
+    values, block, found = np.empty(count), np.empty(d * LANES), np.empty(LANES)
     for i in range(n):
         lane = i % LANES
-        if lane == 0 and own.shape[1] == 0 and i + LANES <= n:
-            store(found, 0, clear_best(C, i, vertices[: ints[1]], sizes, block))
-        elif lane == 0:
-            found[:] = -1.0
-        chosen = np.int64(found[0, lane])
+        if lane == 0:
+            store(found, 0, spread(-1.0))
+            if own.shape[1] == 0 and i + LANES <= n:
+                store(found, 0, clear_best(C, i, vertices, ints[1], sizes, block))
+        chosen = np.int64(found[lane])
         if chosen < 0:
-            chosen = best_vertex(C[i], own[i] if own.shape[1] else own.ravel(), vertices, columns, sizes, values)
+            chosen = best_vertex(C, own, i, vertices, columns, sizes, values)
         for j in range(d):
             actions[i, j] = vertices[chosen, j]
 
 
 @inner
-def clear_best(C, first, vertices, sizes, block):  # type: ignore[no-untyped-def]
+def clear_best(C, first, vertices, count, sizes, block):  # type: ignore[no-untyped-def]
     """Return the best vertex of rows from the first on; -1 if an earlier one may be tied, or the row must be scaled."""
     size = most = spread(0.0)
-    for j in range(len(block)):
+    for j in range(C.shape[1]):
         c = load_column(C, first, j)
         store(block, j, c)
         size = larger(size, magnitudes(c))
         most = most + spread(sizes[j]) * magnitudes(c)
     best = earlier = spread(-np.inf)
     chosen, unclear = spread(-1.0), spread(-1.0)
-    for v in range(len(vertices)):
+    for v in range(count):
         value = spread(0.0)
-        for j in range(len(block)):
+        for j in range(C.shape[1]):
             value = value + spread(vertices[v, j]) * load(block, j)
         earlier = where_greater(value, best, best, earlier)
         chosen = where_greater(value, best, spread(np.float64(v)), chosen)
@@ -77,26 +77,27 @@ def clear_best(C, first, vertices, sizes, block):  # type: ignore[no-untyped-def
 
 
 @inner
-def best_vertex(c, flags, vertices, columns, sizes, values):  # type: ignore[no-untyped-def]
+def best_vertex(C, own, i, vertices, columns, sizes, values):  # type: ignore[no-untyped-def]
     """Return the first of the best vertices of a row; of those that its flags, if it has any, let it take."""
-    scale, most = row_scale(c), 0.0
+    scale, most = row_scale(C[i]), 0.0
     for v in range(len(values)):
         values[v] = 0.0
     # The sum runs over coordinates for all vertices at once: vectorised, yet in one fixed order.
-    for j in range(len(c)):
-        term = c[j] / scale
-        most += sizes[j] * abs(term)
+    for j in range(C.shape[1]):
+        c = C[i, j] / scale
+        most += sizes[j] * abs(c)
         for v in range(len(values)):
-            values[v] += columns[j, v] * term
-    for v in range(len(flags)):
-        values[v] = values[v] if flags[v] != 0.0 else -np.inf
+            values[v] += columns[j, v] * c
+    if own.shape[1]:
+        for v in range(len(values)):
+            values[v] = values[v] if own[i, v] != 0.0 else -np.inf
     best = largest(values)
     chosen = first_from(values, best - SAME_VALUE * most)
     if values[chosen] < best:  # maybe tied: now with the size of the best one's own terms
         chosen = first_from(values, best)
         size = 0.0
-        for j in range(len(c)):
-            size += abs(vertices[chosen, j] * (c[j] / scale))
+        for j in range(C.shape[1]):
+            size += abs(vertices[chosen, j] * (C[i, j] / scale))
         chosen = first_from(values, best - SAME_VALUE * size)
     return chosen
 

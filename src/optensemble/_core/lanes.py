@@ -13,12 +13,14 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import extending, types
 from numba.core import cgutils
 from numba.core.typing.templates import ConcreteTemplate, infer_global
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import lower_builtin, models, register_model
 
 LANES = 8
+
+intrinsic: Any = extending.intrinsic  # numba's type hints want the typing context from callers
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _ALIGNED = 8  # arrays are only known to be aligned as their numbers are

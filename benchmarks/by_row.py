@@ -261,11 +261,18 @@ def rate(solve: Callable[[int], Any], most: int) -> float:
     return median(rates)
 
 
+def draw_rows(case: RowCase, rng: np.random.Generator) -> tuple[pd.DataFrame, Floats]:
+    """Draw the parameters and the coefficients of rows."""
+    d = case.fixed.dimension
+    C = case.draw(rng, NUMBERS // d, d)
+    return case.table(rng, len(C)), C
+
+
 def compare(case: RowCase) -> tuple[list[str], list[str]]:
     """Measure a case; return its line of the table, and what is slower than asked."""
-    rng, d = np.random.default_rng(6), case.fixed.dimension
-    n = NUMBERS // d
-    C, X = case.draw(rng, n, d), case.table(rng, n)
+    rng = np.random.default_rng(6)
+    X, C = draw_rows(case, rng)
+    n = len(C)
     few = X.iloc[rng.integers(0, DISTINCT, n)].reset_index(drop=True)
     bound, distinct = case.by_row.for_rows(X), case.by_row.for_rows(few)
     for omega in (case.fixed, bound.take(slice(100))):

@@ -1,7 +1,7 @@
 """What compilation costs: the first use of each set with an empty cache, and again in a new process.
 
-As a script it is one such process: ``python benchmarks/compilation.py "Simplex(3)"`` prints the seconds from a
-finished import to the first answer.
+As a script it is one such process: ``python benchmarks/compilation.py "Simplex(3)"`` prints the seconds of
+the processor from a finished import to the first answer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 from rich.table import Table
@@ -40,31 +41,33 @@ SETS = [
 
 def compilation_table() -> tuple[Table, list[str]]:
     """Return the table, and the sets that take longer than they may."""
-    table, slow = Table(title="Seconds to the first answer, import of the package not counted"), []
+    table, slow = Table(title="Seconds of the processor to the first answer, import of the package not counted"), []
     for heading in ("set", "first process", "next process"):
         table.add_column(heading, justify="left" if heading == "set" else "right")
     for made in SETS:
         with tempfile.TemporaryDirectory() as folder:
-            environment = os.environ | {"NUMBA_CACHE_DIR": folder}
-            command = [sys.executable, __file__, made]
-            cold, warm = (
-                float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-                for _ in range(2)
-            )
+            cold, warm = (first_use_in(made, folder) for _ in range(2))
         table.add_row(made, f"{cold:.2f}", f"{warm:.2f}")
         slow += [f"compilation of {made}"] if cold > MOST_COLD or warm > MOST_WARM else []
     return table, slow
 
 
+def first_use_in(made: str, cache: str, source: Path | None = None) -> float:
+    """Return the seconds of a new process with a cache of compiled code, which imports the package from a folder."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": cache} | ({} if source is None else {"PYTHONPATH": str(source)})
+    command = [sys.executable, __file__, made]
+    return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+
 def first_use(made: str) -> float:
-    """Return the seconds it takes to make a set and to solve one row."""
+    """Return the seconds of the processor that it takes to make a set and to solve one row."""
     from optensemble import feasible
 
-    start = time.perf_counter()
+    start = time.process_time()
     used = {name: getattr(feasible, name) for name in feasible.__all__ if name in made}  # loaded as they are named
     omega = eval(made, {"np": np, **used})  # one of the lines above
     omega.argmax(np.ones((1, omega.dimension)))
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ second thread brings, sets whose parameters come from the row (benchmarks/by_row
 
     python benchmarks/feasible.py            # everything, a few minutes
     python benchmarks/feasible.py grid risk  # only the sets whose name contains one of the words
+    python benchmarks/feasible.py --against CHECKOUT [WORD ...]  # beside another version: benchmarks/version_before.py
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from compilation import compilation_table
 from known_cost import known_cost_table
 from rich.console import Console
 from rich.table import Table
+from version_before import compare_versions
 
 from optensemble.feasible import (
     Assignment,
@@ -294,4 +296,8 @@ def main(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="only the sets whose name contains one of these")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="compare with the version in this checkout")
+    given = parser.parse_args()
+    main(given.words) if given.against is None else compare_versions(given.against, given.words)

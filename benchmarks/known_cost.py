@@ -139,12 +139,17 @@ def rate(run: Callable[[], object], rows: int) -> float:
     return median(rates)
 
 
+def draw_rows(case: CostCase, rng: np.random.Generator) -> tuple[pd.DataFrame, Floats]:
+    """Draw the weights that rows hold, and their coefficients."""
+    n, d = OURS if case.at_least else OURS // 10, case.omega.dimension
+    X = pd.DataFrame(rng.dirichlet(np.ones(d), n), columns=[f"held_{j}" for j in range(d)])
+    return X, 0.05 + 0.05 * rng.normal(size=(n, d))
+
+
 def compare(case: CostCase) -> tuple[list[str], bool]:
     """Measure a case; return its line of the table, and whether it is as fast and exact as asked."""
-    rng, d = np.random.default_rng(6), case.omega.dimension
-    n = OURS if case.at_least else OURS // 10
-    X = pd.DataFrame(rng.dirichlet(np.ones(d), n), columns=[f"held_{j}" for j in range(d)])
-    C = 0.05 + 0.05 * rng.normal(size=(n, d))
+    X, C = draw_rows(case, np.random.default_rng(6))
+    n = len(C)
     bound = case.omega.for_rows(X)
     few = slice(0, COMPARED)
     part = bound.take(few)

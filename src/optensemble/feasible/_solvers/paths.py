@@ -7,49 +7,149 @@ lowest edge that begins a best path.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from optensemble._core.kernel import inner
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import inner, maker
+from optensemble._core.lanes import (
+    LANES,
+    all_greater,
+    larger,
+    load,
+    load_column,
+    magnitudes,
+    smaller,
+    spread,
+    store,
+    store_column,
+    where_greater,
+)
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.networks import unpack_graph
+from optensemble.feasible._solvers.scale import LARGE
 
 TOO_HARD, NO_PATH = 1, 2
 """Why a row has no answer: its search took too many steps, or its open edges do not lead to the target."""
+
+
+class ForwardWork(NamedTuple):
+    """The work arrays of as many rows as are solved at a time, used again by the next."""
+
+    length: Floats  # lanes per arc: of all the way that begins with it
+    distance: Floats  # lanes per node: of the best way to the target
+    taken: Floats  # lanes per node: 1 if the path comes by
+    coefficients: Floats  # of rows that are copied
+    actions: Floats
+    status: Indices
+
+
+@maker
+def make_forward_work(nodes, arcs, edges):  # type: ignore[no-untyped-def]
+    """Return work arrays for graphs of so many nodes, arcs and edges."""
+    return ForwardWork(
+        *(np.empty(arcs * LANES), np.empty(nodes * LANES), np.empty(nodes * LANES)),
+        *(np.empty((LANES, edges)), np.empty((LANES, edges)), np.empty(LANES, np.int64)),
+    )
 
 
 @njit(cache=True, nogil=True)
 def best_forward_paths(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Solve each row on a graph without cycles; ``floats`` tell which edges are closed, if any are."""
     graph = unpack_graph(ints)
-    distance, length = np.zeros(len(graph.first) - 1), np.empty(len(graph.head))
-    for i in range(len(C)):
-        status[i] = take_forward_path(graph, C[i], floats, actions[i], distance, length)
+    work = make_forward_work(len(graph.first) - 1, len(graph.head), C.shape[1])
+    whole = len(C) - len(C) % LANES if len(floats) == 0 else 0
+    for i in range(0, whole, LANES):
+        take_forward_paths(graph, C, i, actions, status, work)
+    rest = np.empty(len(C) - whole, np.int64)
+    for k in range(len(rest)):
+        rest[k] = whole + k
+    take_copied_rows(graph, rest, C, own, 0, floats, actions, status, work)
 
 
 @inner
-def take_forward_path(graph, c, closed, action, distance, length):  # type: ignore[no-untyped-def]
-    """Solve a row on a graph whose arcs go from higher nodes to lower, the target being node 0; return its status."""
-    size, gains = set_lengths(c, closed, graph.edge, length)
-    distance[0] = 0.0
+def take_copied_rows(graph, rows, C, own, start, floats, actions, status, work):  # type: ignore[no-untyped-def]
+    """Solve some rows in copies; the flags of closed edges are their own, if they have any, or those of all rows."""
+    for begin in range(0, len(rows), LANES):
+        for lane in range(LANES):
+            i = rows[min(begin + lane, len(rows) - 1)]
+            closed = own[i, start:] if own.shape[1] > start else floats
+            copy_open(C[i], closed, work.coefficients[lane])
+        take_forward_paths(graph, work.coefficients, 0, work.actions, work.status, work)
+        for lane in range(min(LANES, len(rows) - begin)):
+            i = rows[begin + lane]
+            status[i] = work.status[lane]
+            for j in range(actions.shape[1]):
+                actions[i, j] = work.actions[lane, j]
+
+
+@inner
+def copy_open(c, closed, copy):  # type: ignore[no-untyped-def]
+    """Copy the coefficients of a row; those of closed edges become infinite lengths."""
+    for j in range(len(c)):
+        copy[j] = c[j]
+    for j in range(len(closed)):
+        copy[j] = c[j] if closed[j] == 0.0 else -np.inf
+
+
+@inner
+def take_forward_paths(graph, C, first, actions, status, work):  # type: ignore[no-untyped-def]
+    """Solve rows from the first on, on a graph whose arcs go from higher nodes to lower, the target being node 0."""
+    size, gains = measure_ways(graph, C, first, spread(1.0), work)
+    if not all_greater(spread(LARGE), size):  # sums could be infinite
+        scale = where_greater(size, spread(LARGE), spread(2.0**-100), spread(1.0))
+        size, gains = measure_ways(graph, C, first, scale, work)
+    reachable = load(work.distance, graph.source)
+    slack = spread(SAME_VALUE) * smaller(size, reachable + spread(2.0) * gains)  # as in tie_slack
+    walk_ahead(graph, slack, first, actions, work)
+    for lane in range(LANES):
+        status[first + lane] = NO_PATH if work.distance[graph.source * LANES + lane] == np.inf else 0
+
+
+@inner
+def measure_ways(graph, C, first, scale, work):  # type: ignore[no-untyped-def]
+    """Write the lengths of ways from each arc and node on; return the largest size of a length, and the sum of gains.
+
+    Infinite lengths, of closed edges, do not count.
+    """
+    nothing, infinite = spread(0.0), spread(np.inf)
+    size = gains = nothing
+    store(work.distance, 0, nothing)
     for v in range(1, len(graph.first) - 1):
-        least = np.inf
+        least = infinite
         for a in range(graph.first[v], graph.first[v + 1]):
-            length[a] += distance[graph.head[a]]
-            least = min(least, length[a])
-        distance[v] = least
-    action[:] = 0.0
-    if distance[graph.source] == np.inf:
-        return NO_PATH
-    slack = tie_slack(size, distance[graph.source], gains)
-    v = graph.source
-    while v != graph.target:
-        a = graph.first[v]
-        while length[a] > distance[v] + slack:  # the length of all the way, by now
-            a += 1
-        action[graph.edge[a]] = 1.0
-        v = graph.head[a]
-    return 0
+            gain = scale * load_column(C, first, graph.edge[a])
+            size = larger(size, where_greater(infinite, magnitudes(gain), magnitudes(gain), nothing))
+            gains = gains + larger(gain, nothing)
+            length = load(work.distance, graph.head[a]) - gain
+            store(work.length, a, length)
+            least = smaller(least, length)
+        store(work.distance, v, least)
+    return size, gains
+
+
+@inner
+def walk_ahead(graph, slack, first, actions, work):  # type: ignore[no-untyped-def]
+    """Write the paths, from the source on by the first arc with which a best way goes on.
+
+    All nodes are looked at in all rows; only those that the path of a row comes by take an arc in it.
+    """
+    nothing = spread(0.0)
+    for v in range(graph.source):
+        store(work.taken, v, nothing)
+    for j in range(actions.shape[1] if len(graph.edge) < actions.shape[1] else 0):  # edges without an arc
+        store_column(actions, first, j, nothing)
+    reachable = load(work.distance, graph.source)
+    store(work.taken, graph.source, where_greater(spread(np.inf), reachable, spread(1.0), nothing))
+    for v in range(graph.source, 0, -1):
+        waiting, limit = load(work.taken, v), load(work.distance, v) + slack
+        for a in range(graph.first[v], graph.first[v + 1]):
+            arc = where_greater(load(work.length, a), limit, nothing, waiting)
+            waiting = waiting - arc
+            store(work.taken, graph.head[a], load(work.taken, graph.head[a]) + arc)
+            store_column(actions, first, graph.edge[a], arc)
 
 
 @inner
@@ -72,7 +172,7 @@ def set_lengths(c, closed, edge, length):  # type: ignore[no-untyped-def]
             length[a] = -gain
             size = max(size, abs(gain))
             gains += max(gain, 0.0)
-    if size > 1e100:
+    if size > LARGE:
         size, gains = 2.0**-100 * size, 0.0
         for a in range(len(edge)):
             length[a] *= 2.0**-100

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from optensemble._core.kernel import inner, maker
+from optensemble._core.kernel import maker
 from optensemble.feasible._solvers.networks import lay_out, make_room, unpack_network
 from optensemble.feasible._solvers.path_search import cut_work, make_work, take_simple_path
-from optensemble.feasible._solvers.paths import NO_PATH, take_forward_path
+from optensemble.feasible._solvers.paths import NO_PATH, make_forward_work, take_copied_rows
 
 
 @njit(cache=True, nogil=True)
@@ -21,6 +21,7 @@ def best_paths_by_row(C, hinted, actions, status, own, floats, ints):  # type: i
     effort, source, target, network = ints[0], ints[1], ints[2], unpack_network(ints[3:])
     nodes, arcs = len(network.first) - 1, len(network.tail)
     room, smaller, work = make_room(nodes, arcs), make_room(nodes, arcs), make_work(nodes, arcs)
+    side_by_side = make_forward_work(nodes, arcs, C.shape[1])
     ends, start = read_ends(own, source, target, nodes)
     order = group_rows(ends, nodes * nodes)
     begin = 0
@@ -35,9 +36,13 @@ def best_paths_by_row(C, hinted, actions, status, own, floats, ints):  # type: i
         if known < 0 or len(graph.tail) == 0:
             for i in rows:
                 actions[i], status[i] = 0.0, NO_PATH
+        elif cyclic:
+            part, limit = cut_work(work, len(graph.first) - 1), effort // len(graph.tail)
+            for i in rows:
+                closed = own[i, start:] if own.shape[1] > start else floats
+                status[i] = take_simple_path(graph, C[i], closed, limit, actions[i], part, smaller)
         else:
-            part = cut_work(work, len(graph.first) - 1)
-            solve_rows(rows, C, own, start, floats, graph, cyclic, effort, actions, status, part, smaller)
+            take_copied_rows(graph, rows, C, own, start, floats, actions, status, side_by_side)
 
 
 @maker
@@ -54,18 +59,6 @@ def group_rows(ends, most):  # type: ignore[no-untyped-def]
         order[place[ends[i] + 1]] = i
         place[ends[i] + 1] += 1
     return order
-
-
-@inner
-def solve_rows(rows, C, own, start, floats, graph, cyclic, effort, actions, status, work, room):  # type: ignore[no-untyped-def]
-    """Solve some rows on one graph."""
-    for i in rows:
-        closed = own[i, start:] if own.shape[1] > start else floats
-        if cyclic:
-            limit = effort // len(graph.tail)
-            status[i] = take_simple_path(graph, C[i], closed, limit, actions[i], work, room)
-        else:
-            status[i] = take_forward_path(graph, C[i], closed, actions[i], work.distance, work.length)
 
 
 @maker

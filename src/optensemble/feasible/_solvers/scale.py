@@ -11,6 +11,10 @@ BITS = 40
 """Costs are rounded to this many bits below the largest of their row: 1e-12 of it, a tie (``SAME_VALUE``)."""
 
 
+LARGE, SMALL = 1e100, 1e-100
+"""Rows of a size beyond these, whose products could overflow or vanish, are scaled."""
+
+
 @maker
 def magnitude(c):  # type: ignore[no-untyped-def]
     """Return the largest absolute value. Without their sign bit, floats are in the order of their bits as integers.
@@ -30,7 +34,7 @@ def row_scale(c):  # type: ignore[no-untyped-def]
     size = 0.0
     for value in c:
         size = max(size, abs(value))
-    return size if size > 1e100 or 0.0 < size < 1e-100 else 1.0
+    return size if size > LARGE or 0.0 < size < SMALL else 1.0
 
 
 def normalised(coefficients: Floats) -> Floats:

@@ -1,0 +1,194 @@
+"""Eight rows at a time: vectors of the processor as values in compiled code.
+
+LLVM vectorises loops over arrays only where it can tell that these do not overlap, and keeps what they compute in
+memory. A kernel that solves rows side by side, each in a lane of its own, says so with these vectors. Every lane is
+computed by itself, by the operations that are written, in their order: a row has the same bits in any lane.
+
+``+``, ``-`` and ``*`` work on them.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import extending, types
+from numba.core import cgutils
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.extending import lower_builtin, models, register_model
+
+LANES = 8
+
+intrinsic: Any = extending.intrinsic  # numba's type hints want the typing context from callers
+
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_ALIGNED = 8  # arrays are only known to be aligned as their numbers are
+
+
+class Lanes(types.Type):  # type: ignore[misc]
+    """The numba type of eight numbers, one for each row."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+_lanes = Lanes()
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _VECTOR)
+
+
+@intrinsic
+def spread(context, number):  # type: ignore[no-untyped-def]
+    """Return lanes that all hold one number."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return _spread(builder, arguments[0])
+
+    return _lanes(types.float64), generate
+
+
+@intrinsic
+def load(context, block, number):  # type: ignore[no-untyped-def]
+    """Return the lanes of a number: the eight entries that a flat array has for it."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.load(_place(target, builder, signature, arguments), align=_ALIGNED)
+
+    return _lanes(block, types.int64), generate
+
+
+@intrinsic
+def store(context, block, number, lanes):  # type: ignore[no-untyped-def]
+    """Write the lanes of a number into a flat array."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        builder.store(arguments[2], _place(target, builder, signature, arguments), align=_ALIGNED)
+        return target.get_dummy_value()
+
+    return types.void(block, types.int64, _lanes), generate
+
+
+@intrinsic
+def load_column(context, rows, first, column):  # type: ignore[no-untyped-def]
+    """Return what eight rows of a contiguous matrix, from the first on, have in a column."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        lanes = ir.Constant(_VECTOR, ir.Undefined)
+        for lane, place in enumerate(_column(target, builder, signature, arguments)):
+            lanes = builder.insert_element(lanes, builder.load(place), ir.IntType(32)(lane))
+        return lanes
+
+    return _lanes(rows, types.int64, types.int64), generate
+
+
+@intrinsic
+def store_column(context, rows, first, column, lanes):  # type: ignore[no-untyped-def]
+    """Write lanes into a column of eight rows of a contiguous matrix, from the first on."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        for lane, place in enumerate(_column(target, builder, signature, arguments)):
+            builder.store(builder.extract_element(arguments[3], ir.IntType(32)(lane)), place)
+        return target.get_dummy_value()
+
+    return types.void(rows, types.int64, types.int64, _lanes), generate
+
+
+@intrinsic
+def where_greater(context, left, right, yes, no):  # type: ignore[no-untyped-def]
+    """Return ``yes`` in the lanes in which ``left > right``, and ``no`` in the others."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        left, right, yes, no = arguments
+        return builder.select(builder.fcmp_ordered(">", left, right), yes, no)
+
+    return _lanes(_lanes, _lanes, _lanes, _lanes), generate
+
+
+@intrinsic
+def magnitudes(context, lanes):  # type: ignore[no-untyped-def]
+    """Return the absolute values."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        fabs = ir.FunctionType(_VECTOR, [_VECTOR])
+        return builder.call(cgutils.get_or_insert_function(builder.module, fabs, f"llvm.fabs.v{LANES}f64"), arguments)
+
+    return _lanes(_lanes), generate
+
+
+@intrinsic
+def larger(context, left, right):  # type: ignore[no-untyped-def]
+    """Return the larger number in each lane."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
+
+    return _lanes(_lanes, _lanes), generate
+
+
+@intrinsic
+def smaller(context, left, right):  # type: ignore[no-untyped-def]
+    """Return the smaller number in each lane."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.select(builder.fcmp_ordered("<", *arguments), *arguments)
+
+    return _lanes(_lanes, _lanes), generate
+
+
+@intrinsic
+def all_greater(context, left, right):  # type: ignore[no-untyped-def]
+    """Return whether ``left > right`` in every lane."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        bits = builder.bitcast(builder.fcmp_ordered(">", *arguments), ir.IntType(LANES))
+        return builder.icmp_unsigned("==", bits, ir.IntType(LANES)(-1))
+
+    return types.boolean(_lanes, _lanes), generate
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.IntType(32)(0))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), everywhere)
+
+
+def _place(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Return where the lanes of a number begin."""
+    block = target.make_array(signature.args[0])(target, builder, arguments[0])
+    start = builder.mul(arguments[1], arguments[1].type(LANES))
+    return builder.bitcast(builder.gep(block.data, [start]), _VECTOR.as_pointer())
+
+
+def _column(target: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    """Return where a column of eight rows is."""
+    matrix = target.make_array(signature.args[0])(target, builder, arguments[0])
+    width = cgutils.unpack_tuple(builder, matrix.shape, 2)[1]
+    place = builder.gep(matrix.data, [builder.add(builder.mul(arguments[1], width), arguments[2])])
+    places = [place]
+    for _ in range(LANES - 1):
+        places.append(builder.gep(places[-1], [width]))
+    return places
+
+
+def _define(symbol: Any, instruction: str) -> None:
+    """Let an operator of Python work on lanes, by an instruction of LLVM.
+
+    Unlike an ``overload``, that leaves no function to be compiled.
+    """
+
+    @infer_global(symbol)
+    class _Template(ConcreteTemplate):  # type: ignore[misc]
+        cases = (_lanes(_lanes, _lanes),)
+
+    @lower_builtin(symbol, Lanes, Lanes)
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return getattr(builder, instruction)(*arguments)
+
+
+for _symbol, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
+    _define(_symbol, _instruction)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from optensemble._core.overlap import ahead, behind
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, OptEnsembleError
@@ -75,10 +76,10 @@ def decide_table(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
-        table = stack.enter_context(table_writer(out))
+        table, later = stack.enter_context(table_writer(out)), stack.enter_context(behind())
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, str(tables)))
         parts = (split_kept(part, copied.read) for part in tables.batches(selection, batch))
-        grouped = ((*saved.grouped(reader.known(part)), kept) for part, kept in parts)
+        grouped = ahead((*saved.grouped(reader.known(part)), kept) for part, kept in parts)
         decided = (map if over is None else over)(partial(_decide_part, saved.policy, saved.features), grouped)
         if hasattr(decided, "close"):
             stack.callback(decided.close)  # batches that others still decide for, after an error
@@ -86,7 +87,8 @@ def decide_table(
             if isinstance(answer, OptEnsembleError):
                 with _naming_rows(saved, tables, part, rows):
                     raise answer
-            table.write({**copied.of(part, kept, rows), **decision_columns(saved, answer)})
+            columns = {**copied.of(part, kept, rows), **decision_columns(saved, answer)}
+            later(partial(table.write, columns))
             if ids is not None:
                 ids.add(part[roles.id])
             assessed += answer.assessments()

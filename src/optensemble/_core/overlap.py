@@ -1,0 +1,50 @@
+"""Work in batches, side by side: the next batch is made, and the last one put away, while this one is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+_END: Any = object()
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Go through items, of which the next is made by another thread meanwhile; errors come in their place.
+
+    >>> list(ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
+        following = pool.submit(next, items, _END)
+        while (item := following.result()) is not _END:
+            following = pool.submit(next, items, _END)
+            yield item
+
+
+@contextmanager
+def behind() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Have work done by another thread, one piece at a time in order; the next piece waits for the one before.
+
+    An error is raised where the next piece is handed over, or at the end.
+
+    >>> found = []
+    >>> with behind() as later:
+    ...     later(lambda: found.append("first"))
+    ...     later(lambda: found.append("second"))
+    >>> found
+    ['first', 'second']
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="behind") as pool:
+        handed = list[Future[None]]()
+
+        def later(work: Callable[[], None]) -> None:
+            if handed:
+                handed.pop().result()
+            handed.append(pool.submit(work))
+
+        yield later
+        for last in handed:
+            last.result()

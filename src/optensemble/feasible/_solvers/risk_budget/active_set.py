@@ -32,6 +32,7 @@ import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import inner
+from optensemble.feasible._solvers.risk_budget.elimination import eliminate, set_up_block, substitute_back
 
 OUT, IN, CAPPED = 0, 1, 2
 """Where a coordinate is (at 0, free, at its cap), and whether a row binds (IN) or not (OUT)."""
@@ -199,25 +200,14 @@ def solve_system(c, problem, state, places, M, x, known):  # type: ignore[no-unt
     ``known`` is room for both parts, laid end to end.
     """
     d, H, n = problem.d, problem.H, len(places)
-    set_up(c, problem, state, places, M, x)
+    width = set_up(c, problem, state, places, M, x)
+    eliminate(M, n, width)
     least = np.inf
-    for i in range(0, n, 4):
-        # Four pivots at a time, so that each later row is read and written once for four.
-        end = min(i + 4, n)
-        for r in range(i, end):
-            pivot, diagonal = M[r, r], H[places[r], places[r]]
-            if not (pivot > 1e-13 * diagonal if places[r] < d else pivot < 0.0):
-                return 0.0
-            least = min(least, pivot / diagonal) if places[r] < d else least
-            for j in range(r + 1, end):
-                factor = M[r, j] / pivot
-                for k in range(j, n + 2):
-                    M[j, k] -= factor * M[r, k]
-        for j in range(end, n):
-            f0, f1 = M[i, j] / M[i, i], M[i + 1, j] / M[i + 1, i + 1]
-            f2, f3 = M[i + 2, j] / M[i + 2, i + 2], M[i + 3, j] / M[i + 3, i + 3]
-            for k in range(j, n + 2):
-                M[j, k] -= (f0 * M[i, k] + f1 * M[i + 1, k]) + (f2 * M[i + 2, k] + f3 * M[i + 3, k])
+    for r in range(n):
+        pivot, diagonal = M[r, r], H[places[r], places[r]]
+        if not (pivot > 1e-13 * diagonal if places[r] < d else pivot < 0.0):
+            return 0.0
+        least = min(least, pivot / diagonal) if places[r] < d else least
     for r in range(n):  # a row that depends on earlier ones has a pivot of rounding, beside what they took off
         if places[r] >= d:
             size = 0.0
@@ -226,24 +216,19 @@ def solve_system(c, problem, state, places, M, x, known):  # type: ignore[no-unt
             if not -M[r, r] > 1e-10 * size:
                 return 0.0
             least = min(least, -M[r, r] / size)
-    for i in range(n - 1, -1, -1):
-        p, q = M[i, n], M[i, n + 1]
-        for j in range(i + 1, n):
-            p -= M[i, j] * known[0, j]
-            q -= M[i, j] * known[1, j]
-        known[0, i], known[1, i] = p / M[i, i], q / M[i, i]
+    substitute_back(M, known, n)
+    for i in range(n):
         x[0, places[i]], x[1, places[i]] = known[0, i], known[1, i]
     return least
 
 
 @inner
 def set_up(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
-    """Write the upper half of H at the places, and two right-hand sides, into ``M``."""
+    """Write H at the places, and two right-hand sides, into ``M``; return the width of the system."""
     d, H, n = problem.d, problem.H, len(places)
+    width = set_up_block(H, places, M, 2)
     for i in range(n):
         s = places[i]
-        for j in range(i, n):
-            M[i, j] = H[s, places[j]]
         M[i, n] = 0.0 if s < d else problem.b[s - d]
         M[i, n + 1] = c[s] if s < d else 0.0
     for s in range(d):
@@ -259,6 +244,7 @@ def set_up(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
                     for j in range(i, n):
                         M[i, j] += factor * H[places[r], places[j]]
                     M[i, n] += factor * M[r, n]
+    return width
 
 
 @inner
@@ -271,8 +257,7 @@ def find_products(problem, state, places, x, w):  # type: ignore[no-untyped-def]
         if state[s] == CAPPED:
             for k in range(len(state)):
                 w[0, k] += x[0, s] * H[s, k]
-    add_rows(w[0], x[0], H, places)
-    add_rows(w[1], x[1], H, places)
+    add_rows_to_both(w[0], w[1], x[0], x[1], H, places)
 
 
 @inner
@@ -288,6 +273,24 @@ def add_rows(out, factors, matrix, rows):  # type: ignore[no-untyped-def]
         r0, f0 = rows[i], factors[rows[i]]
         for k in range(width):
             out[k] += f0 * matrix[r0, k]
+
+
+@inner
+def add_rows_to_both(out, other, factors, others, matrix, rows):  # type: ignore[no-untyped-def]
+    """Do as :func:`add_rows` does for two sums at once, so that each row is read once."""
+    n, width = len(rows), len(out)
+    for i in range(0, n - 3, 4):
+        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        f0, f1, f2, f3 = factors[r0], factors[r1], factors[r2], factors[r3]
+        g0, g1, g2, g3 = others[r0], others[r1], others[r2], others[r3]
+        row0, row1, row2, row3 = matrix[r0], matrix[r1], matrix[r2], matrix[r3]
+        for k in range(width):
+            m0, m1, m2, m3 = row0[k], row1[k], row2[k], row3[k]
+            out[k] += (f0 * m0 + f1 * m1) + (f2 * m2 + f3 * m3)
+            other[k] += (g0 * m0 + g1 * m1) + (g2 * m2 + g3 * m3)
+    left = rows[n - n % 4 :]
+    add_rows(out, factors, matrix, left)
+    add_rows(other, others, matrix, left)
 
 
 @inner

@@ -1,9 +1,9 @@
 """Portfolios under a limit of variance: the data that all rows share, and the kernel that guesses and proves.
 
-The guess is the hint's active set, or the one at the point where the line from the portfolio of least variance, which
-is the same for all rows whatever their limits, would meet the limit if no bound stood in its way. Places whose signs
-are wrong are then exchanged, all at once, a few times over. A row whose active set is not proven like this is left to
-``critical_line``.
+The guess is the hint's active set, or what ``complement`` finds, or the active set at the point where the line from the
+portfolio of least variance, which is the same for all rows whatever their limits, would meet the limit if no bound
+stood in its way. Places whose signs are wrong are then exchanged, all at once, a few times over. A row whose active set
+is not proven like this is left to ``critical_line``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from optensemble.feasible._solvers.risk_budget.active_set import (
     Problem,
     repair,
 )
+from optensemble.feasible._solvers.risk_budget.complement import Whole, search_complement, unpack_whole
 from optensemble.feasible._solvers.risk_budget.cone import PortfolioRows, least_variance
 
 HELD = (3e-8, *(10.0**-k for k in range(1, 9)))
@@ -37,6 +38,9 @@ _NUDGE = 1e-8
 
 _GUESSES = 12
 """Exchanges to try before a row is left to the critical line: rows that are proven at all seldom need as many."""
+
+_REGULAR = 1e10
+"""Systems whose condition is above this have no inverse worth the name."""
 
 _LOOSE_LIMIT = 1e8
 """A limit this many times the least variance leaves too few digits to tell what is certain: hints are not used."""
@@ -81,6 +85,7 @@ class Model(NamedTuple):
     centre: Floats
     b: Floats
     upper: Floats
+    whole: Whole
 
 
 _NUMBERS = 8
@@ -107,8 +112,9 @@ def pack_portfolio(covariance: Floats, centre: Floats, rows: PortfolioRows) -> P
     table[1], vectors = np.inf, (rows.b, upper, nudge, centre, start.x, start.w)
     for row, vector in zip(table, vectors, strict=True):
         row[: len(vector)] = vector
+    whole = _invert(covariance, unit, _system(covariance, unit, largest, rows)) if plain else np.empty(0)
     return Packed(
-        [numbers, covariance, rows.A, table, start.inverse[:n0, :n0]],
+        [numbers, covariance, rows.A, table, start.inverse[:n0, :n0], whole],
         [m, rows.equal, plain, n0, nudge.any(), start.state, start.places],
         n0 > 0,
         min(8192, max(1, 200_000_000 // (d + m) ** 3)),
@@ -122,6 +128,16 @@ def _system(covariance: Floats, unit: float, largest: float, rows: PortfolioRows
     H[:d, :d] = covariance / unit + (min(1.0, largest / unit) or 1.0)
     H[d:, :d], H[:d, d:] = rows.A, rows.A.T
     return H
+
+
+def _invert(covariance: Floats, unit: float, H: Floats) -> Floats:
+    """Return a ``Whole`` for :func:`unpack_whole`, end to end, or nothing if the covariance is near singular."""
+    d = len(covariance)
+    if _condition(H, d) > _REGULAR:
+        return np.empty(0)
+    inverse = np.linalg.inv(H)
+    N, v = inverse[:d, :d] / unit, inverse[:d, d]
+    return np.concatenate([N.ravel(), v, [v @ covariance @ v]])
 
 
 def guess_kernel(packed: Packed) -> Kernel:
@@ -155,7 +171,7 @@ def _find_start(H: Floats, centre: Floats, rows: PortfolioRows) -> Start:
     for _ in range(20):
         state[equality] = IN
         places = np.flatnonzero(state == IN)
-        if _condition(H[np.ix_(places, places)], int((places < d).sum())) > 1e10:
+        if _condition(H[np.ix_(places, places)], int((places < d).sum())) > _REGULAR:
             break
         inverse = np.asarray(np.linalg.inv(H[np.ix_(places, places)]), dtype=np.float64)
         x = np.where(state == CAPPED, upper, 0.0)
@@ -188,7 +204,8 @@ def unpack_portfolio(d, floats, ints):  # type: ignore[no-untyped-def]
     m, n0 = ints[0], ints[3]
     N, at = d + m, _NUMBERS + d * d + m * d
     covariance, A = floats[_NUMBERS : _NUMBERS + d * d].reshape(d, d), floats[_NUMBERS + d * d : at].reshape(m, d)
-    table, inverse = floats[at : at + 6 * N].reshape(6, N), floats[at + 6 * N :].reshape(n0, n0)
+    rest = at + 6 * N + n0 * n0
+    table, inverse = floats[at : at + 6 * N].reshape(6, N), floats[at + 6 * N : rest].reshape(n0, n0)
     base = Start(ints[5 : 5 + N], ints[5 + N :], inverse, table[4], table[5], floats[7])
     variances = np.empty(d)
     for j in range(d):
@@ -196,6 +213,7 @@ def unpack_portfolio(d, floats, ints):  # type: ignore[no-untyped-def]
     model = Model(
         d, ints[1], ints[2] == 1, ints[4] == 1, floats[5], floats[6], floats[4],
         covariance, table[2][:d], variances, table[3][:d], table[0][:m], table[1],
+        unpack_whole(d, floats[rest:]),
     )  # fmt: skip
     start = Start(base.state, base.places, inverse.copy(), table[4].copy(), table[5].copy(), 0.0)
     H = np.zeros((N, N))
@@ -245,7 +263,7 @@ def trusts_hints(limit, needed, least):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def prove_guesses(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
-    """Solve rows whose active set is proven, from the hint or from the least variance; the others get status 1."""
+    """Solve rows whose active set is proven, from the hint or by a search; the others get status 1."""
     n, d = C.shape
     model, base, start, H, nudged = unpack_portfolio(d, floats, ints)
     problem = Problem(d, model.equal, 0.0, H, model.b, model.upper)
@@ -268,14 +286,18 @@ def prove_guesses(C, hinted, actions, status, own, floats, ints):  # type: ignor
             for j in range(d):
                 actions[i, j] = model.centre[j]
             continue
-        t, guess = -1.0, 0 if hinted and trusts_hints(limit, floats[3], model.least) else 1
-        while t < 0.0 and guess < 2:
-            if guess == 0:
+        t, use_hint = -1.0, hinted and trusts_hints(limit, floats[3], model.least)
+        for way in range(3):  # by the hint, by what is out, straight from the least variance
+            if t >= 0.0 or (way == 0 and not use_hint) or (way == 1 and len(model.whole.inverse) == 0):
+                continue
+            if way == 0:
                 read_hint(actions[i], floats[2], problem, work.state)
+            elif way == 1:
+                if not search_complement(c, limit, model.whole, work):
+                    continue
             else:
                 go_straight(c, start, problem, work)
-            t = repair(c, tie, _GUESSES, CERTAIN if guess == 0 else PROVEN, problem, work)
-            guess += 1
+            t = repair(c, tie, _GUESSES, CERTAIN if way == 0 else PROVEN, problem, work)
         status[i] = t < 0.0
         if t >= 0.0:
             write_portfolio(t, model.plain, problem, work, actions[i])
@@ -286,7 +308,7 @@ def new_portfolio_work(d, N):  # type: ignore[no-untyped-def]
     """Return the work arrays of one row."""
     state, places = np.empty(N, np.int64), np.empty(N + 1, np.int64)
     x, w = np.empty((2, N)), np.empty((2, N))
-    return PortfolioWork(np.empty(d), state, places, x, w, np.empty(N), np.empty((N, N + 2)))
+    return PortfolioWork(np.empty(d), state, places, x, w, np.empty(N), np.empty((2 * N, N + 5)))
 
 
 @inner

@@ -353,8 +353,7 @@ def test_a_second_round_sees_the_actions_of_the_first() -> None:
     rng = np.random.default_rng(1)
     everything = np.arange(layout.count)
     deltas = rng.normal(size=(2, layout.count, 3))
-    log = PatchLog(layout)
-    log.rounds.extend((Patch(0, everything, delta, np.ones_like(everything)),) for delta in deltas)
+    log = PatchLog(layout, [(Patch(0, everything, delta, np.ones_like(everything)),) for delta in deltas])
     forecast = world.forecast
     for delta in deltas:
         forecast = forecast + np.stack(paper_cells(world, forecast), axis=1) @ delta

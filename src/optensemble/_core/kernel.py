@@ -38,6 +38,9 @@ inner = _njit(**_OPTIONS, _nrt=False)
 reduction = _njit(**_OPTIONS, _nrt=False, fastmath={"reassoc", "nnan", "nsz"})
 """The same for sums whose order does not matter, as of bounds: they are vectorised, and rounded as it happens."""
 
+entry = _njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+"""The same for what Python calls too, and is kept in the cache by itself."""
+
 
 SHARED: Floats = np.empty((0, 0))
 """In place of rows' own parameters where all rows share one set."""

@@ -12,21 +12,27 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import extending, types
-from numba.core import cgutils
-from numba.core.typing.templates import ConcreteTemplate, infer_global
-from numba.extending import lower_builtin, models, register_model
+from numba.core import cgutils as _cgutils
+from numba.core.typing import templates
 
 LANES = 8
 
-intrinsic: Any = extending.intrinsic  # numba's type hints want the typing context from callers
+# numba's type hints are for its own functions: of some arguments callers have none
+intrinsic: Any = extending.intrinsic
+models: Any = extending.models
+cgutils: Any = _cgutils
+infer_global: Any = templates.infer_global
+lower_builtin: Any = extending.lower_builtin
+register_model: Any = extending.register_model
+ConcreteTemplate: Any = templates.ConcreteTemplate
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _ALIGNED = 8  # arrays are only known to be aligned as their numbers are
 
 
-class Lanes(types.Type):  # type: ignore[misc]
+class Lanes(types.Type):
     """The numba type of eight numbers, one for each row."""
 
     def __init__(self) -> None:
@@ -37,7 +43,7 @@ _lanes = Lanes()
 
 
 @register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _VECTOR)
 
@@ -182,7 +188,7 @@ def _define(symbol: Any, instruction: str) -> None:
     """
 
     @infer_global(symbol)
-    class _Template(ConcreteTemplate):  # type: ignore[misc]
+    class _Template(ConcreteTemplate):
         cases = (_lanes(_lanes, _lanes),)
 
     @lower_builtin(symbol, Lanes, Lanes)

@@ -42,8 +42,8 @@ _HELD = 1e-9
 _HEADER = 11
 """Numbers at the head of a support's record, as :func:`_record` lists them."""
 
-_KINDS = 1024
-"""Kinds of rows for which the last support is remembered; a power of two."""
+_KINDS, _FEW_KINDS = 1024, 16
+"""Kinds of rows for which the last support is remembered, a power of two; few where most rows have a hint."""
 
 System = tuple[tuple[int, ...], Floats, float]
 """The members of a support, the inverse of its optimality system in units of the largest variance, its condition."""
@@ -180,24 +180,27 @@ def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ig
     records, rest = floats[: count * width].reshape(count, width), floats[count * width :]
     covariance, centre = rest[: d * d].reshape(d, d), rest[d * d : d * d + d]
     c, y, best, scale, varies = np.empty(d), np.empty(d), np.empty(d), 0.0, own.shape[1] > 0
-    last = np.full(_KINDS, number[support_of(centre)])
+    last = np.full(_FEW_KINDS if hinted else _KINDS, number[support_of(centre)])
     for j in range(d):
         scale = max(scale, covariance[j, j])
     scale = 1.0 if scale == 0.0 else scale
     for i in range(n):
         mine = own[i] if varies else rest[d * d + d :]
         top, low, high = read_row(C[i], c)
-        size, kind = max(high, -low), kind_of(c, low, high)
+        size, kind = max(high, -low), -1
         if covariance[top, top] <= mine[0] and stands_out(c, top, 3.0 * SAME_VALUE * size):
             for j in range(d):
                 actions[i, j] = 1.0 if j == top else 0.0
             continue
         held = number[support_of(actions[i])] if hinted else -1
+        if held < 0:
+            kind = kind_of(c, low, high) & (len(last) - 1)
         guess = held if held >= 0 else last[kind]
         winner = pursue(c, size, top, guess, varies, mine, number, sizes, order, records, y)
         if winner < 0:
             winner = compare_all(c, size, varies, mine, sizes, order, records, y, best)
-        last[kind] = winner
+        if kind >= 0:
+            last[kind] = winner
         write_support(y, order[winner], sizes[winner], actions[i])
         inside = stays_inside(records[winner], mine[0], mine[3], scale) if varies else records[winner, 10] != 0.0
         if not inside:

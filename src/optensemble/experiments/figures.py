@@ -87,7 +87,7 @@ Drawn = TypeVar("Drawn", bound=Drawable)
 
 @dataclass(frozen=True)
 class ExperimentFigure(Generic[Drawn]):
-    """A figure: its file name, title and caption, the function that draws a panel, its legend and the columns of that."""
+    """A figure: its file name, title and caption, the function that draws a panel, and its legend."""
 
     name: str
     title: str

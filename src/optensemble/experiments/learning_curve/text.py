@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from optensemble._core.number_format import NO_NUMBER, PERCENT_SIGN
+from optensemble._core.number_format import PERCENT_SIGN
 from optensemble.experiments import text
 from optensemble.experiments.learning_curve.points import (
     METHODS,
     STACKING,
     TRUE_ERRORS,
     TRUE_SHARE,
-    CurvePoint,
     LearningCurve,
     first_size,
 )
@@ -19,8 +18,6 @@ from optensemble.experiments.learning_curve.sweep import left_out
 from optensemble.experiments.outcome import DECISION_ENSEMBLE, PAPER_ENSEMBLES, RIDGE_STACKING
 from optensemble.experiments.settings import CurveSettings, Settings
 from optensemble.report.phrases import capitalise, join_words
-
-Holds = Callable[[CurvePoint], bool]
 
 TRUE_PROMISE = (
     f"A promise counts as true if it is off by at most {100 * TRUE_SHARE:g}{PERCENT_SIGN} of foresight's payoff, or by "
@@ -53,75 +50,64 @@ def fitted_methods(curves: Sequence[LearningCurve]) -> list[tuple[str, str]]:
     return [method for method in METHODS if all(curve.line(*method) for curve in curves)]
 
 
-def size_text(size: int | None) -> str:
-    """Return the number of rows from which on something holds."""
-    return NO_NUMBER if size is None else f"{size:,}"
-
-
-def from_which_size(curves: Sequence[LearningCurve], method: tuple[str, str], holds: Holds | None = None) -> str:
-    """Return from how many rows on the promises of a method are true, or something else holds, in each experiment."""
-    sizes: dict[str, list[str]] = {}
+def from_which_size(curves: Sequence[LearningCurve], method: tuple[str, str]) -> str:
+    """Return from how many rows on the promises of a method are true in each experiment."""
+    names: dict[int | None, list[str]] = {}
     for curve in curves:
-        size = first_size(curve.line(*method), holds or curve.is_true)
-        found = "with none of these numbers of rows" if size is None else f"from {size:,} rows on"
-        sizes.setdefault(found, []).append(curve.name)
-    return text.by_experiment(sizes)
+        names.setdefault(first_size(curve.line(*method), curve.is_true), []).append(curve.name)
+    found = {f"from {size:,} rows on": names[size] for size in sorted(size for size in names if size)}
+    if None in names:
+        found["with no number of rows tried"] = names[None]
+    return "; ".join(f"{size} in {join_words(where)}" for size, where in found.items())
 
 
 def promise_sentences(curves: Sequence[LearningCurve]) -> list[str]:
     """Return from how many rows on each method's promises are true, and what it realises with the most rows."""
-    sentences = []
-    for method in fitted_methods(curves):
-        ends = [(curve, curve.line(*method)[-1]) for curve in curves]
-        most = join_words(sorted({f"{end.rows:,}" for _, end in ends}))
-        payoffs = ", ".join(
-            f"{text.format_payoff(end.promised)} and {text.format_payoff(end.realised)} in {curve.name}"
-            for curve, end in ends
-        )
-        sentences.append(
-            f"{_sentence_start(*method)}: promises are true {from_which_size(curves, method)}. With {most} rows it "
-            f"promises and realises {payoffs}."
-        )
-    return sentences
+    return [
+        f"{capitalise(method_name(*method))}: the promise is true {from_which_size(curves, method)}. "
+        f"{_at_the_end(curves, method)}."
+        for method in fitted_methods(curves)
+    ]
+
+
+def _at_the_end(curves: Sequence[LearningCurve], method: tuple[str, str]) -> str:
+    ends = {curve.name: curve.line(*method)[-1] for curve in curves}
+    payoffs = [
+        f"{text.format_payoff(end.promised)} promised and {text.format_payoff(end.realised)} realised in {name}"
+        for name, end in ends.items()
+    ]
+    return f"With {join_words(sorted({f'{end.rows:,}' for end in ends.values()}))} rows: {', '.join(payoffs)}"
 
 
 def bound_sentence(curves: Sequence[LearningCurve]) -> str:
-    """Return from how many rows on the paper's guarantees hold on fresh rows, and how wide they are."""
-    methods = [method for method in fitted_methods(curves) if method[0] in PAPER_ENSEMBLES]
-    if not methods:
-        return ""
-    parts = [
-        f"{method_name(*method)} {from_which_size(curves, method, lambda point: point.within_gap_bound)}, its regret "
-        f"{from_which_size(curves, method, lambda point: point.within_regret_bound)}"
-        for method in methods
-    ]
-    ratios = [
-        point.gap_bound / curve.foresight for curve in curves for method in methods for point in curve.line(*method)
-    ]
-    unfinished = [
-        f"{method_name(*method)} in {curve.name} with {point.rows:,}"
-        for method in methods
+    """Return how many fits keep the paper's guarantees on fresh rows, and how wide these are."""
+    points = [
+        (curve, point)
         for curve in curves
+        for method in fitted_methods(curves)
+        if method[0] in PAPER_ENSEMBLES
         for point in curve.line(*method)
-        if not point.converged
     ]
-    count = sum(len(curve.line(*method)) for curve in curves for method in methods)
+    if not points:
+        return ""
+    gaps, regrets = sum(point.within_gap_bound for _, point in points), sum(p.within_regret_bound for _, p in points)
+    ratios = [point.gap_bound / abs(curve.foresight) for curve, point in points]
+    converged = sum(bool(point.converged) for _, point in points)
     return (
-        f"The promise is within the paper's bound on fresh rows: {'; '.join(parts)}. But the bound is wide: "
-        f"{text.format_range(ratios, 1)} times all that foresight earns. {len(unfinished)} of {count} fits did not "
-        "converge within their rounds."
+        f"On fresh rows the promise is within the paper's bound in {gaps} of {len(points)} fits, and the regret in "
+        f"{regrets}. But the bound of the promise alone is {text.format_range(ratios, 1)} times all that foresight "
+        f"earns. {converged} of the fits converged in the rounds they had; to the others the paper promises nothing."
     )
 
 
 def ridge_sentence(curves: Sequence[LearningCurve]) -> str:
-    """Return which methods realise more than ridge stacking, with the most rows they were fitted on."""
+    """Return where the methods realise more than ridge stacking, with the most rows they were fitted on."""
     parts = []
     for method in fitted_methods(curves):
-        if method[0] == RIDGE_STACKING:
-            continue
-        better = [curve.name for curve in curves if _beats_ridge(curve, method)]
-        parts.append(f"{method_name(*method)} {text.in_which(better, [curve.name for curve in curves])}")
-    return f"More than ridge stacking of as many rows is realised by {'; '.join(parts)}." if parts else ""
+        if method[0] != RIDGE_STACKING:
+            better = [curve.name for curve in curves if _beats_ridge(curve, method)]
+            parts.append(f"{method_name(*method)} {text.in_which(better, [curve.name for curve in curves])}")
+    return f"With the most rows, more than ridge stacking of them is realised by {'; '.join(parts)}." if parts else ""
 
 
 def interval_sentence(curves: Sequence[LearningCurve]) -> str:
@@ -155,10 +141,6 @@ def summary_lines(curves: Sequence[LearningCurve], how: CurveSettings) -> list[s
     """Return all findings."""
     found = [*promise_sentences(curves), ridge_sentence(curves), bound_sentence(curves), interval_sentence(curves)]
     return [sentence for sentence in (*found, left_out_sentence(curves, how)) if sentence]
-
-
-def _sentence_start(policy: str, stage: str) -> str:
-    return capitalise(method_name(policy, stage))
 
 
 def _beats_ridge(curve: LearningCurve, method: tuple[str, str]) -> bool:

@@ -14,7 +14,7 @@ from optensemble import feasible
 from optensemble._core.buckets import Buckets
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.cell_names import CellPart, Leader, LevelSet, Subgroup, subgroup_parts
-from optensemble.multicalibration.compiled_rounds import shift
+from optensemble.multicalibration.moves import FoundRows, shift
 from optensemble.multicalibration.events import Layout, Partitions, PartNames, black_box, white_box
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.cells import make_layout, part_names
@@ -81,8 +81,8 @@ def assert_cells(layout: Layout, situation: Situation, member: int, names: PartN
             found = [names[partition][parts[partition][row]] for partition in reversed(family.partitions)]
             assert layout.name(int(column[row]), names).parts == tuple(found)
     cell = int(cells.columns()[0, situation.solves % len(layout.events)])
-    moved, patched = np.empty(N, dtype=np.int64), np.array([cell])
-    count = shift(situation.state, layout.plan, member, patched, np.ones((1, parts_width(situation))), moved)
+    moved, patched, one = np.empty(N, dtype=np.int64), np.array([cell]), np.ones((1, parts_width(situation)))
+    count = shift(situation.state, layout.plan, member, patched, one, (0, N), FoundRows.room(layout), moved)
     np.testing.assert_array_equal(moved[:count], np.flatnonzero((cells.columns() == cell).any(axis=1)))
 
 

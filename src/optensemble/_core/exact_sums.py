@@ -14,14 +14,30 @@ from optensemble._core.kernel import inner
 @njit(cache=True, nogil=True)
 def cell_sums(cells: Indices, values: Floats, count: int) -> tuple[Indices, Floats]:
     """Count the rows of each cell and sum their ``values``, exactly but for one rounding at the end."""
+    d = values.shape[1]
+    counts, high, low = np.empty(count, np.int64), np.empty((count, d)), np.empty((count, d))
+    sum_cells(cells, values, counts, high, low)
+    return counts, high + low
+
+
+@inner
+def sum_cells(cells: Indices, values: Floats, counts: Indices, high: Floats, low: Floats) -> None:
+    """Write the counts of cells, and the limbs of the sums of their ``values``; see :func:`add_rows`."""
     n, d = values.shape
     top = 0.0
     for i in range(n):
         for j in range(d):
             top = max(top, abs(values[i, j]))
-    counts, high, low = np.zeros(count, np.int64), np.zeros((count, d)), np.zeros((count, d))
-    add_rows(cells.reshape(n, 1), values, top, n, counts, high, low)
-    return counts, high + low
+    coarse, fine = grids(top, n)
+    to_coarse, to_fine = 1.0 / coarse, 1.0 / fine  # steps are powers of two: a product is exact where a quotient is
+    counts[:], high[:], low[:] = 0, 0.0, 0.0
+    for i in range(n):
+        cell = cells[i]
+        counts[cell] += 1
+        for j in range(d):
+            head = np.rint(values[i, j] * to_coarse) * coarse
+            high[cell, j] += head
+            low[cell, j] += np.rint((values[i, j] - head) * to_fine) * fine
 
 
 @njit(cache=True, nogil=True)

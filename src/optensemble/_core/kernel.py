@@ -35,6 +35,9 @@ maker = _njit(**_OPTIONS)
 inner = _njit(**_OPTIONS, _nrt=False)
 """The same for what allocates nothing: numba then counts no references, which would take longer than the work."""
 
+entry = _njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+"""The same for what Python calls too, and is kept in the cache by itself."""
+
 
 SHARED: Floats = np.empty((0, 0))
 """In place of rows' own parameters where all rows share one set."""

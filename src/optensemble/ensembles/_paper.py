@@ -308,7 +308,7 @@ class PaperEnsemble(FittedPaper):
         self.worst_violation_, self.n_thin_ = found.worst, found.below
         self.converged_, self.stopped_ = bool(found.worst <= terms.alpha), why_stopped(fit)
         models = self.names_[len(self.names_) - len(fit.run.patches) :]
-        self.history_ = history_frame([*fit.run.history, ending.entry], self.names_, models)
+        self.history_ = history_frame(fit.history, self.names_, models)
         self.M_ = ending.largest_label if terms.M is None else float(terms.M)
         self.n_rows_, self.n_rounds_ = ending.sums.rows, len(fit.run.log.rounds)
         self.n_patches_, self.n_solves_ = fit.run.patches, ending.solves

@@ -114,6 +114,12 @@ class DebiasedFit:
     validation: CrossValidation | None = None
 
     @property
+    def history(self) -> Floats:
+        """The history of all rounds, and the state in the end."""
+        last = self.ending.entry
+        return np.concatenate([self.run.history.reshape(-1, len(last)), last[None]])
+
+    @property
     def stage(self) -> FittedStage:
         """The debiasing as it can be done again: with as many rounds as were made."""
         return FittedStage(self.how._replace(max_rounds=len(self.run.log.rounds)), self.ending.sums.rows)
@@ -180,14 +186,13 @@ def _ending(situation: Situation, labels: Floats, how: Debiasing) -> Ending:
 
 def outcome_of(fit: DebiasedFit, algorithm: Algorithm) -> PaperOutcome:
     """Return the fit as the lemmas see it."""
-    history, members = [*fit.run.history, fit.ending.entry], len(fit.run.patches)
-    violations = np.array([entry[VIOLATION] for entry in history[:-1]])
+    history, members = fit.history, len(fit.run.patches)
     return PaperOutcome(
         sums=fit.ending.sums,
         run=fit.run,
-        before=history[0][-members:].tolist(),
-        after=history[-1][-members:].tolist(),
-        rounds=int((violations > fit.how.alpha).sum()),
+        before=history[0, -members:].tolist(),
+        after=history[-1, -members:].tolist(),
+        rounds=int((history[:-1, VIOLATION] > fit.how.alpha).sum()),
         worst=fit.ending.consistency.worst_of_all,
         names=algorithm.names,
         parts=(algorithm.layout.partitions, algorithm.parts),

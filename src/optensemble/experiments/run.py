@@ -239,7 +239,7 @@ def _curve_frame(
     columns: dict[str, Any] = {"round": grid}
     for name, ensemble in ensembles.items():
         members = ensemble.names_ if name == WHITE_BOX_ENSEMBLE else ensemble.names_[-1:]
-        history = history_frame(entries[name], ensemble.names_, members).reset_index(drop=True)
+        history = history_frame(np.stack(entries[name]), ensemble.names_, members).reset_index(drop=True)
         columns |= {f"{name}, {what}": history[what] for what in ("promised", "realised")}
         if name == WHITE_BOX_ENSEMBLE:
             rows = history[[f"chosen_{member}" for member in members]].sum(axis=1)

@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from threading import Event, Lock
 
+import numba
 import numpy as np
 
 from optensemble._core.arrays import Rows
-from optensemble.multicalibration.compiled_rounds import Runner, replay_rounds, shift
+from optensemble._core.kernel import Kernel
+from optensemble.multicalibration.compiled_replay import Moved, ReplayDone, ReplayedPatches, replay_rounds
 from optensemble.multicalibration.events import Layout
-from optensemble.multicalibration.patches import Patch, PatchLog
+from optensemble.multicalibration.moves import FoundRows, SolvedRows, Span, shift
+from optensemble.multicalibration.patches import PackedRounds, Patch, PatchLog
+from optensemble.multicalibration.runner import Runner
 from optensemble.multicalibration.state import Situation
+
+_ROWS = 2048
+"""Rows that go through all rounds before the next ones: their state stays in the cache."""
+
+_VISITS = 1 << 18
+"""Rows times patches, at least, in one piece of work."""
 
 
 def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None = None) -> None:
     """Make the corrections of a log on the rows of a situation, in place: all of them, or those of some rounds."""
-    patched = filter(None, log.rounds[start:stop])
-    for alone, rounds in groupby(patched, key=lambda patches: len(patches) == 1):
-        if alone:
-            _replay_many(situation, log.layout, [patches[0] for patches in rounds])
-        else:
-            for patches in rounds:
-                correct(situation, log.layout, patches)
+    patches = ReplayedPatches.of(PackedRounds.of(log.rounds[start:stop]))
+    if not len(patches.members):
+        return
+    work = _Replay(situation, log.layout, patches, situation.omega.bound_kernel)
+    spans = work.spans()
+    threads = min(numba.get_num_threads(), len(spans))
+    if threads == 1:
+        for span in spans:
+            work(span)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for _ in pool.map(work, spans):
+                pass
+        except BaseException:
+            work.halted.set()
+            raise
 
 
 def walk(situation: Situation, logs: Sequence[PatchLog], rounds: Sequence[int]) -> Iterator[Situation]:
@@ -35,19 +58,39 @@ def walk(situation: Situation, logs: Sequence[PatchLog], rounds: Sequence[int]) 
         yield situation
 
 
-def _replay_many(situation: Situation, layout: Layout, patches: list[Patch]) -> None:
-    """Make rounds of one patch each, as many at once as can be."""
-    run, moved = Runner(replay_rounds, situation.omega.bound_kernel), np.empty(len(situation.winner), dtype=np.int64)
-    members = np.array([patch.member for patch in patches])
-    log = (
-        *(members, np.array([len(patch.cells) for patch in patches])),
-        *(np.concatenate([patch.cells for patch in patches]), np.concatenate([patch.delta for patch in patches])),
-    )
-    done = 0
-    while done < len(patches):
-        done, situation.solves, _, left = run(situation.state, layout.plan, moved, *log, done, situation.solves)
-        if left:
-            situation.resolve(int(members[done - 1]), moved[:left])
+@dataclass(frozen=True)
+class _Replay:
+    """Patches to be made on rows of a situation, some rows after the others; each row goes through by itself."""
+
+    situation: Situation
+    layout: Layout
+    patches: ReplayedPatches
+    kernel: Kernel | None
+    halted: Event = field(default_factory=Event)
+    lock: Lock = field(default_factory=Lock)
+
+    def spans(self) -> list[Span]:
+        """Return the rows in pieces; a set without a kernel is asked about all of them at once."""
+        n = len(self.situation.winner)
+        size = n if self.kernel is None else max(_ROWS, _VISITS // len(self.patches.members))
+        return [(first, min(first + size, n)) for first in range(0, n, size)]
+
+    def __call__(self, span: Span) -> None:
+        """Make all patches on some rows, unless halted; rows that the kernel leaves are solved one thread at a time."""
+        run, count, members = Runner(replay_rounds, self.kernel), span[1] - span[0], self.patches.members
+        moved = Moved(np.empty((self.patches.most, count), np.int64), np.empty(self.patches.most, np.int64))
+        room = FoundRows.room(self.layout), SolvedRows.room(run.kernel, count, self.situation.state.actions.shape[2])
+        data = self.situation.state, self.layout.plan, *room, self.patches, moved
+        done = ReplayDone(0, 0, 0, 0)
+        while done.patches < len(members) and not self.halted.is_set():
+            done = ReplayDone(*run(*data, span, done.patches, done.solves))
+            if done.solved < done.moved:
+                last = done.patches - 1
+                rows = moved.rows[last - self.patches.begin[last], done.solved : done.moved]
+                with self.lock:
+                    self.situation.resolve(int(members[last]), rows)
+        with self.lock:
+            self.situation.solves += done.solves
 
 
 def correct(situation: Situation, layout: Layout, patches: tuple[Patch, ...]) -> list[tuple[int, Rows]]:
@@ -59,6 +102,7 @@ def correct(situation: Situation, layout: Layout, patches: tuple[Patch, ...]) ->
 
 
 def _shift(situation: Situation, layout: Layout, patch: Patch) -> Rows:
-    moved = np.empty(len(situation.winner), dtype=np.int64)
-    count = shift(situation.state, layout.plan, patch.member, patch.cells, patch.delta, moved)
+    moved, found = np.empty(len(situation.winner), dtype=np.int64), FoundRows.room(layout)
+    rows = 0, len(moved)
+    count = shift(situation.state, layout.plan, patch.member, patch.cells, patch.delta, rows, found, moved)
     return slice(None) if count == len(moved) else moved[:count].copy()

@@ -11,7 +11,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices, Rows
 from optensemble._core.exact_sums import row_dots
-from optensemble._core.kernel import maker
+from optensemble._core.kernel import entry, inner
 from optensemble.multicalibration.state import Situation, State, assess
 
 VIOLATION = 2
@@ -57,9 +57,9 @@ class Recorder:
 
     def entry(self, violation: float = np.nan) -> Floats:
         """Write down the state as it is now, in the order of :func:`history_frame`; without a violation, NaN."""
-        entry = np.empty(self.columns)
-        record(self.tally, self._situation.state, violation, self._situation.solves, entry)
-        return entry
+        line = np.empty(self.columns)
+        record(self.tally, self._situation.state, violation, self._situation.solves, line)
+        return line
 
 
 @njit(cache=True, nogil=True)
@@ -75,50 +75,65 @@ def refresh(tally: Tally, state: State, labels: Floats, member: int, rows: Indic
     tally.squared_error[member] = squared_distance(labels.ravel(), predictions.ravel()) / n
 
 
-@njit(cache=True, nogil=True)
-def record(tally: Tally, state: State, violation: float, solves: int, entry: Floats) -> None:
+@entry
+def record(tally: Tally, state: State, violation: float, solves: int, line: Floats) -> None:
     """Write down the state as it is now, in the order of :func:`history_frame`."""
     contenders, n = state.assessed.shape
     promised = realised = 0.0
-    chosen = entry[4 + 2 * contenders : 4 + 3 * contenders]
-    chosen[:] = 0.0
-    winner, choice, assessed, earned = state.winner, state.choice, state.assessed, tally.realised
+    winner, assessed, earned = state.winner, state.assessed, tally.realised
     for row in range(n):
         promised += assessed[winner[row], row]
         realised += earned[winner[row], row]
-        chosen[choice[row]] += 1.0
-    entry[0], entry[1], entry[2], entry[3] = promised / n, realised / n, violation, solves
-    entry[4 : 4 + contenders] = tally.promised_by
-    entry[4 + contenders : 4 + 2 * contenders] = tally.realised_by
-    entry[4 + 3 * contenders :] = tally.squared_error
+    line[0], line[1], line[2], line[3] = promised / n, realised / n, violation, solves
+    for contender in range(contenders):
+        line[4 + contender] = tally.promised_by[contender]
+        line[4 + contenders + contender] = tally.realised_by[contender]
+        line[4 + 2 * contenders + contender] = count_equal(state.choice, contender)
+    for member in range(len(state.predictions)):
+        line[4 + 3 * contenders + member] = tally.squared_error[member]
+
+
+@inner
+def count_equal(numbers: Indices, number: int) -> int:
+    """Count how often a number occurs."""
+    count = 0
+    for each in numbers:
+        count += each == number
+    return count
 
 
 # Sums in eight strands, always the same: a processor adds them at once, and fewer digits are lost.
 
 
-@njit(cache=True, nogil=True)
+@entry
 def mean(values: Floats) -> float:
     """Return the mean of a vector."""
-    strands = np.zeros(8)
+    a = b = c = d = e = f = g = h = rest = 0.0
     whole = len(values) - len(values) % 8
     for i in range(0, whole, 8):
-        for k in range(8):
-            strands[k] += values[i + k]
-    return float((strands.sum() + values[whole:].sum()) / len(values))
+        a, b, c, d = a + values[i], b + values[i + 1], c + values[i + 2], d + values[i + 3]
+        e, f, g, h = e + values[i + 4], f + values[i + 5], g + values[i + 6], h + values[i + 7]
+    for i in range(whole, len(values)):
+        rest += values[i]
+    return (a + b + c + d + e + f + g + h + rest) / len(values)
 
 
-@maker
+@inner
 def squared_distance(left: Floats, right: Floats) -> float:
     """Return ``‖left − right‖²`` of two vectors."""
-    strands = np.zeros(8)
+    a = b = c = d = e = f = g = h = rest = 0.0
     whole = len(left) - len(left) % 8
     for i in range(0, whole, 8):
-        for k in range(8):
-            strands[k] += (left[i + k] - right[i + k]) ** 2
-    return float(strands.sum() + ((left[whole:] - right[whole:]) ** 2).sum())
+        a, b = a + (left[i] - right[i]) ** 2, b + (left[i + 1] - right[i + 1]) ** 2
+        c, d = c + (left[i + 2] - right[i + 2]) ** 2, d + (left[i + 3] - right[i + 3]) ** 2
+        e, f = e + (left[i + 4] - right[i + 4]) ** 2, f + (left[i + 5] - right[i + 5]) ** 2
+        g, h = g + (left[i + 6] - right[i + 6]) ** 2, h + (left[i + 7] - right[i + 7]) ** 2
+    for i in range(whole, len(left)):
+        rest += (left[i] - right[i]) ** 2
+    return a + b + c + d + e + f + g + h + rest
 
 
-def history_frame(entries: Sequence[Floats], contenders: Sequence[str], members: Sequence[str]) -> pd.DataFrame:
+def history_frame(entries: Floats, contenders: Sequence[str], members: Sequence[str]) -> pd.DataFrame:
     """Return one row per round, of the state the round found; the last row is the state in the end.
 
     ``promised`` and ``realised`` are the ensemble's mean payoff as it assesses it and as the labels have it,
@@ -128,6 +143,9 @@ def history_frame(entries: Sequence[Floats], contenders: Sequence[str], members:
     columns = ["promised", "realised", "worst_violation", "solves"]
     columns += [f"{what}_{name}" for what in ("promised", "realised", "chosen") for name in contenders]
     columns += [f"squared_error_{name}" for name in members]
-    counts = ["solves", *(f"chosen_{name}" for name in contenders)]
-    frame = pd.DataFrame(np.stack(entries), columns=columns).rename_axis("round")
-    return frame.astype(dict.fromkeys(counts, np.int64))
+    first = 4 + 2 * len(contenders)
+    counts = {SOLVES, *range(first, first + len(contenders))}
+    values = {
+        name: entries[:, k].astype(np.int64) if k in counts else entries[:, k] for k, name in enumerate(columns)
+    }
+    return pd.DataFrame(values, index=pd.RangeIndex(len(entries), name="round"))

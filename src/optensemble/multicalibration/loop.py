@@ -19,8 +19,8 @@ from optensemble.multicalibration.cell_tables import cell_counts, tabulate
 from optensemble.multicalibration.corrections import correct
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.history import VIOLATION, Recorder
-from optensemble.multicalibration.patches import PatchLog
-from optensemble.multicalibration.schedules import SCHEDULES, SOLVES, Debiasing, find_rounds
+from optensemble.multicalibration.patches import PackedRounds, Patch, PatchLog
+from optensemble.multicalibration.schedules import SCHEDULES, SOLVES, Debiasing, Rounds, find_rounds
 from optensemble.multicalibration.state import Situation
 
 Callback = Callable[[int, float], None]
@@ -35,7 +35,7 @@ class Run:
     """
 
     log: PatchLog
-    history: list[Floats]
+    history: Floats
     patches: Indices
     drop: float
     finished: bool
@@ -64,24 +64,36 @@ def debias(situation: Situation, labels: Floats, how: Debiasing, callback: Callb
     """
     recorder = Recorder(situation, labels)
     go_on = SCHEDULES[how.schedule](situation, labels, how, recorder)
-    log, history = PatchLog(how.layout), list[Floats]()
     most = lemma_6(how.alpha, recorder.squared_error.tolist()) if how.max_rounds is None else how.max_rounds
-    made, drop = np.zeros(len(situation.predictions), dtype=np.int64), 0.0
+    all_rounds, count = list[Rounds](), 0
     finished = interrupted = False
     try:
-        while not finished and len(log.rounds) < most:
-            rounds = go_on(1 if callback is not None else most - len(log.rounds))
+        while not finished and count < most:
+            rounds = go_on(1 if callback is not None else most - count)
             if rounds is None:
                 finished = True
                 break
-            log.rounds.extend(rounds.patches)
-            history.extend(rounds.entries)
-            made, drop, finished = made + rounds.made, drop + rounds.drop, rounds.last
+            all_rounds.append(rounds)
+            count, finished = count + len(rounds.patches), rounds.last
             if callback is not None:
-                callback(len(log.rounds), float(history[-1][VIOLATION]))
+                callback(count, float(rounds.entries[-1, VIOLATION]))
     except KeyboardInterrupt:
         interrupted = True
-    return Run(log, history[: len(log.rounds)], made, drop, finished, interrupted, exact=how.shrinkage == 0)
+    return Run(
+        log=PatchLog(how.layout, PackedRounds.joined([rounds.patches for rounds in all_rounds])),
+        history=np.concatenate([np.empty((0, recorder.columns)), *(rounds.entries for rounds in all_rounds)]),
+        patches=sum((rounds.made for rounds in all_rounds), np.zeros(len(situation.predictions), dtype=np.int64)),
+        drop=_total([rounds.drops for rounds in all_rounds], one_by_one=how.schedule in SOLVES),
+        finished=finished,
+        interrupted=interrupted,
+        exact=how.shrinkage == 0,
+    )
+
+
+def _total(drops: Sequence[Floats], *, one_by_one: bool) -> float:
+    """Add up the drops of all rounds; of a great many in pairs, which loses fewer digits."""
+    whole = np.concatenate([np.zeros(1), *drops])
+    return float(whole.cumsum()[-1] if one_by_one else whole[1:].sum())
 
 
 def learn_logs(situation: Situation, labels: Floats, hows: Sequence[Debiasing], step: Step = silent) -> list[PatchLog]:
@@ -95,15 +107,16 @@ def learn_logs(situation: Situation, labels: Floats, hows: Sequence[Debiasing], 
     most = hows[0].max_rounds
     if most is None:
         most = lemma_6(hows[0].alpha, Recorder(situation, labels).squared_error.tolist())
-    logs = [PatchLog(how.layout) for how in hows]
-    for how, log, found in zip(hows, logs, find_rounds(situation, labels, hows), strict=True):
-        now = situation if log is logs[-1] else situation.copy()
-        while found.patches and len(log.rounds) < most:
-            log.rounds.append(tuple(found.patches))
+    logs = list[PatchLog]()
+    for how, found in zip(hows, find_rounds(situation, labels, hows), strict=True):
+        now, rounds = situation if how is hows[-1] else situation.copy(), list[tuple[Patch, ...]]()
+        while found.patches and len(rounds) < most:
+            rounds.append(tuple(found.patches))
             step()
-            if len(log.rounds) < most:
-                correct(now, how.layout, log.rounds[-1])
+            if len(rounds) < most:
+                correct(now, how.layout, rounds[-1])
                 (found,) = find_rounds(now, labels, [how])
+        logs.append(PatchLog(how.layout, rounds))
     return logs
 
 

@@ -24,7 +24,7 @@ from optensemble.multicalibration.cell_tables import CellTable, count_overlaps, 
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.history import SOLVES, VIOLATION, Recorder
 from optensemble.multicalibration.loop import Callback, Run
-from optensemble.multicalibration.patches import PatchLog
+from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.multicalibration.schedules import TABLE_SOLVES, Debiasing, FoundRound
 from optensemble.multicalibration.state import Situation
 
@@ -197,11 +197,12 @@ def debias_in_passes(
     -------
     The outcome, and what the next look may take for granted. An interrupt ends the loop and keeps all rounds found.
     """
-    log, history = PatchLog(how.layout), list[Floats]()
+    rounds, history = list[tuple[Patch, ...]](), list[Floats]()
+    log = PatchLog(how.layout, rounds)
     made, drop, most = np.zeros(len(guess.tops), dtype=np.int64), 0.0, how.max_rounds
     finished = interrupted = False
     try:
-        while most is None or len(log.rounds) < most:
+        while most is None or len(rounds) < most:
             seen, guess = look_well(lambda asked: run(log, asked), guess, how, overlaps=True)
             look = seen.look
             if most is None:
@@ -213,11 +214,11 @@ def debias_in_passes(
                 finished = True
                 break
             history.append(look.entry(found.worst))
-            log.rounds.append(tuple(found.patches))
+            rounds.append(tuple(found.patches))
             made, drop = made + found.made, drop + found.drop
             if callback is not None:
-                callback(len(log.rounds), found.worst)
+                callback(len(rounds), found.worst)
     except KeyboardInterrupt:
         interrupted = True
-    history = history[: len(log.rounds)]
-    return Run(log, history, made, drop, finished, interrupted, exact=how.shrinkage == 0), guess
+    lines = np.array(history[: len(rounds)])
+    return Run(log, lines, made, drop, finished, interrupted, exact=how.shrinkage == 0), guess

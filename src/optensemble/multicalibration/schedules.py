@@ -12,12 +12,14 @@ import numpy as np
 from optensemble._core.arrays import Floats, Indices
 from optensemble.multicalibration import cell_tables
 from optensemble.multicalibration.cell_tables import CellTable, Correction, tabulate, with_overlaps
-from optensemble.multicalibration.compiled_rounds import RoundsDone, Runner, new_diary, run_rounds
+from optensemble.multicalibration.compiled_rounds import Course, Diary, RoundsDone, new_diary, run_rounds
 from optensemble.multicalibration.corrections import correct
 from optensemble.multicalibration.events import Cells, Layout
 from optensemble.multicalibration.history import Recorder
 from optensemble.multicalibration.least_squares import least_squares, least_squares_table
-from optensemble.multicalibration.patches import Patch
+from optensemble.multicalibration.moves import FoundRows, SolvedRows
+from optensemble.multicalibration.patches import PackedRounds, Patch, starts
+from optensemble.multicalibration.runner import Runner
 from optensemble.multicalibration.state import Situation
 from optensemble.multicalibration.update import update, update_table
 
@@ -52,14 +54,14 @@ class Debiasing(NamedTuple):
 class Rounds(NamedTuple):
     """One or several rounds made by a schedule.
 
-    ``entries`` are their lines in the history, ``made`` counts per member the patches of a violation above α,
-    ``drop`` is what Lemma 1 says the patches take off the squared error, summed over members; ``last`` ends the loop.
+    ``entries`` are their lines in the history, one after the other, ``made`` counts per member the patches of a violation above α,
+    ``drops`` are what Lemma 1 says each round takes off the squared error, summed over members; ``last`` ends the loop.
     """
 
-    patches: list[tuple[Patch, ...]]
-    entries: list[Floats]
+    patches: PackedRounds
+    entries: Floats
     made: Indices
-    drop: float
+    drops: Floats
     last: bool = False
 
 
@@ -133,7 +135,7 @@ def _correct_all(situation: Situation, labels: Floats, how: Debiasing, recorder:
         patches, entry = tuple(found.patches), recorder.entry(found.worst)
         for member, rows in correct(situation, how.layout, patches):
             recorder.refresh(member, rows)
-        return Rounds([patches], [entry], found.made, found.drop)
+        return Rounds(PackedRounds.of([patches]), entry[None], found.made, np.array([found.drop]))
 
     return go_on
 
@@ -146,55 +148,61 @@ class _RoundRobin:
     """
 
     def __init__(self, situation: Situation, labels: Floats, how: Debiasing, recorder: Recorder) -> None:
-        layout = how.layout
+        layout, (members, n, d) = how.layout, situation.predictions.shape
         self._situation, self._recorder = situation, recorder
-        self._cycle = np.array(layout.visits(len(situation.predictions)), dtype=np.int64)
-        self._visited = np.empty(len(labels), dtype=np.int64)
-        self._run = partial(
-            Runner(run_rounds, situation.omega.bound_kernel),
-            *(situation.state, layout.plan, self._visited, self._cycle),
-            *(labels, how.alpha, how.min_cell, recorder.tally),
-        )
-        self._diary = new_diary(layout, recorder.columns, labels.shape[1])
-        self._began, self._done = 0, RoundsDone(0, situation.solves, 0, 0)
+        self._new_diary = partial(new_diary, layout, recorder.columns, d)
+        self._found = FoundRows.room(layout, n)
+        self._course = Course.of(layout, members, labels, how.alpha, how.min_cell, recorder.tally)
+        runner = Runner(run_rounds, situation.omega.bound_kernel)
+        room = SolvedRows.room(runner.kernel, n, d)
+        self._run = partial(runner, situation.state, self._found, room, self._course)
+        self._diary: Diary | None = None
+        self._began, self._done = 0, RoundsDone(0, 0, 0, 0, 0)
 
     def __call__(self, most: int) -> Rounds:
-        if self._done.left:
+        if self._done.solved < self._done.moved:
             return self._close()
+        if self._diary is None:
+            self._diary = self._new_diary(most)
         self._began += self._done.rounds
         now = self._began, self._situation.solves, self._done.quiet
-        self._done = self._run(*now, self._diary.first(most))
+        self._done = RoundsDone(*self._run(*now, self._diary.first(most)))
         self._situation.solves = self._done.solves
-        whole = self._done.rounds - (self._done.left > 0)
-        return self._read(0, whole) if whole else self._close()
+        whole = self._done.rounds - (self._done.solved < self._done.moved)
+        return self._read(self._diary, 0, whole) if whole else self._close()
 
     def _close(self) -> Rounds:
         """Solve the rows that the last round in the diary still waits for."""
-        number, rows = self._done.rounds - 1, self._visited[: self._done.left]
-        member = int(self._cycle[(self._began + number) % len(self._cycle), 0])
+        assert self._diary is not None
+        number, rows = self._done.rounds - 1, self._found.rows[self._done.solved : self._done.moved]
+        member = int(self._members(number, number + 1)[0])
         self._situation.resolve(member, rows)
         self._recorder.refresh(member, rows)
-        self._done = self._done._replace(left=0)
-        return self._read(number, number + 1)
+        self._done = self._done._replace(solved=0, moved=0)
+        return self._read(self._diary, number, number + 1)
 
-    def _read(self, start: int, stop: int) -> Rounds:
+    def _members(self, start: int, stop: int) -> Indices:
+        """Return whom the rounds of the diary correct."""
+        cycle = self._course.cycle
+        return cycle[np.arange(self._began + start, self._began + stop) % len(cycle), 0]
+
+    def _read(self, diary: Diary, start: int, stop: int) -> Rounds:
         """Copy rounds out of the diary, which is overwritten later."""
-        diary, before = self._diary, int(self._diary.length[:start].sum())
-        after = before + int(diary.length[start:stop].sum())
-        cells, delta = diary.cells[before:after].copy(), diary.delta[before:after].copy()
-        counts = diary.counts[before:after].copy()
-        members = self._cycle[np.arange(self._began + start, self._began + stop) % len(self._cycle), 0]
-        patches, begin = list[tuple[Patch, ...]](), 0
-        for member, length in zip(members.tolist(), diary.length[start:stop].tolist(), strict=True):
-            end = begin + length
-            here = slice(begin, end)
-            patches.append((Patch(member, cells[here], delta[here], counts[here]),) if length else ())
-            begin = end
-        made = np.zeros(len(self._situation.predictions), dtype=np.int64)
+        lengths, members = diary.length[start:stop], self._members(start, stop)
+        before = int(diary.length[:start].sum())
+        cells = slice(before, before + int(lengths.sum()))
+        patched, made = lengths > 0, np.zeros(len(self._situation.predictions), dtype=np.int64)
         np.add.at(made, members, diary.made[start:stop])
-        entries = list(diary.entries[start:stop].copy())
-        last = self._done.quiet == len(self._cycle) and not self._done.left
-        return Rounds(patches, entries, made, float(diary.drop[start:stop].sum()), last)
+        rounds = PackedRounds(
+            first_patch=starts(patched),
+            members=members[patched],
+            first_cell=starts(lengths[patched]),
+            cells=diary.cells[cells].copy(),
+            delta=diary.delta[cells].copy(),
+            rows=diary.counts[cells].copy(),
+        )
+        last = self._done.quiet == len(self._course.cycle) and self._done.solved == self._done.moved
+        return Rounds(rounds, diary.entries[start:stop].copy(), made, diary.drop[start:stop].copy(), last)
 
 
 SCHEDULES: dict[str, Callable[[Situation, Floats, Debiasing, Recorder], Schedule]] = {

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from optensemble._core.arrays import Floats, Indices, Rows
 from optensemble._core.buckets import EDGE, Buckets, bucket
 from optensemble._core.exact_sums import row_dots
-from optensemble._core.kernel import Kernel, inner
+from optensemble._core.kernel import Kernel, entry, inner
 from optensemble._core.tolerances import SAME_ASSESSMENT
-from optensemble.multicalibration.events import Cells, FixedOverlaps, Layout, Plan
+from optensemble.multicalibration.events import Cells, FixedOverlaps, Layout
 
 
 class Solver(Protocol):
@@ -211,10 +210,7 @@ class Situation:
             self.state.cost[contender, rows] = self.state.sign * self.omega.take(rows).cost(actions)
 
 
-# Compiled code takes the arrays out of the state before it goes through the rows: each access counts references.
-
-
-@njit(cache=True, nogil=True)
+@entry
 def take_up(state: State, member: int, rows: Indices, actions: Floats) -> None:
     """Write what new actions of ``member`` on ``rows`` entail: level sets, self-assessments, the leader."""
     given, d = len(state.actions) - len(state.predictions), actions.shape[1]
@@ -271,30 +267,3 @@ def find_alike(actions: Floats, alike: Floats, rows: Indices, choice: Indices) -
             if abs(actions[first, row, j - 1] - actions[last, row, j - 1]) > alike[j - 1]:
                 first, j = first + 1, 0
         choice[row] = first
-
-
-@inner
-def find_cells(state: State, plan: Plan, member: int, event: int, first: int, cell: Indices) -> None:
-    """Write the cells of rows from ``first`` on in one event family, from 0 on; see :meth:`Situation.parts`."""
-    given, d, last = len(state.actions) - len(state.predictions), state.level.shape[1], first + len(cell)
-    cell[:] = 0
-    for partition in plan.partitions[event]:
-        if partition < 0:
-            break
-        size = plan.sizes[partition]
-        if partition < plan.leader:
-            fold_in(state.level[given + member, partition, first:last], size, cell)
-        elif partition == plan.leader:
-            fold_in(state.winner[first:last], size, cell)
-        elif partition < plan.first_given:
-            fold_in(state.groups[partition - plan.leader - 1, first:last], size, cell)
-        else:
-            policy = partition - plan.first_given
-            fold_in(state.level[policy // d, policy % d, first:last], size, cell)
-
-
-@inner
-def fold_in(part: npt.NDArray[np.integer[Any]], size: int, cell: Indices) -> None:
-    """Split every cell further by a partition; a value that came after the layout was made is in the last part."""
-    for row in range(len(cell)):
-        cell[row] = cell[row] * size + min(np.int64(part[row]), size - 1)

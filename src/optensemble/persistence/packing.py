@@ -19,7 +19,7 @@ from optensemble.feasible.registry import from_spec, has_inner, is_inner, to_spe
 from optensemble.members.mending import Mending
 from optensemble.members.validation import as_members
 from optensemble.multicalibration.events import Event, Layout, Partitions
-from optensemble.multicalibration.patches import Patch, PatchLog
+from optensemble.multicalibration.patches import PackedRounds, PatchLog, starts
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.stored_members import StoredMembers
 from optensemble.stacking.filling import Filling
@@ -236,14 +236,11 @@ def _saved_set(saved: dict[str, Any], arrays: Arrays) -> FeasibleSet:
 
 def pack_log(log: PatchLog, arrays: Arrays, key: str) -> dict[str, Any]:
     """Lay all patches end to end."""
-    patches = [(number, patch) for number, patches in enumerate(log.rounds) for patch in patches]
-    d = patches[0][1].delta.shape[1] if patches else 0
-    arrays[f"{key}/round"] = np.array([number for number, _ in patches], dtype=np.int64)
-    arrays[f"{key}/member"] = np.array([patch.member for _, patch in patches], dtype=np.int64)
-    arrays[f"{key}/length"] = np.array([len(patch.cells) for _, patch in patches], dtype=np.int64)
-    arrays[f"{key}/cells"] = np.concatenate([np.zeros(0, np.int64), *(patch.cells for _, patch in patches)])
-    arrays[f"{key}/delta"] = np.concatenate([np.zeros((0, d)), *(patch.delta for _, patch in patches)])
-    arrays[f"{key}/rows"] = np.concatenate([np.zeros(0, np.int64), *(patch.rows for _, patch in patches)])
+    rounds = log.packed
+    arrays[f"{key}/round"] = np.repeat(np.arange(len(rounds)), np.diff(rounds.first_patch))
+    arrays[f"{key}/member"] = rounds.members
+    arrays[f"{key}/length"] = np.diff(rounds.first_cell)
+    arrays[f"{key}/cells"], arrays[f"{key}/delta"], arrays[f"{key}/rows"] = rounds.cells, rounds.delta, rounds.rows
     events = [[event.turn, list(event.partitions)] for event in log.layout.events]
     layout = {"sizes": list(log.layout.sizes), "events": events, "groups": list(log.layout.partitions.subgroups)}
     return {"rounds": len(log.rounds), "layout": layout}
@@ -254,16 +251,15 @@ def unpack_log(saved: dict[str, Any], arrays: Arrays, key: str, dimension: int) 
     sizes, events, groups = (saved["layout"][name] for name in ("sizes", "events", "groups"))
     partitions = Partitions.of_sizes(sizes, len(groups), dimension)
     layout = Layout(partitions, tuple(Event(turn, tuple(parts)) for turn, parts in events))
-    rounds: list[tuple[Patch, ...]] = [()] * saved["rounds"]
-    patches = defaultdict[int, list[Patch]](list)
-    ends, cells = np.cumsum(arrays[f"{key}/length"]), arrays[f"{key}/cells"]
-    counts = arrays.get(f"{key}/rows", np.full_like(cells, -1))
-    laid = [np.split(each, ends)[:-1] for each in (cells, arrays[f"{key}/delta"], counts)]
-    parts = zip(arrays[f"{key}/round"].tolist(), arrays[f"{key}/member"].tolist(), *laid, strict=True)
-    for number, member, *patch in parts:
-        patches[number].append(Patch(member, *patch))
-    for number, several in patches.items():
-        rounds[number] = tuple(several)
+    cells = arrays[f"{key}/cells"]
+    rounds = PackedRounds(
+        first_patch=starts(np.bincount(arrays[f"{key}/round"], minlength=saved["rounds"])),
+        members=arrays[f"{key}/member"],
+        first_cell=starts(arrays[f"{key}/length"]),
+        cells=cells,
+        delta=arrays[f"{key}/delta"],
+        rows=arrays.get(f"{key}/rows", np.full_like(cells, -1)),
+    )
     return PatchLog(layout, rounds)
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -76,9 +76,14 @@ class Trial:
         points.append(self._replied(RIDGE_STACKING, ridge(self.fresh.table), fit_seconds=costs[-1].seconds))
         decision = fit_decision_ensemble(omega, self.names, table, labels, costs)
         promise = decision.promise(self.fresh.table)
-        reply = decision_reply(decision, self.fresh.table)
-        interval = {"low": float(promise.low), "high": float(promise.high)}
-        points.append(self._replied(DECISION_ENSEMBLE, reply, fit_seconds=costs[-1].seconds, **interval))
+        point = self._replied(
+            DECISION_ENSEMBLE,
+            decision_reply(decision, self.fresh.table),
+            fit_seconds=costs[-1].seconds,
+            low=float(promise.low),
+            high=float(promise.high),
+        )
+        points.append(replace(point, promised=float(promise.mean)))
         tell(1.0)
         return points
 

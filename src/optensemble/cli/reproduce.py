@@ -130,7 +130,7 @@ def _curve_settings(wanted: bool, *, sizes: str | None, **others: Any) -> CurveS
     given = {name: value for name, value in {"sizes": sizes, **others}.items() if value is not None}
     if not wanted and given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise InputError(f"{options} are for the learning curve; give --learning-curve too.")
+        raise InputError(f"only the learning curve takes {options}; give --learning-curve too.")
     if sizes is not None:
         given["sizes"] = _read_sizes(sizes)
     return CurveSettings(**given) if wanted else None

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -85,8 +86,8 @@ def test_the_papers_points_are_made_of_public_answers(
     policy: str, stage: str, rounds: int, curves: list[LearningCurve], experiment: Experiment
 ) -> None:
     omega, point = experiment.feasible, point_of(curves, policy, stage)
-    options = {"schedule": stage, "max_rounds": rounds, "validation": None}
-    policies = [(name, lambda X, model=model: omega.argmax(model(X))) for name, model in experiment.models]
+    options: dict[str, Any] = {"schedule": stage, "max_rounds": rounds, "validation": None}
+    policies: list[Any] = [(name, lambda X, model=model: omega.argmax(model(X))) for name, model in experiment.models]
     ensemble = (
         oe.WhiteBoxEnsemble(experiment.models, omega, **options)
         if policy == WHITE_BOX_ENSEMBLE
@@ -318,7 +319,7 @@ def test_every_line_of_the_figure_is_what_its_legend_says() -> None:
     picture = curve_figure([curve])
     with style():
         axes = draw_panel(picture, curve).axes[0]
-    drawn = {
+    drawn: dict[Any, Any] = {
         (line.get_color(), line.get_linestyle(), line.get_marker()): np.asarray(line.get_ydata()) for line in axes.lines
     }
     assert len(drawn) == len(picture.lines) == 1 + 2 * len(METHODS)

@@ -14,8 +14,8 @@ from optensemble import feasible
 from optensemble._core.buckets import Buckets
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.cell_names import CellPart, Leader, LevelSet, Subgroup, subgroup_parts
-from optensemble.multicalibration.moves import FoundRows, shift
 from optensemble.multicalibration.events import Layout, Partitions, PartNames, black_box, white_box
+from optensemble.multicalibration.moves import FoundRows, shift
 from optensemble.multicalibration.state import Situation
 from optensemble.stacking.cells import make_layout, part_names
 from optensemble.stacking.patch import situate

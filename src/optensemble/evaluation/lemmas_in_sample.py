@@ -193,14 +193,15 @@ def _course(setting: Setting, names: list[str]) -> Iterator[LemmaLine]:
 
 
 def _lemma_table(rows: list[LemmaLine], setting: Setting) -> pd.DataFrame:
-    table = pd.DataFrame(rows, columns=["lemma", "quantity", "bound", "observed"])
-    lemma = table["lemma"]
-    within = table["observed"] <= table["bound"] + _rounding(setting)
-    equal = (table["observed"] - table["bound"]).abs() <= 1e-6 * sum(setting.before)
+    lemmas, quantities, bounds, observed = zip(*rows, strict=True)
+    bound, found = np.array(bounds, dtype=np.float64), np.array(observed, dtype=np.float64)
+    equal = np.array([lemma == "Lemma 1" for lemma in lemmas])
+    course = np.array([lemma in ("Lemma 1", "Lemma 2", "Lemma 6") for lemma in lemmas])
+    holds = np.where(equal, np.abs(found - bound) <= 1e-6 * sum(setting.before), found <= bound + _rounding(setting))
     # convergence is bounded whatever happens, unless patches are shrunk; utility once every cell is within alpha
-    guaranteed = (lemma == "Lemma 1") | (lemma.isin(["Lemma 2", "Lemma 6"]) & setting.exact)
-    utility = ~lemma.isin(["Lemma 1", "Lemma 2", "Lemma 6"]) & setting.consistent
-    return table.assign(holds=within.where(lemma != "Lemma 1", equal), guaranteed=guaranteed | utility)
+    guaranteed = equal | np.where(course, setting.exact, setting.consistent)
+    columns = {"lemma": list(lemmas), "quantity": list(quantities), "bound": bound, "observed": found}
+    return pd.DataFrame({**columns, "holds": holds, "guaranteed": guaranteed})
 
 
 def _rounding(setting: Setting) -> float:

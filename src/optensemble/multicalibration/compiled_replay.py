@@ -30,8 +30,8 @@ class ReplayedPatches(NamedTuple):
     def of(cls, rounds: PackedRounds) -> ReplayedPatches:
         """Return the patches of rounds."""
         first, lengths = rounds.first_patch, np.diff(rounds.first_patch)
-        ends = np.repeat(first[:-1], lengths), np.repeat(first[1:], lengths)
-        return cls(*ends, *map(np.ascontiguousarray, (rounds.members, rounds.first_cell, rounds.cells, rounds.delta)))
+        begin, end = np.repeat(first[:-1], lengths), np.repeat(first[1:], lengths)
+        return cls(begin, end, rounds.members, rounds.first_cell, rounds.cells, rounds.delta)
 
     @property
     def most(self) -> int:
@@ -43,7 +43,7 @@ class Moved(NamedTuple):
     """The rows that each patch of a round has moved, and their number; they wait there to be solved."""
 
     rows: Indices
-    count: Indices
+    counts: Indices
 
 
 class ReplayDone(NamedTuple):
@@ -71,9 +71,9 @@ def replay_rounds(  # type: ignore[no-untyped-def]
                 cells = slice(patches.first_cell[each], patches.first_cell[each + 1])
                 member, rows = patches.members[each], moved.rows[each - begin]
                 count = shift(state, plan, member, patches.cells[cells], patches.delta[cells], span, found, rows)
-                moved.count[each - begin] = count
+                moved.counts[each - begin] = count
                 visits += span[1] - span[0]
-        count = moved.count[number - begin]
+        count = moved.counts[number - begin]
         if count > 0:
             rows = moved.rows[number - begin, :count]
             solved = solve_rows(kernel, floats, ints, own, state, patches.members[number], rows, room)

@@ -12,7 +12,6 @@ import numba
 import numpy as np
 
 from optensemble._core.arrays import Rows
-from optensemble._core.kernel import Kernel
 from optensemble.multicalibration.compiled_replay import Moved, ReplayDone, ReplayedPatches, replay_rounds
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.moves import FoundRows, SolvedRows, Span, shift
@@ -23,7 +22,7 @@ from optensemble.multicalibration.state import Situation
 _ROWS = 2048
 """Rows that go through all rounds before the next ones: their state stays in the cache."""
 
-_VISITS = 1 << 18
+_VISITS = 1 << 16
 """Rows times patches, at least, in one piece of work."""
 
 
@@ -32,7 +31,7 @@ def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None
     patches = ReplayedPatches.of(PackedRounds.of(log.rounds[start:stop]))
     if not len(patches.members):
         return
-    work = _Replay(situation, log.layout, patches, situation.omega.bound_kernel)
+    work = _Replay(situation, log.layout, patches, Runner(replay_rounds, situation.omega.bound_kernel))
     spans = work.spans()
     threads = min(numba.get_num_threads(), len(spans))
     if threads == 1:
@@ -65,25 +64,25 @@ class _Replay:
     situation: Situation
     layout: Layout
     patches: ReplayedPatches
-    kernel: Kernel | None
+    run: Runner
     halted: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)
 
     def spans(self) -> list[Span]:
         """Return the rows in pieces; a set without a kernel is asked about all of them at once."""
         n = len(self.situation.winner)
-        size = n if self.kernel is None else max(_ROWS, _VISITS // len(self.patches.members))
+        size = n if self.run.by_hand else max(_ROWS, _VISITS // len(self.patches.members))
         return [(first, min(first + size, n)) for first in range(0, n, size)]
 
     def __call__(self, span: Span) -> None:
         """Make all patches on some rows, unless halted; rows that the kernel leaves are solved one thread at a time."""
-        run, count, members = Runner(replay_rounds, self.kernel), span[1] - span[0], self.patches.members
+        state, count, members = self.situation.state, span[1] - span[0], self.patches.members
         moved = Moved(np.empty((self.patches.most, count), np.int64), np.empty(self.patches.most, np.int64))
-        room = FoundRows.room(self.layout), SolvedRows.room(run.kernel, count, self.situation.state.actions.shape[2])
-        data = self.situation.state, self.layout.plan, *room, self.patches, moved
+        room = FoundRows.room(self.layout), SolvedRows.room(self.run.kernel, count, state.actions.shape[2])
+        data = state, self.layout.plan, *room, self.patches, moved
         done = ReplayDone(0, 0, 0, 0)
         while done.patches < len(members) and not self.halted.is_set():
-            done = ReplayDone(*run(*data, span, done.patches, done.solves))
+            done = ReplayDone(*self.run(*data, span, done.patches, done.solves))
             if done.solved < done.moved:
                 last = done.patches - 1
                 rows = moved.rows[last - self.patches.begin[last], done.solved : done.moved]

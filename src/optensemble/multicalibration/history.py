@@ -145,7 +145,5 @@ def history_frame(entries: Floats, contenders: Sequence[str], members: Sequence[
     columns += [f"squared_error_{name}" for name in members]
     first = 4 + 2 * len(contenders)
     counts = {SOLVES, *range(first, first + len(contenders))}
-    values = {
-        name: entries[:, k].astype(np.int64) if k in counts else entries[:, k] for k, name in enumerate(columns)
-    }
+    values = {name: entries[:, k].astype(np.int64) if k in counts else entries[:, k] for k, name in enumerate(columns)}
     return pd.DataFrame(values, index=pd.RangeIndex(len(entries), name="round"))

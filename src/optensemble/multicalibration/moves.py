@@ -84,7 +84,7 @@ def find_rows(state: State, plan: Plan, member: int, event: int, part: int, span
         else:
             contender, coordinate = level_set(state, plan, member, partition)
             split(state.level[contender, coordinate], size, rows[:count], cell)
-    return count
+    return int(count)
 
 
 @inner
@@ -97,19 +97,17 @@ def level_set(state: State, plan: Plan, member: int, partition: int) -> tuple[in
 
 
 @inner
-def pick(
-    parts: npt.NDArray[np.integer[Any]], size: int, part: int, span: Span, rows: Indices, cell: Indices
-) -> int:
+def pick(parts: npt.NDArray[np.integer[Any]], size: int, part: int, span: Span, rows: Indices, cell: Indices) -> int:
     """Pick the rows of a part, or all; a value that came after the layout was made is in the last part."""
     first, last = span
     if part < 0:
         for row in range(first, last):
-            rows[row - first], cell[row - first] = row, min(np.int64(parts[row]), size - 1)
+            rows[row - first], cell[row - first] = row, min(int(parts[row]), size - 1)
         return last - first
     count = 0
     for row in range(first, last):
         rows[count] = row  # without a branch, which would be mispredicted often
-        count += min(np.int64(parts[row]), size - 1) == part
+        count += min(int(parts[row]), size - 1) == part
     cell[:count] = part
     return count
 
@@ -118,7 +116,7 @@ def pick(
 def split(parts: npt.NDArray[np.integer[Any]], size: int, rows: Indices, cell: Indices) -> None:
     """Split the cells of rows further by a partition."""
     for i in range(len(rows)):
-        cell[i] = cell[i] * size + min(np.int64(parts[rows[i]]), size - 1)
+        cell[i] = cell[i] * size + min(int(parts[rows[i]]), size - 1)
 
 
 # Corrections
@@ -145,7 +143,8 @@ def shift(
     begin, end = event_of(plan, cells[0]), event_of(plan, cells[-1]) + 1
     for c in range(len(cells)):
         patch_of[cells[c]] = c
-    part = common_part(plan, begin, cells) if end == begin + 1 else -1
+    alone = end == begin + 1
+    part = common_part(plan, begin, cells) if alone else -1
     for first in range(span[0], span[1], BLOCK):
         last = min(first + BLOCK, span[1])
         for event in range(begin, end):
@@ -154,10 +153,13 @@ def shift(
             for i in range(several):
                 patch, row = patch_in[found.cell[i]], found.rows[i]
                 if patch >= 0:
-                    found.hit[row - first] = True
                     for j in range(predictions.shape[1]):
                         predictions[row, j] += delta[patch, j]
-        count = collect(found.hit, first, last, moved, count)
+                    if alone:  # a row lies in one cell of an event
+                        moved[count], count = row, count + 1
+                    else:
+                        found.hit[row - first] = True
+        count = count if alone else collect(found.hit, first, last, moved, count)
     for c in range(len(cells)):
         patch_of[cells[c]] = -1
     return count

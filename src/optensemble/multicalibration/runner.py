@@ -19,10 +19,14 @@ _SHORT = 0.05
 
 
 class Runner:
-    """Calls compiled code with a kernel as function pointer: compiled like this, numba can cache it."""
+    """Calls compiled code with a kernel as function pointer: compiled like this, numba can cache it.
+
+    Without a kernel, all rows are left to the caller: they are solved ``by_hand``.
+    """
 
     def __init__(self, function: Any, kernel: Kernel | None) -> None:
-        self._function, self.kernel = function, make_kernel(give_up) if kernel is None else kernel
+        self._function, self.by_hand = function, kernel is None
+        self.kernel = make_kernel(give_up) if kernel is None else kernel
         self._compiled: Any = None
         self._most_solves = self.kernel.rows_at_once
 

@@ -54,7 +54,7 @@ class Debiasing(NamedTuple):
 class Rounds(NamedTuple):
     """One or several rounds made by a schedule.
 
-    ``entries`` are their lines in the history, one after the other, ``made`` counts per member the patches of a violation above α,
+    ``entries`` are their lines in the history, ``made`` counts per member the patches of a violation above α,
     ``drops`` are what Lemma 1 says each round takes off the squared error, summed over members; ``last`` ends the loop.
     """
 
@@ -184,7 +184,7 @@ class _RoundRobin:
     def _members(self, start: int, stop: int) -> Indices:
         """Return whom the rounds of the diary correct."""
         cycle = self._course.cycle
-        return cycle[np.arange(self._began + start, self._began + stop) % len(cycle), 0]
+        return np.asarray(cycle[np.arange(self._began + start, self._began + stop) % len(cycle), 0])
 
     def _read(self, diary: Diary, start: int, stop: int) -> Rounds:
         """Copy rounds out of the diary, which is overwritten later."""

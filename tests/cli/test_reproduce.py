@@ -19,7 +19,9 @@ from typer.testing import CliRunner
 import optensemble
 from optensemble import cli
 from optensemble.experiments import store
-from optensemble.experiments.settings import Settings
+from optensemble.experiments.learning_curve.store import save_curve
+from optensemble.experiments.settings import CurveSettings, Settings
+from tests.experiments.curves import made_up_curve
 from tests.experiments.outcomes import made_up
 
 pytestmark = pytest.mark.slow
@@ -141,6 +143,23 @@ def test_what_is_given_is_what_is_run_and_the_tables_come_after(
     assert list(results["experiments"]) == ["C", "A"]
 
 
+def test_a_learning_curve_is_resumed_and_printed_for_each_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curve = CurveSettings(sizes=(400, 2000, 10_000), joint_rounds=7)
+    for name in "CA":  # finished before, so that nothing is left to run
+        store.save_outcome(tmp_path, made_up(name), Settings())
+        save_curve(tmp_path, made_up_curve(name), Settings(), curve)
+    given = ["--experiments", "C,A", "--learning-curve", "--sizes", " 2000, 400 ,10000", "--joint-rounds", "7"]
+    code, out, err = call(monkeypatch, capsys, "reproduce", *given, "--out", str(tmp_path), "--resume")
+    assert (code, err) == (0, "")
+    assert out.index("Experiment C by debiasing rows") < out.index("Experiment A by debiasing rows")
+    (line, _) = [line for line in out.splitlines() if line.startswith("white box, joint  ")]
+    assert line.split("  ")[-3:] == ["8.00 → 6.00", "8.00 → 7.50", "8.00 → 7.95"]
+    assert "Nothing was left out" in out
+    assert json.loads((tmp_path / "results.json").read_bytes())["learning_curve"]["settings"]["sizes"] == [*curve.sizes]
+
+
 # Help, version and wrong use
 
 
@@ -158,6 +177,9 @@ def test_help_tells_options_and_examples() -> None:
         "trees",
         "debias-on",
         "fresh-rows",
+        "learning-curve",
+        "sizes",
+        "minutes",
         "out",
         "resume",
     ):
@@ -207,6 +229,21 @@ def test_a_wrong_option_is_named(option: str, value: str, tmp_path: Path) -> Non
         (["--experiments", ","], "each once; got none"),
         (["--noise", "inf"], "noise must be a finite number at least 0; got inf"),
         (["--debias-on", "train", "--rows", "10001"], "10,000 training rows to debias on; got rows=10,001"),
+        (
+            ["--sizes", "400", "--minutes", "3"],
+            "takes --sizes, --minutes; give --learning-curve too",
+        ),
+        (
+            ["--learning-curve", "--sizes", "400,many"],
+            "whole numbers separated by commas, as in 400,2000; got",
+        ),
+        (["--learning-curve", "--sizes", "400,99"], "sizes must be a whole number at least 100; got 99"),
+        (["--learning-curve", "--sizes", ","], "sizes must be numbers of rows, ascending; got none"),
+        (["--learning-curve", "--minutes", "0"], "minutes must be"),
+        (
+            ["--learning-curve", "--debias-on", "train"],
+            "held out from training; leave out --debias-on train",
+        ),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(

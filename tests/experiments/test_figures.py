@@ -39,7 +39,7 @@ WHERE = {"payoffs": IN_SAMPLE, "payoffs_fresh": FRESH, "members": IN_SAMPLE, "me
 OF_LINES = pytest.mark.parametrize("name", WHERE)
 
 
-def picture_of(name: str, outcome: Outcome) -> ExperimentFigure:
+def picture_of(name: str, outcome: Outcome) -> ExperimentFigure[Outcome]:
     (picture,) = [picture for picture in experiment_figures([outcome]) if picture.name == name]
     return picture
 

@@ -22,7 +22,7 @@ from optensemble.experiments.outcome import (
     WHITE_BOX_ENSEMBLE,
     Outcome,
 )
-from optensemble.experiments.settings import Settings
+from optensemble.experiments.settings import CurveSettings, Settings
 from tests.experiments.conftest import SMALL, Finished
 from tests.experiments.outcomes import Pair, made_up
 
@@ -274,7 +274,8 @@ def test_the_command_makes_the_same_run_again(settings: Settings, names: str) ->
 
 def test_every_option_of_the_command_line_is_in_the_command() -> None:
     options = set(typer.main.get_group(cli.app).commands["reproduce"].make_context("reproduce", []).params)
-    assert set(asdict(Settings())) == options - {"experiments", "out", "resume", "as_json", "quiet"}
+    settings = {*asdict(Settings()), "learning_curve", *asdict(CurveSettings())}
+    assert settings == options - {"experiments", "out", "resume", "as_json", "quiet"}
 
 
 @pytest.mark.parametrize("where", [IN_SAMPLE, FRESH])

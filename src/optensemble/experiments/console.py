@@ -12,31 +12,43 @@ from rich.table import Table
 from optensemble._core.number_format import NO_NUMBER
 from optensemble.experiments import text
 from optensemble.experiments.decision_section import decision_summary
+from optensemble.experiments.learning_curve.points import METHODS, CurvePoint, LearningCurve
+from optensemble.experiments.learning_curve.text import TRUE_PROMISE, method_name, summary_lines
 from optensemble.experiments.outcome import FRESH, IN_SAMPLE, POLICIES, Outcome, PolicyPayoff
-from optensemble.experiments.reproduce import ON_DISK, Reproduction, TellProgress, expected_seconds
-from optensemble.experiments.settings import Settings
+from optensemble.experiments.reproduce import (
+    ON_DISK,
+    ExpectedSeconds,
+    Reproduction,
+    TellProgress,
+    expected_curve_seconds,
+    expected_seconds,
+)
+from optensemble.experiments.settings import CurveSettings, Settings
 
 _BAR_WIDTH = 24  # characters: all of the line fits on a terminal of 80
-_LONGEST_PHASE = len("A: replay on fresh rows")
+_LONGEST_PHASE = len("A: round-robin 1,000,000")
 
 
 @contextmanager
-def show_progress(console: Console, settings: Settings, names: Sequence[str]) -> Iterator[TellProgress]:
+def show_progress(
+    console: Console, settings: Settings, names: Sequence[str], learning_curve: CurveSettings | None = None
+) -> Iterator[TellProgress]:
     """Show one bar for the whole run, with its percentage and the time left; nothing outside a terminal."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn(bar_width=_BAR_WIDTH), TaskProgressColumn()),
         *(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        yield _ProgressBar(shown, settings, names).tell
+        curves = {} if learning_curve is None else expected_curve_seconds(names, learning_curve)
+        yield _ProgressBar(shown, settings, names, curves).tell
 
 
 class _ProgressBar:
     """A progress bar whose unit is the expected second of work."""
 
-    def __init__(self, shown: Progress, settings: Settings, names: Sequence[str]) -> None:
-        self._shown, self._settings, self._names = shown, settings, list(names)
-        self._expected = expected_seconds(settings, names)
+    def __init__(self, shown: Progress, settings: Settings, names: Sequence[str], curves: ExpectedSeconds) -> None:
+        self._shown, self._settings, self._names, self._curves = shown, settings, list(names), curves
+        self._expected = expected_seconds(settings, names) | curves
         self._done: dict[tuple[str | None, str], float] = {}
         self._share = 0.0
         self._task = shown.add_task("begins", total=1.0)
@@ -45,7 +57,7 @@ class _ProgressBar:
         """Update the bar: a share of a phase is done."""
         if name is not None and phase == ON_DISK:  # its expected work would distort the time left
             self._names.remove(name)
-            self._expected = expected_seconds(self._settings, self._names)
+            self._expected = expected_seconds(self._settings, self._names) | self._curves
         if (name, phase) in self._expected:
             self._done[name, phase] = share * self._expected[name, phase]
         self._share = max(self._share, sum(self._done.values()) / sum(self._expected.values()))
@@ -53,19 +65,50 @@ class _ProgressBar:
         self._shown.update(self._task, description=said.ljust(_LONGEST_PHASE), completed=self._share)
 
 
-def print_results(console: Console, result: Reproduction, settings: Settings) -> None:
+def print_results(
+    console: Console, result: Reproduction, settings: Settings, learning_curve: CurveSettings | None = None
+) -> None:
     """Print promised and realised payoffs, running time, and the path of the page."""
-    width = console.width
-    for outcome in result.outcomes:
-        table, boundless = _payoff_table(outcome, settings), console.options.update(width=1000)
-        # a narrow terminal must not cut digits
-        console.width = max(width, console.measure(table, options=boundless).maximum)
-        console.print(table, "")
-    console.width = width
     outcomes = result.outcomes
+    for outcome in outcomes:
+        _print_whole(console, _payoff_table(outcome, settings))
     payoffs = text.normalised_summary(outcomes), decision_summary(outcomes)
     console.print(*payoffs, text.convergence_summary(outcomes, settings), text.speed_summary(outcomes), sep="\n")
+    if learning_curve is not None:
+        console.print()
+        for curve in result.curves:
+            _print_whole(console, _curve_table(curve))
+        console.print(*summary_lines(result.curves, learning_curve), f"{TRUE_PROMISE}.", sep="\n")
     console.print(f"\nThe page: {result.page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_whole(console: Console, table: Table) -> None:
+    """Print a table as wide as it is: a narrow terminal must not cut digits."""
+    width, boundless = console.width, console.options.update(width=1000)
+    console.width = max(width, console.measure(table, options=boundless).maximum)
+    console.print(table, "")
+    console.width = width
+
+
+def _curve_table(curve: LearningCurve) -> Table:
+    title = (
+        f"Experiment {curve.name} by debiasing rows: promised → realised on fresh rows; foresight realises "
+        f"{text.format_payoff(curve.foresight)}"
+    )
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("payoff per row", no_wrap=True)
+    for size in curve.sizes:
+        table.add_column(f"{size:,}", justify="right", no_wrap=True)
+    for method in METHODS:
+        points = {point.rows: point for point in curve.line(*method)}
+        table.add_row(method_name(*method), *(_point_text(points.get(size)) for size in curve.sizes))
+    return table
+
+
+def _point_text(point: CurvePoint | None) -> str:
+    if point is None:
+        return "left out"
+    return f"{text.format_payoff(point.promised)} → {text.format_payoff(point.realised)}"
 
 
 def _payoff_table(outcome: Outcome, settings: Settings) -> Table:

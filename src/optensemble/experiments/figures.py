@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,22 +29,25 @@ from optensemble.experiments.settings import DESIGNS
 from optensemble.report.drawing import BAND_OPACITY, COLOURS, INK, MUTED, new_figure, png, style, svg
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.1
+_MARKER_SIZE = 3.5  # points
 _PAGE_PANEL = (4.0, 2.8)  # inches: wider panels have type too small to read on a phone
 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Look and label of a line; ``band`` is whether its interval is drawn around it."""
+    """Look and label of a line; ``band`` is whether its interval is drawn around it, ``marker`` marks its points."""
 
     label: str
     colour: str
     dashes: str = "-"
     width: float = 1.6
     band: bool = False
+    marker: str = ""
 
     def options(self) -> dict[str, Any]:
         """Return the arguments for matplotlib."""
-        return {"color": self.colour, "linestyle": self.dashes, "linewidth": self.width}
+        marked = {"marker": self.marker, "markersize": _MARKER_SIZE} if self.marker else {}
+        return {"color": self.colour, "linestyle": self.dashes, "linewidth": self.width, **marked}
 
     def handle(self) -> Any:
         """Return the handle for a legend."""
@@ -71,18 +74,30 @@ DECISION_LINES = (
 )
 
 
+class Drawable(Protocol):
+    """What a panel shows: something about one experiment."""
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment."""
+
+
+Drawn = TypeVar("Drawn", bound=Drawable)
+
+
 @dataclass(frozen=True)
-class ExperimentFigure:
+class ExperimentFigure(Generic[Drawn]):
     """A figure: its file name, title and caption, the function that draws a panel, and its legend."""
 
     name: str
     title: str
     caption: str
-    draw: Callable[[Axes, Outcome], None]
+    draw: Callable[[Axes, Drawn], None]
     lines: tuple[LineStyle, ...] = ()
+    legend_columns: int = 4
 
 
-def experiment_figures(outcomes: Sequence[Outcome]) -> list[ExperimentFigure]:
+def experiment_figures(outcomes: Sequence[Outcome]) -> list[ExperimentFigure[Outcome]]:
     """Return the figures of a run."""
     most = max(len(outcome.members) for outcome in outcomes)
     members = tuple(LineStyle(f"member {i}", COLOURS[i % len(COLOURS)]) for i in range(most))
@@ -137,12 +152,13 @@ def experiment_figures(outcomes: Sequence[Outcome]) -> list[ExperimentFigure]:
     ]
 
 
-def draw_grid(picture: ExperimentFigure, outcomes: Sequence[Outcome]) -> Figure:
+def draw_grid(picture: ExperimentFigure[Drawn], outcomes: Sequence[Drawn]) -> Figure:
     """Draw all experiments, two side by side, with one legend."""
     columns = min(2, len(outcomes))
     rows = -(-len(outcomes) // columns)
     legend, labels = [line.handle() for line in picture.lines], [line.label for line in picture.lines]
-    lines = -(-len(legend) // (2 * columns))
+    beside = min(2 * columns, picture.legend_columns)
+    lines = -(-len(legend) // beside)
     figure = new_figure(PANEL_WIDTH * columns, PANEL_HEIGHT * rows + 0.22 * lines + 0.3)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(outcomes) :]:
@@ -151,18 +167,18 @@ def draw_grid(picture: ExperimentFigure, outcomes: Sequence[Outcome]) -> Figure:
         _draw_titled(picture, axes, outcome)
     figure.suptitle(picture.title, color=INK, fontsize=11, fontweight="bold")
     if legend:
-        figure.legend(legend, labels, loc="outside lower center", ncols=min(2 * columns, len(legend)))
+        figure.legend(legend, labels, loc="outside lower center", ncols=min(beside, len(legend)))
     return figure
 
 
-def draw_panel(picture: ExperimentFigure, outcome: Outcome) -> Figure:
+def draw_panel(picture: ExperimentFigure[Drawn], outcome: Drawn) -> Figure:
     """Draw one experiment alone, for a page that arranges panels by its width."""
     figure = new_figure(*_PAGE_PANEL)
     _draw_titled(picture, figure.subplots(), outcome)
     return figure
 
 
-def _draw_titled(picture: ExperimentFigure, axes: Axes, outcome: Outcome) -> None:
+def _draw_titled(picture: ExperimentFigure[Drawn], axes: Axes, outcome: Drawn) -> None:
     picture.draw(axes, outcome)
     axes.set_title(f"{outcome.name}: {DESIGNS[outcome.name]}")
 
@@ -171,11 +187,15 @@ def draw_files(outcomes: Sequence[Outcome]) -> Iterator[tuple[float, str, bytes]
     """Draw every figure; yield the share done, a file name and its content."""
     drawn = experiment_figures(outcomes)
     for number, picture in enumerate(drawn):
-        with style():
-            figure = draw_grid(picture, outcomes)
-            files = {f"{picture.name}.png": png(figure), f"{picture.name}.svg": svg(figure)}
-        for name, content in files.items():
+        for name, content in figure_files(picture, outcomes).items():
             yield (number + 1) / len(drawn), name, content
+
+
+def figure_files(picture: ExperimentFigure[Drawn], outcomes: Sequence[Drawn]) -> dict[str, bytes]:
+    """Draw a figure, and return its files."""
+    with style():
+        figure = draw_grid(picture, outcomes)
+        return {f"{picture.name}.png": png(figure), f"{picture.name}.svg": svg(figure)}
 
 
 def _draw_payoffs(axes: Axes, outcome: Outcome, where: str) -> None:

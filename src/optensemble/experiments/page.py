@@ -8,7 +8,10 @@ from typing import Any
 
 from optensemble.experiments import text
 from optensemble.experiments.decision_section import decision_section, decision_summary
-from optensemble.experiments.figures import COLOUR_OF, ExperimentFigure, LineStyle, draw_panel, experiment_figures
+from optensemble.experiments.figure_html import figure_element
+from optensemble.experiments.figures import COLOUR_OF, experiment_figures
+from optensemble.experiments.learning_curve.points import LearningCurve
+from optensemble.experiments.learning_curve.section import curve_section
 from optensemble.experiments.outcome import (
     BEST_INITIAL,
     DECISION_ENSEMBLE,
@@ -19,9 +22,8 @@ from optensemble.experiments.outcome import (
     Outcome,
     PolicyPayoff,
 )
-from optensemble.experiments.settings import Settings
+from optensemble.experiments.settings import CurveSettings, Settings
 from optensemble.experiments.text import PAYOFF_DECIMALS
-from optensemble.report.drawing import BAND_OPACITY, INK, inline_svg, style
 from optensemble.report.html import Cell, Column, Html, Sheet, bar_element, element, html_page, sortable_table
 from optensemble.report.numbers import BLANK, count_cell, estimate_cell, number_cell
 from optensemble.report.phrases import capitalise
@@ -33,15 +35,21 @@ _HEADINGS = {
     "numbers": "Payoffs and costs",
     "members": "Inside white box",
     "speed": "Running time",
+    "curve": "From few rows to many",
     "again": "Method, and how to repeat the run",
     "decision": f"{DECISION_ENSEMBLE} on the same models",
 }
-_SVG_DASHES = {"-": "none", "--": "6 3", ":": "2 2.5"}
 
 
-def make_experiment_page(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, Any]) -> str:
-    """Return the page; ``document`` is the content of ``results.json``."""
-    drawn = {figure.name: _figure_element(figure, outcomes) for figure in experiment_figures(outcomes)}
+def make_experiment_page(
+    outcomes: Sequence[Outcome],
+    settings: Settings,
+    document: dict[str, Any],
+    curves: Sequence[LearningCurve] = (),
+    how: CurveSettings | None = None,
+) -> str:
+    """Return the page; ``document`` is the content of ``results.json``, ``how`` are the settings of learning curves."""
+    drawn = {figure.name: figure_element(figure, outcomes) for figure in experiment_figures(outcomes)}
     sections = {
         "rounds": [drawn["payoffs"], drawn["payoffs_fresh"]],
         "numbers": [
@@ -50,16 +58,17 @@ def make_experiment_page(outcomes: Sequence[Outcome], settings: Settings, docume
         ],
         "members": [drawn[name] for name in ("members", "members_fresh", "choices", "disagreement")],
         "speed": [element("p", text.ABOUT_SPEED), sortable_table(_speed_sheet(outcomes))],
-        "again": _method_section(outcomes, settings, document),
+        **({} if how is None else {"curve": curve_section(curves, settings, how)}),
+        "again": _method_section(outcomes, settings, document, how),
         "decision": decision_section(outcomes, settings),
     }
     body = [part for name, parts in sections.items() for part in (element("h2", _HEADINGS[name], id=name), *parts)]
-    return html_page(PAGE_TITLE, element("header", *_page_header(outcomes, settings)), *body)
+    return html_page(PAGE_TITLE, element("header", *_page_header(outcomes, settings, list(sections))), *body)
 
 
-def _page_header(outcomes: Sequence[Outcome], settings: Settings) -> list[Html]:
+def _page_header(outcomes: Sequence[Outcome], settings: Settings, sections: Sequence[str]) -> list[Html]:
     more = element("a", "More", href="#decision")
-    links = [element("li", element("a", heading, href=f"#{name}")) for name, heading in _HEADINGS.items()]
+    links = [element("li", element("a", _HEADINGS[name], href=f"#{name}")) for name in sections]
     return [
         element("h1", PAGE_TITLE),
         element("p", text.ABOUT_PAGE, class_="lead"),
@@ -125,40 +134,6 @@ def _overview_sheet(outcomes: Sequence[Outcome]) -> Sheet:
     return Sheet("Overview: mean payoff per row, promised and realised", columns, rows)
 
 
-def _figure_element(figure: ExperimentFigure, outcomes: Sequence[Outcome]) -> Html:
-    with style():
-        panels = [
-            inline_svg(draw_panel(figure, outcome), f"{figure.name}-{outcome.name}", f"{figure.title}: {outcome.name}")
-            for outcome in outcomes
-        ]
-    legend = [element("li", _line_sample(line), line.label) for line in figure.lines]
-    return element(
-        "figure",
-        element("h3", figure.title),
-        element("ul", *legend, class_="legend") if legend else Html(""),
-        element("div", *map(Html, panels), class_="panels"),
-        element("figcaption", figure.caption),
-        id=f"figure-{figure.name}",
-    )
-
-
-def _line_sample(look: LineStyle) -> Html:
-    colour = "currentColor" if look.colour == INK else look.colour
-    line = element(
-        "line",
-        x1="0",
-        y1="4",
-        x2="26",
-        y2="4",
-        stroke=colour,
-        stroke_width=f"{1.25 * look.width:g}",
-        stroke_dasharray=_SVG_DASHES[look.dashes],
-    )
-    opacity = str(BAND_OPACITY)
-    band = element("rect", width="26", height="8", fill=colour, fill_opacity=opacity) if look.band else Html("")
-    return element("svg", band, line, viewBox="0 0 26 8", aria_hidden="true")
-
-
 def _payoff_section(outcome: Outcome, settings: Settings) -> list[Html]:
     measures = ("promised", "realised", "gap", "norm %")
     columns = [
@@ -222,7 +197,9 @@ def _speed_sheet(outcomes: Sequence[Outcome]) -> Sheet:
     return Sheet("Debiasing: time and row-solves", columns, rows)
 
 
-def _method_section(outcomes: Sequence[Outcome], settings: Settings, document: dict[str, Any]) -> list[Html]:
+def _method_section(
+    outcomes: Sequence[Outcome], settings: Settings, document: dict[str, Any], how: CurveSettings | None
+) -> list[Html]:
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     files = (
         "In the folder of this page are results.json with every number of its tables, a file for each experiment that "
@@ -231,6 +208,6 @@ def _method_section(outcomes: Sequence[Outcome], settings: Settings, document: d
     return [
         element("ul", *(element("li", fact) for fact in text.run_facts(outcomes, settings))),
         element("p", "The command that repeats the run:"),
-        element("pre", element("code", text.repeat_command(settings, [outcome.name for outcome in outcomes]))),
+        element("pre", element("code", text.repeat_command(settings, [outcome.name for outcome in outcomes], how))),
         element("p", f"{files} Made with {versions}.", class_="soft"),
     ]

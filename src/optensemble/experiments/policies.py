@@ -47,24 +47,32 @@ def simple_policies(
     """Return the best member's index, and the policies of best member, average and ridge stacking on these rows."""
     start = time.perf_counter()
     earned = [omega.value(omega.argmax(member_of_table(number)(table)), Y).mean() for number in range(members)]
-    best, found = int(np.argmax(earned)), time.perf_counter()
-    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
-    costs.append(PolicyCost(BEST_INITIAL, row_solves=members * len(Y), seconds=found - start))
-    costs.append(PolicyCost(RIDGE_STACKING, seconds=time.perf_counter() - found))
-
-    def optimise(predict: Predictor) -> TablePolicy:
-        def policy(table: Floats) -> Reply:
-            predictions = np.ascontiguousarray(predict(table))
-            actions = omega.argmax(predictions)
-            return actions, omega.value(actions, predictions)
-
-        return policy
-
+    best = int(np.argmax(earned))
+    costs.append(PolicyCost(BEST_INITIAL, row_solves=members * len(Y), seconds=time.perf_counter() - start))
     return best, {
-        BEST_INITIAL: optimise(member_of_table(best)),
-        AVERAGE_FIRST: optimise(lambda table: table.reshape(len(table), members, LABELS).mean(axis=1)),
-        RIDGE_STACKING: optimise(ridge.predict),
+        BEST_INITIAL: _optimise(omega, member_of_table(best)),
+        AVERAGE_FIRST: _optimise(omega, lambda table: table.reshape(len(table), members, LABELS).mean(axis=1)),
+        RIDGE_STACKING: fit_ridge(omega, table, Y, costs),
     }
+
+
+def fit_ridge(omega: FeasibleSet, table: Floats, Y: Floats, costs: list[PolicyCost]) -> TablePolicy:
+    """Return the policy of a ridge regression of the labels on all predictions."""
+    start = time.perf_counter()
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
+    costs.append(PolicyCost(RIDGE_STACKING, seconds=time.perf_counter() - start))
+    return _optimise(omega, ridge.predict)
+
+
+def _optimise(omega: FeasibleSet, predict: Predictor) -> TablePolicy:
+    """Return the policy that takes the best action for some predictions, and promises what they make of it."""
+
+    def policy(table: Floats) -> Reply:
+        predictions = np.ascontiguousarray(predict(table))
+        actions = omega.argmax(predictions)
+        return actions, omega.value(actions, predictions)
+
+    return policy
 
 
 # DecisionEnsemble

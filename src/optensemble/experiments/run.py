@@ -117,15 +117,18 @@ def compile_kernels(settings: Settings) -> float:
 
 
 def make_ensembles(
-    omega: FeasibleSet, names: list[str], settings: Settings, rounds: int
+    omega: FeasibleSet, names: list[str], settings: Settings, rounds: int, schedule: str = "round-robin"
 ) -> dict[str, DebiasedEnsemble]:
-    """Return both algorithms with the settings of the paper's experiments, for tables of predictions."""
+    """Return both algorithms for tables of predictions, with the settings and the schedule of the paper's experiments.
+
+    Another ``schedule`` makes the same corrections in another order.
+    """
     models = [(name, member_of_table(number)) for number, name in enumerate(names)]
     policies = [(name, lambda table, model=model: omega.argmax(model(table))) for name, model in models]
     options: dict[str, Any] = {
         "alpha": settings.alpha,
         "bucket_width": settings.bucket_width,
-        "schedule": "round-robin",
+        "schedule": schedule,
         "max_rounds": rounds,
         "validation": None,
     }
@@ -161,31 +164,39 @@ def _fit_ensembles(
 ) -> None:
     """Fit the ensembles, and append their costs."""
     for number, (name, ensemble) in enumerate(ensembles.items()):
-        begun, rounds = number / len(ensembles), ensemble.max_rounds or 1
 
-        def after(made: int, violation: float, begun: float = begun, rounds: int = rounds) -> None:
-            tell(DEBIASING, begun + made / rounds / len(ensembles))
+        def told(share: float, number: int = number) -> None:
+            tell(DEBIASING, (number + share) / len(ensembles))
 
-        start = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConvergedWarning)
-            ensemble.fit(table, Y, callback=after if len(Y) >= _ROWS_FOR_CALLBACK else None)
-        seconds = time.perf_counter() - start
-        models = len(ensemble.members_) if name == WHITE_BOX_ENSEMBLE else 1
-        every = models * ensemble.n_rows_ * ensemble.n_rounds_  # row-solves, if each round solves every row again
-        costs.append(
-            PolicyCost(
-                policy=name,
-                rounds=ensemble.n_rounds_,
-                row_solves=ensemble.n_solves_,
-                avoided=max(every - ensemble.n_solves_, 0),
-                seconds=seconds,
-                converged=ensemble.converged_,
-                worst_violation=ensemble.worst_violation_,
-                stopped=ensemble.stopped_,
-            )
-        )
-        tell(DEBIASING, begun + 1 / len(ensembles))
+        costs.append(fit_ensemble(name, ensemble, table, Y, told))
+
+
+def fit_ensemble(
+    name: str, ensemble: DebiasedEnsemble, table: Floats, Y: Floats, tell: Callable[[float], None]
+) -> PolicyCost:
+    """Fit one of the paper's ensembles, and return its cost; ``tell`` is called with the share of rounds made."""
+    rounds, start = ensemble.max_rounds or 1, time.perf_counter()
+
+    def after(made: int, violation: float) -> None:
+        tell(made / rounds)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        ensemble.fit(table, Y, callback=after if len(Y) >= _ROWS_FOR_CALLBACK else None)
+    seconds = time.perf_counter() - start
+    models = len(ensemble.members_) if name == WHITE_BOX_ENSEMBLE else 1
+    every = models * ensemble.n_rows_ * ensemble.n_rounds_  # row-solves, if each round solves every row again
+    tell(1.0)
+    return PolicyCost(
+        policy=name,
+        rounds=ensemble.n_rounds_,
+        row_solves=ensemble.n_solves_,
+        avoided=max(every - ensemble.n_solves_, 0),
+        seconds=seconds,
+        converged=ensemble.converged_,
+        worst_violation=ensemble.worst_violation_,
+        stopped=ensemble.stopped_,
+    )
 
 
 def _record_curves(

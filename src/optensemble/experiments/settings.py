@@ -79,3 +79,28 @@ class Settings:
     def rounds_of(self, name: str) -> int:
         """Return the largest number of rounds of an experiment."""
         return self.rounds or DESIGNS[name].rounds
+
+
+@dataclass(frozen=True)
+class CurveSettings:
+    """Settings of a learning curve: numbers of debiasing rows, rounds of the joint schedule, and time for the run.
+
+    Forty joint rounds correct every cell about as often as the paper's 5,000 rounds of round-robin, 31 turns in A and
+    C and 25 in B, and 8,000 in D, 40 turns.
+    """
+
+    sizes: tuple[int, ...] = (400, 2_000, 10_000, 50_000, 250_000, 1_000_000)
+    joint_rounds: int = 40
+    minutes: float = 15.0
+
+    def check(self) -> None:
+        """Validate all settings before any work is done; raise ``InputError`` on the first invalid one."""
+        from optensemble._core.validation import require_number
+
+        for size in self.sizes:
+            require_number(size, "sizes", at_least=MINIMUM_ROWS, whole=True)
+        if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
+            given = ", ".join(map(str, self.sizes)) or "none"
+            raise InputError(f"sizes must be numbers of rows, ascending; got {given}.")
+        require_number(self.joint_rounds, "joint rounds", at_least=1, whole=True)
+        require_number(self.minutes, "minutes", above=0)

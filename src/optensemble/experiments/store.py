@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -39,6 +39,9 @@ RESULTS = "results.json"
 _PACKAGES = ("optensemble", "numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib")
 
 
+Content = TypeVar("Content")
+
+
 def path_of(folder: Path, name: str) -> Path:
     """Return the path of an experiment's file."""
     return folder / f"experiment_{name}.json"
@@ -46,20 +49,30 @@ def path_of(folder: Path, name: str) -> Path:
 
 def save_outcome(folder: Path, outcome: Outcome, settings: Settings) -> None:
     """Write a finished experiment, whole or not at all."""
-    document = {
-        "format": FORMAT,
-        "settings": asdict(settings),
-        "versions": _versions(),
+    content = {
         **_number_document(outcome),
         "curves": {where: _column_lists(curves) for where, curves in outcome.curves.items()},
         "disagreement": outcome.disagreement.tolist(),
     }
-    replace(path_of(folder, outcome.name), _json_bytes(document, None))
+    save_content(path_of(folder, outcome.name), content, asdict(settings))
 
 
 def load_outcome(folder: Path, name: str, settings: Settings) -> Outcome | None:
     """Return a finished experiment, or None if there is none; raise :class:`FileError` if its settings differ."""
-    path = path_of(folder, name)
+    return load_content(path_of(folder, name), lambda document: _read_outcome(document, name), asdict(settings))
+
+
+def save_content(path: Path, content: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Write a document with the settings and versions it was made with, whole or not at all."""
+    document = {"format": FORMAT, "settings": settings, "versions": _versions(), **content}
+    replace(path, _json_bytes(document, None))
+
+
+def load_content(path: Path, read: Callable[[dict[str, Any]], Content], settings: dict[str, Any]) -> Content | None:
+    """Return what ``read`` makes of a document, or None if there is none.
+
+    Raises :class:`FileError` if it was made with other settings or versions, or if ``read`` finds it malformed.
+    """
     if not path.exists():
         return None
     ours: dict[str, Any] = {"format": FORMAT}
@@ -67,9 +80,9 @@ def load_outcome(folder: Path, name: str, settings: Settings) -> Outcome | None:
         document = json.loads(path.read_bytes())
         theirs = {"format": document["format"]}
         if theirs == ours:  # other formats have other contents
-            ours |= asdict(settings) | _versions()
+            ours |= _json_value(settings) | _versions()
             theirs |= document["settings"] | document["versions"]
-        outcome = _read_outcome(document, name) if theirs == ours else None
+        content = read(document) if theirs == ours else None
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}. Start anew without --resume.") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -77,13 +90,13 @@ def load_outcome(folder: Path, name: str, settings: Settings) -> Outcome | None:
             f"{path} is not a whole experiment ({type(error).__name__}: {error}). Delete it, or start anew without "
             "--resume."
         ) from error
-    if outcome is None:
+    if content is None:
         keys = [key for key in {**ours, **theirs} if theirs.get(key) != ours.get(key)]
         other = "; ".join(f"{key.replace('_', ' ')} {theirs.get(key)}, not {ours.get(key)}" for key in keys)
         raise FileError(
             f"{path} was run with {other}. Give the same options, another --out, or start anew without --resume."
         )
-    return outcome
+    return content
 
 
 def _read_outcome(document: dict[str, Any], name: str) -> Outcome:
@@ -116,7 +129,7 @@ def _read_outcome(document: dict[str, Any], name: str) -> Outcome:
 
 
 def _read_payoff(line: dict[str, Any]) -> PolicyPayoff:
-    numbers = {name: _read_float(line[name]) for name in ("promised", "realised", "gap", "gap_error", "way")}
+    numbers = {name: read_float(line[name]) for name in ("promised", "realised", "gap", "gap_error", "way")}
     return PolicyPayoff(str(line["where"]), str(line["policy"]), **numbers)
 
 
@@ -125,20 +138,20 @@ def _read_cost(line: dict[str, Any]) -> PolicyCost:
     return PolicyCost(
         policy=str(line["policy"]),
         **counts,
-        seconds=_read_float(line["seconds"]),
+        seconds=read_float(line["seconds"]),
         converged=None if line["converged"] is None else bool(line["converged"]),
-        worst_violation=_read_float(line["worst_violation"]),
+        worst_violation=read_float(line["worst_violation"]),
         stopped=None if line["stopped"] is None else str(line["stopped"]),
     )
 
 
-def _read_float(value: float | None) -> float:
+def read_float(value: float | None) -> float:
     """Return a number of a JSON document, in which null stands for NaN."""
     return math.nan if value is None else float(value)
 
 
 def _read_audit(document: dict[str, Any]) -> DecisionAudit:
-    low, high, way_error = (_read_float(document[key]) for key in ("low", "high", "way_error"))
+    low, high, way_error = (read_float(document[key]) for key in ("low", "high", "way_error"))
     if not low <= high:
         raise ValueError("no interval of the promise")
     audit = DecisionAudit(
@@ -146,7 +159,7 @@ def _read_audit(document: dict[str, Any]) -> DecisionAudit:
         high=high,
         kept=bool(document["kept"]),
         gains=tuple(
-            PolicyGain(str(line["policy"]), _read_float(line["gain"]), _read_float(line["gain_error"]))
+            PolicyGain(str(line["policy"]), read_float(line["gain"]), read_float(line["gain_error"]))
             for line in document["gains"]
         ),
         way_error=way_error,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from optensemble._core.number_format import PERCENT_SIGN, format_number
 from optensemble.experiments.outcome import (
@@ -21,7 +22,7 @@ from optensemble.experiments.outcome import (
     debiasing_seconds,
 )
 from optensemble.experiments.run import RECORDED_ROUNDS
-from optensemble.experiments.settings import NAMES, Settings
+from optensemble.experiments.settings import NAMES, CurveSettings, Settings
 from optensemble.report.phrases import capitalise, count_of, join_words
 
 PAYOFF_DECIMALS = 2
@@ -165,16 +166,23 @@ def mean_ways(outcomes: Sequence[Outcome], where: str, name: str) -> tuple[float
     return promised, realised
 
 
-def repeat_command(settings: Settings, names: Sequence[str]) -> str:
-    """Return the command that repeats a run."""
-    defaults = asdict(Settings())
+def repeat_command(settings: Settings, names: Sequence[str], how: CurveSettings | None = None) -> str:
+    """Return the command that repeats a run; ``how`` are the settings of its learning curves, if there are any."""
     words = ["optensemble", "reproduce"]
     if tuple(names) != NAMES:
         words += ["--experiments", ",".join(names)]
-    for key, value in asdict(settings).items():
-        if value != defaults[key] or key == "seed":
-            words += [f"--{key.replace('_', '-')}", str(value)]
+    words += _options(asdict(settings), asdict(Settings()), always="seed")
+    if how is not None:
+        given = {**asdict(how), "sizes": ",".join(map(str, how.sizes))}
+        usual = {**asdict(CurveSettings()), "sizes": ",".join(map(str, CurveSettings().sizes))}
+        words += ["--learning-curve", *_options(given, usual)]
     return shlex.join(words)
+
+
+def _options(given: dict[str, Any], usual: dict[str, Any], always: str = "") -> list[str]:
+    """Return the words of a command line for settings that are not as usual."""
+    told = {key: value for key, value in given.items() if value != usual[key] or key == always}
+    return [word for key, value in told.items() for word in (f"--{key.replace('_', '-')}", str(value))]
 
 
 def run_facts(outcomes: Sequence[Outcome], settings: Settings) -> list[str]:

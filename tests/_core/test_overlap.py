@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_work_is_done_in_order_and_before_the_end() -> None:
     done = list[int]()
     with behind() as later:
         for number in range(20):
-            later(lambda number=number: done.append(number))
+            later(partial(done.append, number))
     assert done == list(range(20))
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble._core.arrays import Indices
 from optensemble.exceptions import SolverError
 from optensemble.stacking import final_policy, policy_batch
 from optensemble.stacking.arm_choice import NO_ABSENCE, NO_COSTS, Choice, Contenders, pick_arms
@@ -107,7 +108,12 @@ def test_rows_that_rounding_could_decide_are_compared_in_full(monkeypatch: pytes
     expected = ensemble.decider_.decide(ensemble._asked(X))
     taken = list[int]()
     original = PolicyBatch._take
-    monkeypatch.setattr(PolicyBatch, "_take", lambda self, rows: taken.append(len(rows)) or original(self, rows))
+
+    def noted(self: PolicyBatch, rows: Indices) -> PolicyBatch:
+        taken.append(len(rows))
+        return original(self, rows)
+
+    monkeypatch.setattr(PolicyBatch, "_take", noted)
     monkeypatch.setattr(policy_batch, "_ROUNDING", 1e3)  # everything is close
     again = ensemble.decider_.decide(ensemble._asked(X))
     assert taken == [len(X)]
@@ -151,7 +157,8 @@ def test_the_arm_that_is_picked_has_the_highest_calibrated_assessment(
 ) -> None:
     rng = np.random.default_rng(seed)
     n, d = 9, 4
-    actions, forecasts = rng.integers(0, 2, size=(arms, n, d)) * 1.0, rng.normal(size=(evaluators, n, d))
+    actions: Floats = rng.integers(0, 2, size=(arms, n, d)).astype(np.float64)
+    forecasts = rng.normal(size=(evaluators, n, d))
     choice = Choice(rng.normal(size=arms), rng.uniform(size=evaluators))
     costs = rng.uniform(size=(arms, n)) if costly else NO_COSTS
     absent = rng.uniform(size=(arms, n)) < 0.4 if gaps else NO_ABSENCE

@@ -77,7 +77,8 @@ def take_copied_rows(graph, rows, C, own, start, floats, actions, status, work):
             i = rows[min(begin + lane, len(rows) - 1)]
             closed = own[i, start:] if own.shape[1] > start else floats
             copy_open(C[i], closed, work.coefficients[lane])
-        take_forward_paths(graph, work.coefficients, 0, work.actions, work.status, work)
+        first = begin - begin  # a literal 0 would be compiled apart
+        take_forward_paths(graph, work.coefficients, first, work.actions, work.status, work)
         for lane in range(min(LANES, len(rows) - begin)):
             i = rows[begin + lane]
             status[i] = work.status[lane]

@@ -52,11 +52,7 @@ def search_complement(c, limit, whole, work):  # type: ignore[no-untyped-def]
     for s in range(d):
         gain += c[s] * direction[s]
     for _ in range(_EXCHANGES):
-        n = 0
-        for s in range(d):
-            if state[s] == OUT:
-                work.places[n] = s
-                n += 1
+        n = list_out(state[:d], work.places)
         if 2 * n > d:
             return True
         t = price_out(gain, limit, n, whole, work)
@@ -68,6 +64,16 @@ def search_complement(c, limit, whole, work):  # type: ignore[no-untyped-def]
         if exchange_all(action[:d], prices, state) == 0:
             return True
     return False
+
+
+@inner
+def list_out(state, places):  # type: ignore[no-untyped-def]
+    """Write the places that are out, and count them."""
+    n = 0
+    for s in range(len(state)):
+        if state[s] == OUT:
+            places[n], n = s, n + 1
+    return n
 
 
 @inner

@@ -79,6 +79,8 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/feasible.py
 	$(BIN)/python benchmarks/decide.py
+	$(BIN)/python benchmarks/plan.py
+	$(BIN)/python benchmarks/demo.py
 	$(BIN)/python benchmarks/cross_validation.py
 	$(BIN)/python benchmarks/cross_fitting.py
 	$(BIN)/python benchmarks/generators.py

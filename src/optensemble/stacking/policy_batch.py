@@ -28,8 +28,11 @@ _FEW = 3
 _MANY_ROWS = 64
 """Of fewer rows, a compiled solver solves all arms in less time than it takes to find out which are needless."""
 
-_ROUNDING = 1e-10
-"""Relative to the size of what is added up: arms that are this close are told apart by the full computation."""
+_ROUNDING = 1e-8
+"""Relative to the size of what is added up: arms that are this close are told apart by the full computation.
+
+It is more than rounding comes to, and than the best action under the blend may fall short by.
+"""
 
 
 class PolicyBatch:

@@ -19,6 +19,7 @@ from optensemble.evaluation import payoff_record, payoff_totals
 from optensemble.evaluation.payoff_record import Record
 from optensemble.exceptions import InputError
 from optensemble.members import fingerprints
+from optensemble.multicalibration.patches import PackedRounds
 from tests.ensembles.decision import Ensemble
 from tests.problems import Floats
 
@@ -54,12 +55,12 @@ def contents(thing: Any) -> Any:
     """All that is in it, down to arrays and numbers."""
     if isinstance(thing, pd.DataFrame):
         return {name: thing[name].tolist() for name in thing.columns}
+    if isinstance(thing, (list, tuple, PackedRounds)):
+        return [contents(value) for value in thing]
     if hasattr(thing, "__dataclass_fields__"):
         return {field.name: contents(getattr(thing, field.name)) for field in fields(thing)}
     if isinstance(thing, dict):
         return {name: contents(value) for name, value in thing.items()}
-    if isinstance(thing, (list, tuple)):
-        return [contents(value) for value in thing]
     return thing.tobytes() if isinstance(thing, np.ndarray) else thing
 
 

@@ -34,7 +34,7 @@ def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None
     work = _Replay(situation, log.layout, patches, Runner(replay_rounds, situation.omega.bound_kernel))
     spans = work.spans()
     threads = min(numba.get_num_threads(), len(spans))
-    if threads == 1:
+    if threads <= 1:  # there may be no row
         for span in spans:
             work(span)
         return

@@ -22,7 +22,7 @@ from optensemble.exceptions import (
     SolverError,
     UnboundedSetError,
 )
-from optensemble.feasible._batches import BatchSolver, Unsolved, refuse_nan, run_kernel, try_again
+from optensemble.feasible._batches import Unsolved, refuse_nan, run_kernel, try_again
 from optensemble.feasible._bound_rows import BoundRows
 from optensemble.feasible._bounds import FEASIBILITY, FIXED, as_bounds
 
@@ -123,10 +123,6 @@ class FeasibleSet(BoundRows):
         Only a set whose argmax is exact says so: the value is taken for a bound.
         """
         return False
-
-    def batch_solver(self, rows: int) -> BatchSolver:
-        """Return what solves many objectives of one batch of so many rows; if the set is bound to rows, of these."""
-        return BatchSolver(self, rows)
 
     def unsolved(self, C: npt.ArrayLike, X: Any = None) -> dict[int, str]:
         """Return the rows that have no set, or that :meth:`argmax` cannot solve, and for each the reason.

@@ -16,6 +16,7 @@ from optensemble._core.kernel import SHARED, Kernel
 from optensemble._core.suggestions import did_you_mean
 from optensemble._core.validation import describe_rows, is_finite
 from optensemble.exceptions import FallbackWarning, InputError, UnboundedSetError
+from optensemble.feasible._batches import BatchSolver
 from optensemble.feasible._bounds import FEASIBILITY, as_bound
 from optensemble.feasible._row_parameters import RowParameter, count_rows, from_rows, row_parameters
 from optensemble.feasible._table_rows import TableRows
@@ -273,6 +274,10 @@ class BoundRows(ABC):
         if self.kernel is None or self.has_cost or self.faulty.any() or (self.varies and self.row_count is None):
             return None
         return self.kernel if self._values is None else self.kernel._replace(own=self._pack())
+
+    def batch_solver(self, rows: int) -> BatchSolver:
+        """Return what solves many objectives of one batch of so many rows; if the set is bound to rows, of these."""
+        return BatchSolver(cast("FeasibleSet", self), rows)
 
     def _faults(self) -> Iterator[Fault]:
         """Go through what is wrong with the parameters of rows."""

@@ -26,6 +26,10 @@ _VISITS = 1 << 16
 """Rows times patches, at least, in one piece of work."""
 
 
+_VISITS_OF_A_THREAD = 1 << 21
+"""The same for each thread: with less, threads spend more time on waiting for each other than they save."""
+
+
 def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None = None) -> None:
     """Make the corrections of a log on the rows of a situation, in place: all of them, or those of some rounds."""
     patches = ReplayedPatches.of(PackedRounds.of(log.rounds[start:stop]))
@@ -33,7 +37,7 @@ def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None
         return
     work = _Replay(situation, log.layout, patches, Runner(replay_rounds, situation.omega.bound_kernel))
     spans = work.spans()
-    threads = min(numba.get_num_threads(), len(spans))
+    threads = min(numba.get_num_threads(), len(spans), work.visits // _VISITS_OF_A_THREAD)
     if threads <= 1:  # there may be no row
         for span in spans:
             work(span)
@@ -67,6 +71,11 @@ class _Replay:
     run: Runner
     halted: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)
+
+    @property
+    def visits(self) -> int:
+        """Rows times patches."""
+        return len(self.situation.winner) * len(self.patches.members)
 
     def spans(self) -> list[Span]:
         """Return the rows in pieces; a set without a kernel is asked about all of them at once."""

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,8 +67,17 @@ def rows_of(experiment: Experiment, count: int, seed: int, labelled: bool) -> pa
     return pa.table(columns)
 
 
-def write_rows(experiment: Experiment, path: Path, rows: int) -> None:
-    """All in one row group: the worst case for memory."""
+def write_rows(path: Path, rows: int) -> None:
+    """All in one row group: the worst case for memory.
+
+    Another process writes them, because the peak of a child is at least that of its parent when it began.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(_write_rows, path, rows).result()
+
+
+def _write_rows(path: Path, rows: int) -> None:
+    experiment = make_experiment("C")
     parts = [rows_of(experiment, CHUNK, seed, labelled=False) for seed in range(10, 10 + rows // CHUNK)]
     pq.write_table(pa.concat_tables(parts), path, row_group_size=rows)
 
@@ -96,11 +107,11 @@ def decide(folder: Path, out: str = "decisions.parquet", checkout: Path = HERE) 
     return run(folder, "decide", "ensemble.oe", "new.parquet", "-o", out, "--quiet", checkout=checkout)
 
 
-def require_flat_memory(folder: Path, experiment: Experiment, rows: int) -> None:
+def require_flat_memory(folder: Path, rows: int) -> None:
     """Decide for tables of three lengths; the longest must not take more memory than one of a quarter."""
     peaks = []
     for count in (CHUNK, rows // 4, rows):
-        write_rows(experiment, folder / "new.parquet", count)
+        write_rows(folder / "new.parquet", count)
         spent = decide(folder)
         written = pq.read_metadata(folder / "decisions.parquet").num_rows
         assert written == count, f"{written} rows of {count} were written"
@@ -122,11 +133,11 @@ def fastest(folder: Path, checkouts: dict[str, Path]) -> dict[str, Spent]:
     return {name: Spent(*(min(each) for each in zip(*found, strict=True))) for name, found in spent.items()}
 
 
-def require_faster(folder: Path, experiment: Experiment, rows: int, other: Path) -> None:
+def require_faster(folder: Path, rows: int, other: Path) -> None:
     """Decide by another checkout and by this one: for few rows, which shows what the start takes, and for all."""
     checkouts, few = {"theirs": other, "ours": HERE}, dict[str, Spent]()
     for count in (CHUNK, rows):
-        write_rows(experiment, folder / "new.parquet", count)
+        write_rows(folder / "new.parquet", count)
         for checkout in checkouts.values():
             decide(folder, checkout=checkout)  # compiles what is not compiled yet
         found = fastest(folder, checkouts)
@@ -156,9 +167,9 @@ def main() -> None:
         pq.write_table(rows_of(experiment, FITTED, 1, labelled=True), folder / "history.parquet")
         run(folder, "fit", "job.toml", "--quiet", checkout=given.against or HERE)
         if given.against is None:
-            require_flat_memory(folder, experiment, given.rows)
+            require_flat_memory(folder, given.rows)
         else:
-            require_faster(folder, experiment, given.rows, given.against)
+            require_faster(folder, given.rows, given.against)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
@@ -11,6 +12,8 @@ from optensemble.feasible._batches import run_kernel
 from optensemble.feasible._solvers.risk_budget.elimination import eliminate, set_up_block, substitute_back
 from tests.feasible.risk_budgets import tight
 from tests.sample_sets import Floats
+
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 
 def conditioned(d: int, digits: float, rng: np.random.Generator) -> Floats:

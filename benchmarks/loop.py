@@ -28,7 +28,7 @@ from optensemble.feasible import RiskBudget
 Floats = npt.NDArray[np.float64]
 
 ROUNDS, ROWS, SEED, TIMED_ROUNDS = 5000, 400, 42, 5
-AT_LEAST = 3000
+AT_LEAST = 12_000
 
 
 class RowByRow:

@@ -82,7 +82,7 @@ CASES = [
     Case("knapsack d=48, k=6", knapsack, 6, 5_000, 20_000, 1.5),
     Case("the same with patches", knapsack, 6, 5_000, 20_000, 1.5, biased=1.0),
     Case("risk budget d=50, k=4", risk_budget, 4, 2_000, 4_000, 1.5),
-    Case("the same with patches", risk_budget, 4, 4_000, 4_000, 1.5, biased=4.0),
+    Case("the same, lower where the first acts", risk_budget, 4, 4_000, 4_000, 1.5, biased=4.0),
 ]
 
 

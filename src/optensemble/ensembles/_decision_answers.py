@@ -269,7 +269,7 @@ class FittedDecision(Policy):
     def _asked(self, X: Any, tally: Tally | None = None) -> MemberOutputs:
         """Ask every member once; the policies of models are left to be solved."""
         self._require_fitted()
-        return self._query(tally).ask(in_fitted_order(X, self._known.features))
+        return self._query(tally).ask(in_fitted_order(X, self._known.features), copies=False)
 
     def _decided(self, asked: MemberOutputs) -> Decisions:
         with one_blas_thread():

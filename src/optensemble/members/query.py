@@ -30,10 +30,14 @@ Members = list[tuple[str, Any]]
 
 
 class _Said(NamedTuple):
-    """What members have said already of rows, by name; of those that are ``plain`` there is nothing left to check."""
+    """What members have said already of rows, by name; of those that are ``plain`` there is nothing left to check.
+
+    If all models are, ``models`` is what they say, of shape (models, n, d), where it lies in X.
+    """
 
     by_name: Mapping[str, Floats]
     plain: frozenset[str] = frozenset()
+    models: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -84,11 +88,14 @@ class MemberQuery:
         step: Step = silent,
         room: MemberOutputs | None = None,
         said: Mapping[str, Floats] | None = None,
+        *,
+        copies: bool = True,
     ) -> MemberOutputs:
         """Ask every member once for the rows of X, and leave the models' actions unsolved; a policy is a step.
 
         The predictions of models are 0 in rows in which they are absent; see
-        :func:`~optensemble.members.absence.solve_members`.
+        :func:`~optensemble.members.absence.solve_members`. Without ``copies`` they may lie in X, and must not be
+        written to.
         """
         omega, n = self.omega.for_rows(X), row_count(X)
         room = self.empty(n) if room is None else room
@@ -96,7 +103,10 @@ class MemberQuery:
         predictions, actions = room.predictions, room.actions
         away: dict[int, npt.NDArray[np.bool_]] = {}
         read = self._read_together(X, said or {})
-        for number, (name, model) in enumerate(self.models):
+        in_place = not copies and read.models is not None and self.sign == 1.0
+        if in_place and read.models is not None:
+            predictions = read.models
+        for number, (name, model) in enumerate([] if in_place else self.models):
             values, missing = self._predicted(model, name, X, omega, read)
             np.multiply(values, self.sign, out=predictions[number])
             if missing is not None:
@@ -129,7 +139,10 @@ class MemberQuery:
         if read is None:
             return _Said(said)
         columns = {name: read[:, number] for number, name in enumerate(members)}
-        return _Said({**said, **columns}, frozenset(columns) if is_plain(read) else frozenset())
+        if not is_plain(read):
+            return _Said({**said, **columns})
+        models = read[:, : len(self.models)].transpose(1, 0, 2) if all(n in columns for n, _ in self.models) else None
+        return _Said({**said, **columns}, frozenset(columns), models)
 
     def _predicted(
         self, model: Any, name: str, X: Any, omega: FeasibleSet, said: _Said

@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from numba import njit
 from pandas.api.types import union_categoricals
 
 from optensemble._core.arrays import Floats
@@ -99,7 +100,18 @@ def as_rows(values: Any, name: str, n: int, d: int, *, gaps: bool = False) -> Fl
 
 def is_plain(numbers: Floats) -> bool:
     """Return whether there is nothing to be said of numbers: none is missing, infinite or too large."""
+    if numbers.flags.c_contiguous:
+        return bool(_all_within(numbers.reshape(-1), _LARGEST_VALUE))
     return _size(numbers) <= _LARGEST_VALUE  # NaN is not
+
+
+@njit(cache=True, nogil=True)
+def _all_within(numbers: Floats, most: float) -> bool:
+    """Return whether no absolute value is larger, nor NaN; without a branch, several are compared at a time."""
+    found = True
+    for at in range(len(numbers)):
+        found &= abs(numbers[at]) <= most
+    return found
 
 
 def _size(numbers: Floats) -> float:

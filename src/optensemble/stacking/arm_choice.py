@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import inner
 from optensemble._core.sums import LARGEST, Sums
 from optensemble.members.absence import Absent
 
@@ -62,38 +63,99 @@ NO_COSTS: Floats = np.empty((0, 0))
 NO_ABSENCE: Absent = np.empty((0, 0), dtype=np.bool_)
 
 
+class Blend(NamedTuple):
+    """What arms are compared by: ``g = Σ_e b_e·forecast_e`` of each row, for an arm is worth ``c_a + a·g``.
+
+    Means over arms are the same for all of them, and left out. Values of one row that differ by more than ``slack`` (n,)
+    differ as those of :class:`Choice` do.
+    """
+
+    values: Floats
+    slack: Floats
+
+
+ROUNDING = 1e-8
+"""Relative to the size of what is added up: arms that are this close are told apart by the full computation.
+
+It is more than rounding comes to, and than the best action under the blend may fall short by.
+"""
+
+
 @njit(cache=True, nogil=True)
-def pick_arms(contenders: Contenders, constants: Floats, slopes: Floats) -> tuple[Indices, Floats]:
-    """Return for every row the arm of the highest calibrated assessment, as :class:`Choice` does, and its action."""
-    actions, evaluators, costs, absent = contenders
-    arms, n, d = actions.shape
-    picked, taken = np.zeros(n, np.int64), np.empty((n, d))
-    values, assessed = np.empty(arms), np.empty(arms)
+def blend_evaluators(evaluators: Floats, constants: Floats, slopes: Floats, largest: Floats) -> Blend:
+    """Return the blend of the forecasts that assess arms; no action's coordinates are larger than ``largest`` (d,)."""
+    count, n, d = evaluators.shape
+    values, slack = np.zeros((n, d)), np.empty(n)
+    size = np.abs(constants).max()
     for i in range(n):
-        values[:] = 0.0
-        for e in range(len(evaluators)):
-            forecast, total, count = evaluators[e, i], 0.0, 0
-            for a in range(arms):
-                if len(absent) and absent[a, i]:
-                    continue
-                arm, worth = actions[a, i], 0.0
-                for j in range(d):
-                    worth += arm[j] * forecast[j]
-                assessed[a] = worth - costs[a, i] if len(costs) else worth
-                total += assessed[a]
-                count += 1
-            mean = total / max(count, 1)
-            for a in range(arms):
-                values[a] += (assessed[a] - mean) * slopes[e]
-        best, highest = 0, -np.inf
+        row, total = values[i], 0.0
+        for e in range(count):
+            forecast, slope = evaluators[e, i], slopes[e]
+            most, steep = 0.0, abs(slope)
+            for j in range(d):
+                row[j] += slope * forecast[j]
+                most += abs(forecast[j]) * largest[j]
+            total += steep * most
+        slack[i] = ROUNDING * (size + total)
+    return Blend(values, slack)
+
+
+@njit(cache=True, nogil=True)
+def pick_arms(contenders: Contenders, constants: Floats, slopes: Floats, blend: Blend) -> tuple[Indices, Floats]:
+    """Return for every row the arm of the highest calibrated assessment, as :class:`Choice` does, and its action."""
+    actions, _, costs, absent = contenders
+    arms, n, d = actions.shape
+    picked, taken, assessed, values = np.empty(n, np.int64), np.empty((n, d)), np.empty(arms), np.empty(arms)
+    some_absent, some_cost, slope, steep = len(absent) > 0, len(costs) > 0, slopes.sum(), np.abs(slopes).sum()
+    for i in range(n):
+        row, best, highest, second, dearest = blend.values[i], 0, -np.inf, -np.inf, 0.0
         for a in range(arms):
-            value = constants[a] + values[a]
-            if value > highest and not (len(absent) and absent[a, i]):
-                best, highest = a, value
+            if some_absent and absent[a, i]:
+                continue
+            arm, value = actions[a, i], constants[a]
+            for j in range(d):
+                value += arm[j] * row[j]
+            if some_cost:
+                value -= slope * costs[a, i]
+                dearest = max(dearest, abs(costs[a, i]))
+            if value > highest:
+                best, highest, second = a, value, highest
+            else:
+                second = max(second, value)
+        if not highest - second > blend.slack[i] + ROUNDING * steep * dearest:  # or one of them is not a number
+            best = pick_exactly(contenders, i, constants, slopes, assessed, values)
         picked[i] = best
         for j in range(d):
             taken[i, j] = actions[best, i, j]
     return picked, taken
+
+
+@inner
+def pick_exactly(contenders, i, constants, slopes, assessed, values):  # type: ignore[no-untyped-def]
+    """Return the arm of a row, by the computation of :class:`Choice` in its order."""
+    actions, evaluators, costs, absent = contenders
+    arms, _, d = actions.shape
+    values[:] = 0.0
+    for e in range(len(evaluators)):
+        forecast, total, count = evaluators[e, i], 0.0, 0
+        for a in range(arms):
+            if len(absent) and absent[a, i]:
+                continue
+            arm, worth = actions[a, i], 0.0
+            for j in range(d):
+                worth += arm[j] * forecast[j]
+            assessed[a] = worth - costs[a, i] if len(costs) else worth
+            total += assessed[a]
+            count += 1
+        mean = total / max(count, 1)
+        for a in range(arms):
+            values[a] += (assessed[a] - mean) * slopes[e]
+    best, highest = 0, -np.inf
+    for a in range(arms):
+        value = constants[a] + values[a]
+        if value > highest and not (len(absent) and absent[a, i]):
+            best, highest = a, value
+    return best
 
 
 def beyond_mean(values: Floats, absent: Absent | None) -> Floats:

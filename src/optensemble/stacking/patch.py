@@ -19,6 +19,8 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.cell_sums import Cells as CellNumbers
 from optensemble._core.cell_sums import Overlaps, add_limbs, count_overlaps, fill_lower, picked, weigh_overlaps
 from optensemble._core.exact_sums import row_dots
+from optensemble._core.kernel import inner
+from optensemble._core.lanes import LANES, load, store
 from optensemble._core.sums import Sums
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.events import Layout
@@ -266,7 +268,10 @@ class PatchRidges:
 
 @dataclass(frozen=True)
 class PatchRounds:
-    """The patches of a forecast, laid out for compiled code: by round the place of each cell's correction, or -1."""
+    """The patches of a forecast, laid out for compiled code.
+
+    By round the place of each cell's correction, or -1, and the corrections, each with zeros after it to whole lanes.
+    """
 
     layout: Layout
     rounds: tuple[tuple[CellNumbers, Floats], ...]
@@ -275,7 +280,7 @@ class PatchRounds:
     def of(cls, log: PatchLog) -> PatchRounds:
         """Lay out a log, whose rounds have one patch each."""
         patches = [patch for patches in log.rounds for patch in patches]
-        return cls(log.layout, tuple((number_cells(each.cells, log.layout.count), each.delta) for each in patches))
+        return cls(log.layout, tuple((number_cells(each.cells, log.layout.count), in_lanes(each.delta)) for each in patches))
 
     def __call__(self, outputs: MemberOutputs, predictions: Floats, actions: Floats, solver: Solve) -> PatchedForecast:
         """Correct a forecast, which induces ``actions``, round after round; all members' actions must be known."""
@@ -295,27 +300,59 @@ class PatchedForecast(NamedTuple):
     actions: Floats
 
 
+def in_lanes(delta: Floats) -> Floats:
+    """Return corrections (cells, d) with zeros after each, so that it takes up an even number of lanes."""
+    cells, d = delta.shape
+    padded = np.zeros((cells, -(-d // (2 * LANES)) * 2 * LANES))
+    padded[:, :d] = delta
+    return padded
+
+
 @njit(cache=True, nogil=True)
 def add_patch(columns: CellNumbers, number: CellNumbers, delta: Floats, forecast: Floats) -> None:
     """Add to each row of ``forecast`` the corrections of its cells, in their order."""
     n, events = columns.shape
-    d = forecast.shape[1]
-    places = np.empty(events + 3, np.int64)
+    d, width = forecast.shape[1], delta.shape[1] // LANES
+    places, row, flat = np.empty(events + 1, np.int64), np.zeros(delta.shape[1]), delta.reshape(-1)
     for i in range(n):
-        m = 0
+        count = 0
         for e in range(events):  # without a branch, which would often be mispredicted
-            places[m] = number[columns[i, e]]
-            m += places[m] >= 0
-        row = forecast[i]
-        for k in range(0, m - m % 4, 4):  # four at a time, so that the row is read and written once for all of them
-            first, second = delta[places[k]], delta[places[k + 1]]
-            third, fourth = delta[places[k + 2]], delta[places[k + 3]]
-            for j in range(d):
-                row[j] = (((row[j] + first[j]) + second[j]) + third[j]) + fourth[j]
-        for k in range(m - m % 4, m):
-            more = delta[places[k]]
-            for j in range(d):
-                row[j] += more[j]
+            places[count] = number[columns[i, e]]
+            count += places[count] >= 0
+        row[:d] = forecast[i]
+        for at in range(0, width - 3, 4):
+            add_four(flat, width, places, count, at, row)
+        if width % 4:
+            add_two(flat, width, places, count, width - 2, row)
+        forecast[i] = row[:d]
+
+
+# Sums of some lanes stay in the processor while all cells are added: more at once hide how long an addition takes.
+
+
+@inner
+def add_four(flat, width, places, count, at, row):  # type: ignore[no-untyped-def]
+    """Add the corrections at ``count`` places to four lanes of a row, from lane ``at`` on."""
+    a, b, c, d = load(row, at), load(row, at + 1), load(row, at + 2), load(row, at + 3)
+    for k in range(count):
+        first = places[k] * width + at
+        a, b = a + load(flat, first), b + load(flat, first + 1)
+        c, d = c + load(flat, first + 2), d + load(flat, first + 3)
+    store(row, at, a)
+    store(row, at + 1, b)
+    store(row, at + 2, c)
+    store(row, at + 3, d)
+
+
+@inner
+def add_two(flat, width, places, count, at, row):  # type: ignore[no-untyped-def]
+    """Add the same to two lanes."""
+    a, b = load(row, at), load(row, at + 1)
+    for k in range(count):
+        first = places[k] * width + at
+        a, b = a + load(flat, first), b + load(flat, first + 1)
+    store(row, at, a)
+    store(row, at + 1, b)
 
 
 def situate(outputs: MemberOutputs, predictions: Floats) -> Situation:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection
 from dataclasses import replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -18,7 +19,15 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import row_dots, take_rows
 from optensemble.members.absence import solve_members
 from optensemble.members.outputs import MemberOutputs
-from optensemble.stacking.arm_choice import NO_ABSENCE, NO_COSTS, Choice, Contenders, pick_arms
+from optensemble.stacking.arm_choice import (
+    NO_ABSENCE,
+    NO_COSTS,
+    Blend,
+    Choice,
+    Contenders,
+    blend_evaluators,
+    pick_arms,
+)
 from optensemble.stacking.arms import absent_arms, solve_few, solve_forecast
 from optensemble.stacking.forecaster import AVERAGE, MEAN, RIDGE, Forecaster, Forecasts, Policies
 
@@ -27,12 +36,6 @@ _FEW = 3
 
 _MANY_ROWS = 64
 """Of fewer rows, a compiled solver solves all arms in less time than it takes to find out which are needless."""
-
-_ROUNDING = 1e-8
-"""Relative to the size of what is added up: arms that are this close are told apart by the full computation.
-
-It is more than rounding comes to, and than the best action under the blend may fall short by.
-"""
 
 
 class PolicyBatch:
@@ -68,7 +71,8 @@ class PolicyBatch:
         known = 0 if asked.absent is not None else asked.models
         self.arms[known:members] = asked.actions[known:]
         self._solved = set(range(known, members))
-        self.outputs = replace(asked, actions=self.arms[:members])
+        own = np.require(asked.predictions, requirements=["C", "W"])  # they may lie in the user's rows, read-only
+        self.outputs = replace(asked, predictions=own, actions=self.arms[:members])
         self._solver, self._forecaster = asked.omega.batch_solver(n), forecaster
         wanted = baselines if asked.models else (*baselines, MEAN)
         forecasts = forecaster.unpatched(self.outputs, (*self.names, *wanted))
@@ -118,15 +122,14 @@ class PolicyBatch:
         self._solve(range(self.outputs.models))
 
     def _solve(self, arms: range) -> None:
-        """Solve arms that are all models, or all forecasts; where that is dear, each begins where the last ended."""
-        if not (self.outputs.omega.dear or self._solved.intersection(arms)):
+        """Solve arms that are all models, or all forecasts; a hint from one to the next would mostly lead astray."""
+        if not self._solved.intersection(arms):
             members = len(self.outputs.actions)
             own = self.values[arms.start - members : arms.stop - members] if arms.start else self.outputs.predictions
             self._solver.solve_each(own, self.arms[arms.start : arms.stop])
             self._solved.update(arms)
-        hint = None
         for arm in arms:
-            hint = self.actions(arm, hint)
+            self.actions(arm)
 
     def _solve_all(self) -> None:
         self.solve_members()
@@ -148,12 +151,14 @@ class PolicyBatch:
         omega, contenders = self.outputs.omega, self._contenders()
         many = self.outputs.count >= _MANY_ROWS or omega.kernel is None
         prunes = omega.dear and many and omega.on_failure == "raise" and len(unsolved) >= _FEW
+        largest = np.maximum(np.abs(omega.lower), np.abs(omega.upper))
+        blend = blend_evaluators(contenders.evaluators, choice.constants, choice.slopes, largest)
         if prunes and not omega.has_cost and self.outputs.absent is None:
-            return self._choose_by_bound(choice, contenders)
+            return self._choose_by_bound(choice, blend)
         self._solve_all()
         if omega.has_cost:
             contenders = contenders._replace(costs=np.stack([omega.cost(arm) for arm in self.arms]))
-        return pick_arms(contenders, choice.constants, choice.slopes)
+        return pick_arms(contenders, choice.constants, choice.slopes, blend)
 
     def _contenders(self) -> Contenders:
         """Return all arms, and the forecasts that assess them."""
@@ -164,37 +169,37 @@ class PolicyBatch:
         absent = absent_arms(outputs, len(self.arms))
         return Contenders(self.arms, evaluators, NO_COSTS, NO_ABSENCE if absent is None else absent)
 
-    def _choose_by_bound(self, choice: Choice, contenders: Contenders) -> tuple[Indices, Floats]:
+    def _choose_by_bound(self, choice: Choice, blend: Blend) -> tuple[Indices, Floats]:
         """Return the same, without solving what cannot win; a few rows that are too close are left to the other way."""
-        blend = np.tensordot(choice.slopes, contenders.evaluators, 1)
-        best = np.empty_like(blend)
-        self._solver(blend, best, self.arms[-1] if len(self.arms) - 1 in self._solved else None)
-        search = BoundedSearch(blend, best, self._largest_terms(choice, contenders))
-        by_promise = sorted(range(len(self.arms)), key=lambda arm: (arm != len(self.arms) - 1, -choice.constants[arm]))
-        for arm in by_promise:
-            rows = search.rows_to_solve(choice.constants[arm])
+        best, every = np.empty_like(blend.values), np.arange(self.outputs.count)
+        self._solver(blend.values, best)
+        search = BoundedSearch.of(blend, best)
+        for arm in self._by_promise(choice):
+            constant = choice.constants[arm]
+            # the bound is of actions in Ω, which those of policies are but for a tolerance
+            rows = every if arm in self._solved else rows_to_solve(search, constant)
             if len(rows):
-                search.consider(arm, choice.constants[arm], rows, self._actions_in(arm, rows, best))
-        if len(close := search.too_close()):
+                self._solve_in(arm, rows)
+                consider(search, arm, constant, rows, self.arms[arm])
+        if len(close := too_close(search)):
             part = self._take(close)
             part._solve_all()
-            search.picked[close], search.actions[close] = part.choose(choice)
-        return search.picked, search.actions
+            search.picked[close], self.arms[:, close] = part.choose(choice)[0], part.arms
+        return search.picked, gather_arms(self.arms, search.picked)
 
-    def _largest_terms(self, choice: Choice, contenders: Contenders) -> Floats:
-        """Return for every row the largest that sums can come to in which arms are compared."""
-        omega = self.outputs.omega
-        largest = np.maximum(np.abs(omega.lower), np.abs(omega.upper))
-        sums = np.abs(choice.slopes) @ (np.abs(contenders.evaluators) @ largest)
-        return np.asarray(sums + np.abs(choice.constants).max())
+    def _by_promise(self, choice: Choice) -> list[int]:
+        """Return all arms: those that are solved, the forecast that was corrected most, then by their constants."""
+        last = len(self.arms) - 1
+        return sorted(range(last + 1), key=lambda arm: (arm not in self._solved, arm != last, -choice.constants[arm]))
 
-    def _actions_in(self, arm: int, rows: Indices, hint: Floats) -> Floats:
-        """Return the actions of an arm in some rows."""
-        if arm in self._solved or len(rows) == len(hint):
-            return self.actions(arm, hint)[rows]
-        found = np.empty((len(rows), hint.shape[1]))
-        self._solver(self._coefficients(arm)[rows], found, hint[rows], rows)
-        return found
+    def _solve_in(self, arm: int, rows: Indices) -> None:
+        """Solve an arm in some rows, unless it is solved in all."""
+        if arm in self._solved or len(rows) == self.outputs.count:
+            self.actions(arm)
+            return
+        found = np.empty((len(rows), self.arms.shape[2]))
+        self._solver(take_rows(self._coefficients(arm)[None], rows)[0], found, None, rows)
+        put_rows(found, rows, self.arms[arm])
 
     def _take(self, rows: Indices) -> PolicyBatch:
         """Return the same for some of the rows; what is not solved there is solved anew."""
@@ -206,44 +211,70 @@ class PolicyBatch:
         return part
 
 
-class BoundedSearch:
+class BoundedSearch(NamedTuple):
     """The best arm of every row so far, where arms come one after the other and what they can be worth is bounded.
 
-    ``blend`` (n, d) is what arms are valued by, and ``best`` its best actions.
+    ``bound`` is what the best action under the blend is worth; ``highest`` and ``second`` are the best values so far.
     """
 
-    def __init__(self, blend: Floats, best: Floats, sizes: Floats) -> None:
-        self._blend, n = blend, len(blend)
-        self._bound, self._slack = row_dots(best, blend), _ROUNDING * sizes
-        self._highest, self._next = np.full(n, -np.inf), np.full(n, -np.inf)
-        self.picked, self.actions = np.zeros(n, dtype=np.int64), np.empty_like(blend)
+    blend: Blend
+    bound: Floats
+    highest: Floats
+    second: Floats
+    picked: Indices
 
-    def rows_to_solve(self, constant: float) -> Indices:
-        """Return the rows in which an arm with this constant may be the best, or too close to it to tell."""
-        return np.flatnonzero(constant + self._bound + self._slack >= self._highest)
-
-    def consider(self, arm: int, constant: float, rows: Indices, actions: Floats) -> None:
-        """Take up an arm's actions in some rows."""
-        values = constant + row_dots(actions, self._blend[rows])
-        take_up_better(arm, values, rows, actions, self._highest, self._next, self.picked, self.actions)
-
-    def too_close(self) -> Indices:
-        """Return the rows in which rounding might tell which arm is the best."""
-        return np.flatnonzero(self._highest - self._next <= self._slack)
+    @classmethod
+    def of(cls, blend: Blend, best: Floats) -> Self:
+        """Return a search that has seen no arm yet, given the best actions under the blend."""
+        n = len(best)
+        nothing = np.full((2, n), -np.inf)
+        return cls(blend, row_dots(best, blend.values), nothing[0], nothing[1], np.zeros(n, dtype=np.int64))
 
 
 @njit(cache=True, nogil=True)
-def take_up_better(  # type: ignore[no-untyped-def]
-    arm, values, rows, actions, highest, second, picked, taken
-):
-    """Write an arm, its value and its actions where it is the best of its row so far; where it is not, only its value.
+def rows_to_solve(search: BoundedSearch, constant: float) -> Indices:
+    """Return the rows in which an arm with this constant may be the best, or too close to it to tell."""
+    n = len(search.bound)
+    rows, count = np.empty(n, np.int64), 0
+    for i in range(n):  # without a branch, which would often be mispredicted
+        rows[count] = i
+        count += constant + search.bound[i] + search.blend.slack[i] >= search.highest[i]
+    return rows[:count]
 
-    ``second`` is the value of the second best.
-    """
+
+@njit(cache=True, nogil=True)
+def consider(search: BoundedSearch, arm: int, constant: float, rows: Indices, actions: Floats) -> None:
+    """Take up an arm's actions in some rows."""
+    values = search.blend.values
+    for row in rows:
+        action, weights, value = actions[row], values[row], constant
+        for j in range(len(action)):
+            value += action[j] * weights[j]
+        if value > search.highest[row]:
+            search.highest[row], search.second[row], search.picked[row] = value, search.highest[row], arm
+        elif value > search.second[row]:
+            search.second[row] = value
+
+
+def too_close(search: BoundedSearch) -> Indices:
+    """Return the rows in which rounding might tell which arm is the best."""
+    return np.flatnonzero(search.highest - search.second <= search.blend.slack)
+
+
+@njit(cache=True, nogil=True)
+def put_rows(values: Floats, rows: Indices, target: Floats) -> None:
+    """Write values into some rows."""
     for i in range(len(rows)):
-        row, value = rows[i], values[i]
-        if value > highest[row]:
-            highest[row], second[row], picked[row] = value, highest[row], arm
-            taken[row] = actions[i]
-        elif value > second[row]:
-            second[row] = value
+        for j in range(values.shape[1]):
+            target[rows[i], j] = values[i, j]
+
+
+@njit(cache=True, nogil=True)
+def gather_arms(arms: Floats, picked: Indices) -> Floats:
+    """Return the action of every row's arm."""
+    _, n, d = arms.shape
+    taken = np.empty((n, d))
+    for i in range(n):
+        for j in range(d):
+            taken[i, j] = arms[picked[i], i, j]
+    return taken

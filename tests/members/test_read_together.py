@@ -145,3 +145,30 @@ def test_a_frame_is_left_as_it_was() -> None:
     before = frame.copy(deep=True)
     make_query()(frame)
     pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("models", [1, 3])
+@pytest.mark.parametrize("layout", ["as it is", "read-only", "by columns", "among others", "whole numbers"])
+def test_predictions_may_lie_in_x_which_stays_as_it_is(layout: str, models: int, sign: float) -> None:
+    X: Any = np.random.default_rng(0).integers(-9, 9, size=(5, D * (models + 1))).astype(np.float64)
+    if layout == "by columns":
+        X = np.asfortranarray(X)
+    if layout == "whole numbers":
+        X = X.astype(np.int64)
+    first = D if layout == "among others" else 0
+    if layout != "among others":
+        X = X[:, : D * models].copy(order="K")
+    X.flags.writeable = layout != "read-only"
+    members = [(f"m{m}", Columns(list(range(first + m * D, first + (m + 1) * D)))) for m in range(models)]
+    before = X.copy()
+    query = MemberQuery(members, [], OMEGA, Buckets(OMEGA.lower, OMEGA.upper, 10), sign)
+    lying, copied = query.ask(X, copies=False), query.ask(X)
+    np.testing.assert_array_equal(lying.predictions, copied.predictions)
+    for rows in (slice(0, 5), slice(1, 3)):
+        own = lying.take(rows).own_predictions
+        assert own.flags.c_contiguous
+        assert own.flags.writeable
+        np.testing.assert_array_equal(own, copied.predictions[:, rows])
+    copied.predictions[:] = 0.0
+    np.testing.assert_array_equal(X, before)

@@ -19,7 +19,16 @@ from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import Cells
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.stacking.cells import RowCells, make_layout
-from optensemble.stacking.patch import MOST_CELLS, PATCH_PENALTIES, PatchedForecast, PatchRidges, PatchRounds, situate
+from optensemble.stacking.patch import (
+    MOST_CELLS,
+    PATCH_PENALTIES,
+    PatchedForecast,
+    PatchRidges,
+    PatchRounds,
+    add_patch,
+    in_lanes,
+    situate,
+)
 from optensemble.stats.folds import Fold, folds
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats, bucket, level_set_masks, violation
@@ -319,6 +328,21 @@ def apply_patch(log: PatchLog, outputs: MemberOutputs, forecast: Floats) -> Patc
     """Correct a forecast from the actions that it induces."""
     before = outputs.omega.argmax(forecast)
     return PatchRounds.of(log)(outputs, forecast, before, outputs.omega.batch_solver(len(forecast)))
+
+
+@pytest.mark.parametrize("d", [1, 4, 8, 9, 24, 25, 41, 48])
+def test_corrections_are_added_one_after_the_other(d: int) -> None:
+    rng = np.random.default_rng(d)
+    n, events, cells = 7, 5, 30
+    columns = rng.integers(0, cells, size=(n, events)).astype(np.int32)
+    delta, forecast = rng.normal(size=(cells, d)), rng.normal(size=(n, d))
+    patched = rng.uniform(size=cells) < 0.7
+    number = np.where(patched, np.cumsum(patched) - 1, -1).astype(np.int32)
+    expected = forecast.copy()
+    for event in columns.T:
+        expected[patched[event]] += delta[event[patched[event]]]
+    add_patch(columns, number, in_lanes(delta[patched]), forecast)
+    np.testing.assert_array_equal(forecast, expected)
 
 
 def test_new_rows_are_corrected_round_by_round() -> None:

@@ -14,7 +14,15 @@ from optensemble import feasible
 from optensemble._core.arrays import Indices
 from optensemble.exceptions import SolverError
 from optensemble.stacking import final_policy, policy_batch
-from optensemble.stacking.arm_choice import NO_ABSENCE, NO_COSTS, Choice, Contenders, pick_arms
+from optensemble.stacking.arm_choice import (
+    NO_ABSENCE,
+    NO_COSTS,
+    Blend,
+    Choice,
+    Contenders,
+    blend_evaluators,
+    pick_arms,
+)
 from optensemble.stacking.arms import PLAYED, Decisions
 from optensemble.stacking.policy_batch import PolicyBatch
 from tests.counting import CountingSet
@@ -114,7 +122,11 @@ def test_rows_that_rounding_could_decide_are_compared_in_full(monkeypatch: pytes
         return original(self, rows)
 
     monkeypatch.setattr(PolicyBatch, "_take", noted)
-    monkeypatch.setattr(policy_batch, "_ROUNDING", 1e3)  # everything is close
+
+    def everything_is_close(*given: Any) -> Blend:
+        return blend_evaluators(*given)._replace(slack=np.full(len(X), 1e3))
+
+    monkeypatch.setattr(policy_batch, "blend_evaluators", everything_is_close)
     again = ensemble.decider_.decide(ensemble._asked(X))
     assert taken == [len(X)]
     for ours, theirs in zip(vars(again).values(), vars(expected).values(), strict=True):
@@ -151,21 +163,34 @@ def test_an_unsolved_row_is_named_by_its_place_among_all(monkeypatch: pytest.Mon
     assert sizes[-1] == len(X)  # the error comes from all rows at once
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 3), st.booleans(), st.booleans())
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.sampled_from([1, 4, 7, 8, 13]),
+    st.booleans(),
+    st.booleans(),
+)
 def test_the_arm_that_is_picked_has_the_highest_calibrated_assessment(
-    seed: int, arms: int, evaluators: int, gaps: bool, costly: bool
+    seed: int, arms: int, evaluators: int, d: int, gaps: bool, costly: bool
 ) -> None:
     rng = np.random.default_rng(seed)
-    n, d = 9, 4
+    n = 9
     actions: Floats = rng.integers(0, 2, size=(arms, n, d)).astype(np.float64)
     forecasts = rng.normal(size=(evaluators, n, d))
-    choice = Choice(rng.normal(size=arms), rng.uniform(size=evaluators))
+    # arms without a constant of their own that do the same are worth the same
+    choice = Choice(rng.normal(size=arms) * rng.integers(0, 2, size=arms), rng.normal(size=evaluators))
     costs = rng.uniform(size=(arms, n)) if costly else NO_COSTS
     absent = rng.uniform(size=(arms, n)) < 0.4 if gaps else NO_ABSENCE
     if gaps:
         absent[-1] = False
     assessed = np.einsum("and,end->aen", actions, forecasts) - (costs[:, None] if costly else 0.0)
     values = choice.values(assessed, absent if gaps else None)
-    picked, taken = pick_arms(Contenders(actions, forecasts, costs, absent), choice.constants, choice.slopes)
+    blend = blend_evaluators(forecasts, choice.constants, choice.slopes, np.ones(d))
+    np.testing.assert_allclose(blend.values, np.einsum("e,end->nd", choice.slopes, forecasts), atol=1e-12)
+    picked, taken = pick_arms(Contenders(actions, forecasts, costs, absent), choice.constants, choice.slopes, blend)
+    exact = blend._replace(slack=np.full(n, np.inf))
+    exactly = pick_arms(Contenders(actions, forecasts, costs, absent), choice.constants, choice.slopes, exact)
+    np.testing.assert_array_equal(picked, exactly[0])
     np.testing.assert_allclose(values[picked, np.arange(n)], values.max(axis=0), atol=1e-12)
     np.testing.assert_array_equal(taken, actions[picked, np.arange(n)])

@@ -36,6 +36,18 @@ def first_of_best(assessed: Floats) -> npt.NDArray[np.int32]:
     return first
 
 
+@njit(cache=True, nogil=True)
+def model_by_model(lying: Floats) -> Floats:
+    """Return what models say, (n, models, d), model by model, (models, n, d)."""
+    n, models, d = lying.shape
+    found = np.empty((models, n, d))
+    for i in range(n):
+        for m in range(models):
+            for j in range(d):
+                found[m, i, j] = lying[i, m, j]
+    return found
+
+
 @dataclass(frozen=True)
 class MemberOutputs:
     """Predictions and actions of the members on a batch of rows, with the set and the buckets they are about.
@@ -85,6 +97,14 @@ class MemberOutputs:
     def count(self) -> int:
         """The number of rows."""
         return int(self.actions.shape[1])
+
+    @property
+    def own_predictions(self) -> Floats:
+        """The predictions, each model's after the other's in memory that may be written to; a copy if they lie in X."""
+        lying = self.predictions.transpose(1, 0, 2)
+        if lying.flags.c_contiguous and lying.flags.writeable and len(self.predictions) > 1:
+            return model_by_model(lying)
+        return np.require(self.predictions, requirements=["C", "W"])
 
     def features(self, scale: Floats) -> Floats:
         """Return what is regressed on: predictions, and actions of policies times ``scale``; shape (members, n, d).

@@ -103,10 +103,10 @@ class MemberQuery:
         predictions, actions = room.predictions, room.actions
         away: dict[int, npt.NDArray[np.bool_]] = {}
         read = self._read_together(X, said or {})
-        in_place = not copies and read.models is not None and self.sign == 1.0
-        if in_place and read.models is not None:
-            predictions = read.models
-        for number, (name, model) in enumerate([] if in_place else self.models):
+        to_read = self.models
+        if read.models is not None and not copies and self.sign == 1.0:
+            predictions, to_read = read.models, []
+        for number, (name, model) in enumerate(to_read):
             values, missing = self._predicted(model, name, X, omega, read)
             np.multiply(values, self.sign, out=predictions[number])
             if missing is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.kernel import inner
+from optensemble._core.kernel import inner, reduction
 from optensemble._core.sums import LARGEST, Sums
 from optensemble.members.absence import Absent
 
@@ -66,7 +66,7 @@ NO_ABSENCE: Absent = np.empty((0, 0), dtype=np.bool_)
 class Blend(NamedTuple):
     """What arms are compared by: ``g = Σ_e b_e·forecast_e`` of each row, for an arm is worth ``c_a + a·g``.
 
-    Means over arms are the same for all of them, and left out. Values of one row that differ by more than ``slack`` (n,)
+    Means over arms are the same for all of them, and left out. Values of a row that differ by more than its ``slack``
     differ as those of :class:`Choice` do.
     """
 
@@ -81,22 +81,23 @@ It is more than rounding comes to, and than the best action under the blend may 
 """
 
 
+_SHORT = 8
+"""Of fewer coordinates, a sum takes less time than the call that would add several of them at a time."""
+
+
 @njit(cache=True, nogil=True)
 def blend_evaluators(evaluators: Floats, constants: Floats, slopes: Floats, largest: Floats) -> Blend:
     """Return the blend of the forecasts that assess arms; no action's coordinates are larger than ``largest`` (d,)."""
     count, n, d = evaluators.shape
-    values, slack = np.zeros((n, d)), np.empty(n)
-    size = np.abs(constants).max()
-    for i in range(n):
-        row, total = values[i], 0.0
-        for e in range(count):
-            forecast, slope = evaluators[e, i], slopes[e]
-            most, steep = 0.0, abs(slope)
+    values, slack = np.zeros((n, d)), np.full(n, np.abs(constants).max())
+    for e in range(count):
+        forecasts, slope = evaluators[e], slopes[e]
+        for i in range(n):
+            row, forecast = values[i], forecasts[i]
             for j in range(d):
                 row[j] += slope * forecast[j]
-                most += abs(forecast[j]) * largest[j]
-            total += steep * most
-        slack[i] = ROUNDING * (size + total)
+            slack[i] += abs(slope) * size_under(forecast, largest)
+    slack *= ROUNDING
     return Blend(values, slack)
 
 
@@ -107,27 +108,51 @@ def pick_arms(contenders: Contenders, constants: Floats, slopes: Floats, blend: 
     arms, n, d = actions.shape
     picked, taken, assessed, values = np.empty(n, np.int64), np.empty((n, d)), np.empty(arms), np.empty(arms)
     some_absent, some_cost, slope, steep = len(absent) > 0, len(costs) > 0, slopes.sum(), np.abs(slopes).sum()
+    flat, weights = actions.reshape(arms, n * d), blend.values.reshape(-1)
     for i in range(n):
-        row, best, highest, second, dearest = blend.values[i], 0, -np.inf, -np.inf, 0.0
+        best, highest, second, dearest = 0, -np.inf, -np.inf, 0.0
         for a in range(arms):
             if some_absent and absent[a, i]:
                 continue
-            arm, value = actions[a, i], constants[a]
-            for j in range(d):
-                value += arm[j] * row[j]
+            value = constants[a]
+            if d < _SHORT:
+                for j in range(i * d, i * d + d):
+                    value += flat[a, j] * weights[j]
+            else:
+                value += worth(actions[a, i], blend.values[i])
             if some_cost:
                 value -= slope * costs[a, i]
                 dearest = max(dearest, abs(costs[a, i]))
-            if value > highest:
-                best, highest, second = a, value, highest
-            else:
-                second = max(second, value)
+            better = value > highest  # without branches, which could not be predicted
+            second = max(second, min(value, highest))
+            best, highest = a if better else best, value if better else highest
         if not highest - second > blend.slack[i] + ROUNDING * steep * dearest:  # or one of them is not a number
             best = pick_exactly(contenders, i, constants, slopes, assessed, values)
         picked[i] = best
         for j in range(d):
-            taken[i, j] = actions[best, i, j]
+            taken[i, j] = flat[best, i * d + j]
     return picked, taken
+
+
+# Sums in any order: the slack allows for their rounding.
+
+
+@reduction
+def worth(action: Floats, weights: Floats) -> float:
+    """Return ``action·weights``."""
+    total = 0.0
+    for j in range(len(action)):
+        total += action[j] * weights[j]
+    return total
+
+
+@reduction
+def size_under(forecast: Floats, largest: Floats) -> float:
+    """Return the largest that sums can come to in which an action is assessed."""
+    total = 0.0
+    for j in range(len(forecast)):
+        total += abs(forecast[j]) * largest[j]
+    return total
 
 
 @inner

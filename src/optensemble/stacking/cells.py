@@ -63,10 +63,9 @@ class RowCells:
             self.columns[:, self.own.stop :] = np.minimum(groups.T, last) + offsets[:-1]
 
     def _fill(self, actions: Floats, first: int) -> None:
-        offsets = self.layout.offsets[first : first + actions.shape[1]]
-        fill_levels(
-            actions, self._buckets.lower, self._buckets.per_unit, self._buckets.count, offsets, self.columns[:, first:]
-        )
+        offsets = self.layout.offsets[first : first + actions.shape[1]].astype(np.int32)
+        levels = (self._buckets.lower, self._buckets.per_unit, self._buckets.count)
+        fill_levels(actions, *levels, offsets, self.columns, first)
 
     def take_up(self, actions: Floats) -> None:
         """Take up the forecast's own level sets, given the actions it induces."""
@@ -108,10 +107,14 @@ def weigh_rows(columns: CellNumbers, weights: Floats, count: int) -> Floats:
 
 @njit(cache=True, nogil=True)
 def fill_levels(  # type: ignore[no-untyped-def]
-    actions, lower, per_unit, count, offsets, columns
+    actions, lower, per_unit, count, offsets, columns, first
 ):
-    """Write the cell of each coordinate of each action: its level set, counted from the coordinate's first cell."""
+    """Write the cell of each coordinate of each action: its level set, counted from the coordinate's first cell.
+
+    The coordinates have columns of their own, from ``first`` on.
+    """
     n, d = actions.shape
     for i in range(n):
+        row, action = columns[i, first : first + d], actions[i]
         for j in range(d):
-            columns[i, j] = offsets[j] + bucket(actions[i, j], lower[j], per_unit[j], count)
+            row[j] = offsets[j] + np.int32(bucket(action[j], lower[j], per_unit[j], count))

@@ -280,7 +280,9 @@ class PatchRounds:
     def of(cls, log: PatchLog) -> PatchRounds:
         """Lay out a log, whose rounds have one patch each."""
         patches = [patch for patches in log.rounds for patch in patches]
-        return cls(log.layout, tuple((number_cells(each.cells, log.layout.count), in_lanes(each.delta)) for each in patches))
+        return cls(
+            log.layout, tuple((number_cells(each.cells, log.layout.count), in_lanes(each.delta)) for each in patches)
+        )
 
     def __call__(self, outputs: MemberOutputs, predictions: Floats, actions: Floats, solver: Solve) -> PatchedForecast:
         """Correct a forecast, which induces ``actions``, round after round; all members' actions must be known."""
@@ -301,9 +303,9 @@ class PatchedForecast(NamedTuple):
 
 
 def in_lanes(delta: Floats) -> Floats:
-    """Return corrections (cells, d) with zeros after each, so that it takes up an even number of lanes."""
+    """Return corrections (cells, d) with zeros after each, so that it takes up whole lanes."""
     cells, d = delta.shape
-    padded = np.zeros((cells, -(-d // (2 * LANES)) * 2 * LANES))
+    padded = np.zeros((cells, -(-d // LANES) * LANES))
     padded[:, :d] = delta
     return padded
 
@@ -320,39 +322,35 @@ def add_patch(columns: CellNumbers, number: CellNumbers, delta: Floats, forecast
             places[count] = number[columns[i, e]]
             count += places[count] >= 0
         row[:d] = forecast[i]
-        for at in range(0, width - 3, 4):
-            add_four(flat, width, places, count, at, row)
-        if width % 4:
-            add_two(flat, width, places, count, width - 2, row)
+        for at in range(0, width - 2, 3):
+            add_three(flat, width, places, count, at, row)
+        for at in range(width - width % 3, width):
+            add_one(flat, width, places, count, at, row)
         forecast[i] = row[:d]
 
 
-# Sums of some lanes stay in the processor while all cells are added: more at once hide how long an addition takes.
+# Sums stay in the processor while all cells are added; several at once hide how long an addition takes.
 
 
 @inner
-def add_four(flat, width, places, count, at, row):  # type: ignore[no-untyped-def]
-    """Add the corrections at ``count`` places to four lanes of a row, from lane ``at`` on."""
-    a, b, c, d = load(row, at), load(row, at + 1), load(row, at + 2), load(row, at + 3)
+def add_three(flat, width, places, count, at, row):  # type: ignore[no-untyped-def]
+    """Add the corrections at ``count`` places to three times as many numbers of a row as a lane holds."""
+    a, b, c = load(row, at), load(row, at + 1), load(row, at + 2)
     for k in range(count):
         first = places[k] * width + at
-        a, b = a + load(flat, first), b + load(flat, first + 1)
-        c, d = c + load(flat, first + 2), d + load(flat, first + 3)
+        a, b, c = a + load(flat, first), b + load(flat, first + 1), c + load(flat, first + 2)
     store(row, at, a)
     store(row, at + 1, b)
     store(row, at + 2, c)
-    store(row, at + 3, d)
 
 
 @inner
-def add_two(flat, width, places, count, at, row):  # type: ignore[no-untyped-def]
-    """Add the same to two lanes."""
-    a, b = load(row, at), load(row, at + 1)
+def add_one(flat, width, places, count, at, row):  # type: ignore[no-untyped-def]
+    """Add the same to as many as a lane holds."""
+    a = load(row, at)
     for k in range(count):
-        first = places[k] * width + at
-        a, b = a + load(flat, first), b + load(flat, first + 1)
+        a = a + load(flat, places[k] * width + at)
     store(row, at, a)
-    store(row, at + 1, b)
 
 
 def situate(outputs: MemberOutputs, predictions: Floats) -> Situation:

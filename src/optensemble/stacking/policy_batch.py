@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection
 from dataclasses import replace
-from typing import NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -27,6 +26,7 @@ from optensemble.stacking.arm_choice import (
     Contenders,
     blend_evaluators,
     pick_arms,
+    worth,
 )
 from optensemble.stacking.arms import absent_arms, solve_few, solve_forecast
 from optensemble.stacking.forecaster import AVERAGE, MEAN, RIDGE, Forecaster, Forecasts, Policies
@@ -71,8 +71,7 @@ class PolicyBatch:
         known = 0 if asked.absent is not None else asked.models
         self.arms[known:members] = asked.actions[known:]
         self._solved = set(range(known, members))
-        own = np.require(asked.predictions, requirements=["C", "W"])  # they may lie in the user's rows, read-only
-        self.outputs = replace(asked, predictions=own, actions=self.arms[:members])
+        self.outputs = replace(asked, predictions=asked.own_predictions, actions=self.arms[:members])
         self._solver, self._forecaster = asked.omega.batch_solver(n), forecaster
         wanted = baselines if asked.models else (*baselines, MEAN)
         forecasts = forecaster.unpatched(self.outputs, (*self.names, *wanted))
@@ -173,15 +172,15 @@ class PolicyBatch:
         """Return the same, without solving what cannot win; a few rows that are too close are left to the other way."""
         best, every = np.empty_like(blend.values), np.arange(self.outputs.count)
         self._solver(blend.values, best)
-        search = BoundedSearch.of(blend, best)
+        search = BoundedSearch(blend, best)
         for arm in self._by_promise(choice):
             constant = choice.constants[arm]
             # the bound is of actions in Ω, which those of policies are but for a tolerance
-            rows = every if arm in self._solved else rows_to_solve(search, constant)
+            rows = every if arm in self._solved else search.rows_to_solve(constant)
             if len(rows):
                 self._solve_in(arm, rows)
-                consider(search, arm, constant, rows, self.arms[arm])
-        if len(close := too_close(search)):
+                search.consider(arm, constant, rows, self.arms[arm])
+        if len(close := search.too_close()):
             part = self._take(close)
             part._solve_all()
             search.picked[close], self.arms[:, close] = part.choose(choice)[0], part.arms
@@ -211,54 +210,52 @@ class PolicyBatch:
         return part
 
 
-class BoundedSearch(NamedTuple):
+class BoundedSearch:
     """The best arm of every row so far, where arms come one after the other and what they can be worth is bounded.
 
-    ``bound`` is what the best action under the blend is worth; ``highest`` and ``second`` are the best values so far.
+    ``best`` are the best actions under the blend, which arms are valued by.
     """
 
-    blend: Blend
-    bound: Floats
-    highest: Floats
-    second: Floats
-    picked: Indices
+    def __init__(self, blend: Blend, best: Floats) -> None:
+        self._blend, n = blend, len(best)
+        self._bound = row_dots(best, blend.values) + blend.slack
+        self._highest, self._second = np.full(n, -np.inf), np.full(n, -np.inf)
+        self.picked = np.zeros(n, dtype=np.int64)
 
-    @classmethod
-    def of(cls, blend: Blend, best: Floats) -> Self:
-        """Return a search that has seen no arm yet, given the best actions under the blend."""
-        n = len(best)
-        nothing = np.full((2, n), -np.inf)
-        return cls(blend, row_dots(best, blend.values), nothing[0], nothing[1], np.zeros(n, dtype=np.int64))
+    def rows_to_solve(self, constant: float) -> Indices:
+        """Return the rows in which an arm with this constant may be the best, or too close to it to tell."""
+        return rows_within(constant, self._bound, self._highest)
+
+    def consider(self, arm: int, constant: float, rows: Indices, actions: Floats) -> None:
+        """Take up an arm's actions in some rows."""
+        take_up_better(arm, constant, rows, actions, self._blend.values, self._highest, self._second, self.picked)
+
+    def too_close(self) -> Indices:
+        """Return the rows in which rounding might tell which arm is the best."""
+        return np.flatnonzero(self._highest - self._second <= self._blend.slack)
 
 
 @njit(cache=True, nogil=True)
-def rows_to_solve(search: BoundedSearch, constant: float) -> Indices:
-    """Return the rows in which an arm with this constant may be the best, or too close to it to tell."""
-    n = len(search.bound)
-    rows, count = np.empty(n, np.int64), 0
-    for i in range(n):  # without a branch, which would often be mispredicted
+def rows_within(constant: float, bound: Floats, highest: Floats) -> Indices:
+    """Return the rows in which ``constant + bound`` reaches what is the highest so far."""
+    rows, count = np.empty(len(bound), np.int64), 0
+    for i in range(len(bound)):  # without a branch, which would often be mispredicted
         rows[count] = i
-        count += constant + search.bound[i] + search.blend.slack[i] >= search.highest[i]
+        count += constant + bound[i] >= highest[i]
     return rows[:count]
 
 
 @njit(cache=True, nogil=True)
-def consider(search: BoundedSearch, arm: int, constant: float, rows: Indices, actions: Floats) -> None:
-    """Take up an arm's actions in some rows."""
-    values = search.blend.values
+def take_up_better(  # type: ignore[no-untyped-def]
+    arm, constant, rows, actions, blend, highest, second, picked
+):
+    """Write an arm and its value where it is the best of its row so far; where it is not, only its value."""
     for row in rows:
-        action, weights, value = actions[row], values[row], constant
-        for j in range(len(action)):
-            value += action[j] * weights[j]
-        if value > search.highest[row]:
-            search.highest[row], search.second[row], search.picked[row] = value, search.highest[row], arm
-        elif value > search.second[row]:
-            search.second[row] = value
-
-
-def too_close(search: BoundedSearch) -> Indices:
-    """Return the rows in which rounding might tell which arm is the best."""
-    return np.flatnonzero(search.highest - search.second <= search.blend.slack)
+        value = constant + worth(actions[row], blend[row])
+        if value > highest[row]:
+            highest[row], second[row], picked[row] = value, highest[row], arm
+        elif value > second[row]:
+            second[row] = value
 
 
 @njit(cache=True, nogil=True)

@@ -61,15 +61,16 @@ class RidgePath:
         return lambda penalty: self._vectors @ (image / (self._values + penalty)[:, None])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def standardised(features: Floats, mean: Floats, scale: Floats) -> Floats:
     """Return everything that members say of each row, (k, n, d), as one line of shape (k·d,), standardised."""
     k, n, d = features.shape
     wide = np.empty((n, k * d))
     for i in range(n):
+        row = wide[i]
         for m in range(k):
-            said, out = features[m, i], wide[i, m * d : (m + 1) * d]
-            centre, unit = mean[m * d : (m + 1) * d], scale[m * d : (m + 1) * d]
             for j in range(d):
-                out[j] = (said[j] - centre[j]) / unit[j]
+                row[m * d + j] = features[m, i, j]
+        for j in range(k * d):  # a line at once: d numbers would be too few to divide several at a time
+            row[j] = (row[j] - mean[j]) / scale[j]
     return wide

@@ -64,8 +64,8 @@ class BatchSolver:
     It writes what :meth:`FeasibleSet.argmax` returns, to the bit; whatever is out of the ordinary is left to that.
     """
 
-    def __init__(self, omega: FeasibleSet, rows: int) -> None:
-        self.omega, self._kernel = omega, omega.bound_kernel
+    def __init__(self, omega: FeasibleSet, rows: int, kernel: Kernel | None = None) -> None:
+        self.omega, self._kernel = omega, omega.bound_kernel if kernel is None else kernel
         self._status = np.zeros(rows, dtype=np.int64)
 
     def __call__(
@@ -83,7 +83,7 @@ class BatchSolver:
         """Write the best actions under each of several coefficients of all rows, of shape (several, n, d)."""
         kernel, (several, n, d) = self._kernel, coefficients.shape
         if kernel is not None and not kernel.own.size and several > 1 and coefficients.flags.c_contiguous:
-            together = BatchSolver(self.omega, several * n)  # they have nothing to do with each other
+            together = BatchSolver(self.omega, several * n, kernel)  # they have nothing to do with each other
             together(coefficients.reshape(several * n, d), actions.reshape(several * n, d))
             return
         for here, out in zip(coefficients, actions, strict=True):

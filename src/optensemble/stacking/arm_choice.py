@@ -107,31 +107,40 @@ def pick_arms(contenders: Contenders, constants: Floats, slopes: Floats, blend: 
     actions, _, costs, absent = contenders
     arms, n, d = actions.shape
     picked, taken, assessed, values = np.empty(n, np.int64), np.empty((n, d)), np.empty(arms), np.empty(arms)
-    some_absent, some_cost, slope, steep = len(absent) > 0, len(costs) > 0, slopes.sum(), np.abs(slopes).sum()
-    flat, weights = actions.reshape(arms, n * d), blend.values.reshape(-1)
+    slope, steep = slopes.sum(), np.abs(slopes).sum()
     for i in range(n):
-        best, highest, second, dearest = 0, -np.inf, -np.inf, 0.0
-        for a in range(arms):
-            if some_absent and absent[a, i]:
-                continue
-            value = constants[a]
-            if d < _SHORT:
-                for j in range(i * d, i * d + d):
-                    value += flat[a, j] * weights[j]
-            else:
-                value += worth(actions[a, i], blend.values[i])
-            if some_cost:
-                value -= slope * costs[a, i]
-                dearest = max(dearest, abs(costs[a, i]))
-            better = value > highest  # without branches, which could not be predicted
-            second = max(second, min(value, highest))
-            best, highest = a if better else best, value if better else highest
-        if not highest - second > blend.slack[i] + ROUNDING * steep * dearest:  # or one of them is not a number
+        value_arms(actions, constants, blend.values, i, values)
+        slack = blend.slack[i]
+        if len(costs):
+            values -= slope * costs[:, i]
+            slack += ROUNDING * steep * np.abs(costs[:, i]).max()
+        if len(absent):
+            values[absent[:, i]] = -np.inf
+        best, highest, second = 0, -np.inf, -np.inf
+        for a in range(arms):  # without branches, which could not be predicted
+            better, second = values[a] > highest, max(second, min(values[a], highest))
+            best, highest = a if better else best, values[a] if better else highest
+        if not highest - second > slack:  # or one of them is not a number
             best = pick_exactly(contenders, i, constants, slopes, assessed, values)
         picked[i] = best
         for j in range(d):
-            taken[i, j] = flat[best, i * d + j]
+            taken[i, j] = actions[best, i, j]
     return picked, taken
+
+
+@inner
+def value_arms(actions, constants, blend, i, values):  # type: ignore[no-untyped-def]
+    """Write what each arm of a row is worth under the blend."""
+    arms, _, d = actions.shape
+    if d >= _SHORT:
+        for a in range(arms):
+            values[a] = constants[a] + worth(actions[a, i], blend[i])
+        return
+    for a in range(arms):
+        value = constants[a]
+        for j in range(d):
+            value += actions[a, i, j] * blend[i, j]
+        values[a] = value
 
 
 # Sums in any order: the slack allows for their rounding.

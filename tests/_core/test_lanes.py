@@ -18,6 +18,7 @@ from optensemble._core.lanes import (
     LANES,
     all_greater,
     larger,
+    least,
     load,
     load_column,
     magnitudes,
@@ -46,6 +47,7 @@ def _computed(left, right, yes, no, out):  # type: ignore[no-untyped-def]
     store(out, 4, smaller(a, b))
     store(out, 5, magnitudes(a))
     store(out, 6, where_greater(a, b, load(yes, 0), load(no, 0)))
+    store(out, 7, a / b)
     return all_greater(a, b)
 
 
@@ -60,12 +62,18 @@ def _spread_over(number, block, place):  # type: ignore[no-untyped-def]
     store(block, place, spread(number))
 
 
+@njit
+def _least(block):  # type: ignore[no-untyped-def]
+    return least(load(block, 0))
+
+
 def textbook(a: float, b: float, yes: float, no: float) -> list[float]:
     """Return what one lane should hold after each operation; comparisons with NaN are false."""
     with np.errstate(all="ignore"):
         sums: list[Callable[[Any, Any], Any]] = [operator.add, operator.sub, operator.mul]
         arithmetic = [float(work(np.float64(a), np.float64(b))) for work in sums]
-    return [*arithmetic, a if a > b else b, a if a < b else b, abs(a), yes if a > b else no]
+        quotient = float(np.float64(a) / np.float64(b))
+    return [*arithmetic, a if a > b else b, a if a < b else b, abs(a), yes if a > b else no, quotient]
 
 
 def same_bits(found: Floats, expected: Floats) -> bool:
@@ -77,24 +85,24 @@ def same_bits(found: Floats, expected: Floats) -> bool:
 
 @given(rows_of_lanes, rows_of_lanes, rows_of_lanes, rows_of_lanes)
 def test_every_lane_is_computed_as_by_itself(left: Floats, right: Floats, yes: Floats, no: Floats) -> None:
-    out = np.empty(7 * LANES)
+    out = np.empty(8 * LANES)
     everywhere = _computed(left, right, yes, no, out)
     expected = np.array([textbook(*each) for each in zip(left, right, yes, no, strict=True)])
-    assert same_bits(out.reshape(7, LANES), expected.T)
+    assert same_bits(out.reshape(8, LANES), expected.T)
     assert everywhere == all(a > b for a, b in zip(left, right, strict=True))
 
 
 @given(rows_of_lanes, rows_of_lanes, st.permutations(range(LANES)))
 def test_a_row_has_the_same_bits_in_any_lane(left: Floats, right: Floats, order: list[int]) -> None:
-    out, moved = np.empty(7 * LANES), np.empty(7 * LANES)
+    out, moved = np.empty(8 * LANES), np.empty(8 * LANES)
     _computed(left, right, left, right, out)
     _computed(left[order], right[order], left[order], right[order], moved)
-    assert same_bits(moved.reshape(7, LANES), out.reshape(7, LANES)[:, order])
+    assert same_bits(moved.reshape(8, LANES), out.reshape(8, LANES)[:, order])
 
 
 @pytest.mark.parametrize("lane", range(LANES))
 def test_all_greater_sees_every_lane(lane: int) -> None:
-    left, right, out = np.ones(LANES), np.zeros(LANES), np.empty(7 * LANES)
+    left, right, out = np.ones(LANES), np.zeros(LANES), np.empty(8 * LANES)
     assert _computed(left, right, left, right, out)
     for not_greater in (0.0, -1.0, np.nan):
         left[lane] = not_greater
@@ -119,3 +127,11 @@ def test_a_number_is_spread_over_its_lanes_alone(number: float, place: int) -> N
     expected = np.full((4, LANES), 7.0)
     expected[place] = number
     assert same_bits(block.reshape(4, LANES), expected)
+
+
+@given(rows_of_lanes)
+def test_the_least_is_of_all_lanes(block: Floats) -> None:
+    block = np.nan_to_num(block, nan=1.0, posinf=np.inf, neginf=-np.inf)
+    assert _least(block) == block.min()
+    for lane in range(LANES):
+        assert _least(np.where(np.arange(LANES) == lane, -np.inf, block)) == -np.inf

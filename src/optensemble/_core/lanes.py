@@ -4,7 +4,7 @@ LLVM vectorises loops over arrays only where it can tell that these do not overl
 memory. A kernel that solves rows side by side, each in a lane of its own, says so with these vectors. Every lane is
 computed by itself, by the operations that are written, in their order: a row has the same bits in any lane.
 
-``+``, ``-`` and ``*`` work on them.
+``+``, ``-``, ``*`` and ``/`` work on them.
 """
 
 from __future__ import annotations
@@ -157,6 +157,21 @@ def all_greater(context, left, right):  # type: ignore[no-untyped-def]
     return types.boolean(_lanes, _lanes), generate
 
 
+@intrinsic
+def least(context, lanes):  # type: ignore[no-untyped-def]
+    """Return the smallest number of all lanes, none of which is NaN."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        (lanes,) = arguments
+        for half in (4, 2, 1):
+            places = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [(lane + half) % LANES for lane in range(LANES)])
+            others = builder.shuffle_vector(lanes, ir.Constant(_VECTOR, ir.Undefined), places)
+            lanes = builder.select(builder.fcmp_ordered("<", others, lanes), others, lanes)
+        return builder.extract_element(lanes, ir.IntType(32)(0))
+
+    return types.float64(_lanes), generate
+
+
 def _spread(builder: Any, number: Any) -> Any:
     one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.IntType(32)(0))
     everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
@@ -196,5 +211,7 @@ def _define(symbol: Any, instruction: str) -> None:
         return getattr(builder, instruction)(*arguments)
 
 
-for _symbol, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
-    _define(_symbol, _instruction)
+_define(operator.add, "fadd")
+_define(operator.sub, "fsub")
+_define(operator.mul, "fmul")
+_define(operator.truediv, "fdiv")

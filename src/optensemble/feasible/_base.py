@@ -14,7 +14,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.kernel import Kernel
-from optensemble._core.validation import as_floats
+from optensemble._core.validation import as_floats, require_finite
 from optensemble.exceptions import (
     FallbackWarning,
     InfeasibleActionError,
@@ -22,7 +22,7 @@ from optensemble.exceptions import (
     SolverError,
     UnboundedSetError,
 )
-from optensemble.feasible._batches import Unsolved, refuse_nan, run_kernel, try_again
+from optensemble.feasible._batches import CheckingKernel, NotFinite, Unsolved, refuse_nan, run_kernel, try_again
 from optensemble.feasible._bound_rows import BoundRows
 from optensemble.feasible._bounds import FEASIBILITY, FIXED, as_bounds
 
@@ -149,12 +149,23 @@ class FeasibleSet(BoundRows):
 
     def _unsettled(self, C: npt.ArrayLike, hint: npt.ArrayLike | None) -> Floats:
         """Return the actions of a batch, or raise :class:`Unsolved`."""
-        coefficients = self._as_batch(C, "the coefficients")
+        coefficients = self._as_batch(C, "the coefficients", finite=False)
         self._require_rows(len(coefficients))
         previous = None if hint is None else self._as_hint(hint, len(coefficients))
-        if self.row_count is not None and self.faulty.any():
-            return self._argmax_without_faults(coefficients, previous)
-        return self._solve_batch(coefficients, previous)
+        faulty = self.row_count is not None and bool(self.faulty.any())
+        if self.kernel is not None and not faulty and type(self)._solve_batch is FeasibleSet._solve_batch:
+            return self._by_checking_kernel(self.kernel, coefficients, previous)
+        refuse_nan(coefficients, "the coefficients")
+        solve = self._argmax_without_faults if faulty else self._solve_batch
+        return solve(coefficients, previous)
+
+    def _by_checking_kernel(self, kernel: Kernel, coefficients: Floats, hint: Floats | None) -> Floats:
+        """Solve a batch by the kernel, which refuses NaN and infinity in the rows that it is about to read."""
+        try:
+            return self._by_kernel(CheckingKernel(*kernel), coefficients, hint)
+        except NotFinite:
+            require_finite(coefficients, "the coefficients")  # names all rows that are not
+            raise
 
     def __getattr__(self, name: str) -> Any:
         if name in ("lower", "upper") and self.parameters:

@@ -21,7 +21,7 @@ from optensemble.feasible._edges import as_name, find_node, number_nodes, read_n
 from optensemble.feasible._flags import as_flags, flag_faults
 from optensemble.feasible._nearest_whole import nearest_of_zeros_and_ones
 from optensemble.feasible._row_parameters import RowParameter, from_rows, row_parameters
-from optensemble.feasible._solvers.networks import pack_graph, pack_network
+from optensemble.feasible._solvers.networks import pack_graph, pack_network, packed_edges
 from optensemble.feasible._solvers.path_checks import are_paths, nodes_on_path, usable_edges
 from optensemble.feasible._solvers.path_search import best_simple_paths
 from optensemble.feasible._solvers.paths import NO_PATH, best_forward_paths
@@ -137,7 +137,7 @@ class ShortestPath(FeasibleSet):
         upper = np.ones(self.dimension)
         if -1 not in self._ends:
             self._graph, self._cyclic = pack_graph(self._network, *self._ends)
-            upper = usable_edges(self._graph, np.zeros(self.dimension) if self.closed is None else self.closed)
+            upper = self._usable()
             if not upper.any():
                 raise EmptySetError(self._no_path(source, target))
         self._set_bounds(0.0, upper, self.dimension)
@@ -154,6 +154,14 @@ class ShortestPath(FeasibleSet):
         self.source, self.target = (None if from_rows(end) else end for end in given.values())
         if self._ends[0] == self._ends[1] != -1:
             raise InputError(f"the source and the target must differ; both are {source!r}.")
+
+    def _usable(self) -> Floats:
+        """Return 1 for every edge that lies on an open way, and 0 for the others."""
+        if self.closed is not None:
+            return np.asarray(usable_edges(self._graph, self.closed))
+        usable = np.zeros(self.dimension)
+        usable[packed_edges(self._graph)] = 1.0  # all that is in the graph: nothing to compile
+        return usable
 
     def _make_kernel(self, effort: int) -> Kernel:
         """Return the kernel, for graphs with cycles one whose searches take so much effort."""

@@ -116,6 +116,12 @@ def unpack_graph(ints):  # type: ignore[no-untyped-def]
     )
 
 
+def packed_edges(ints: Indices) -> Indices:
+    """Return the edges of the arcs of a packed graph."""
+    nodes, arcs = int(ints[0]), int(ints[4 + ints[0]])
+    return ints[5 + nodes + 2 * arcs : 5 + nodes + 3 * arcs]
+
+
 @maker
 def make_room(nodes, arcs):  # type: ignore[no-untyped-def]
     """Return room for graphs of so many nodes and arcs."""

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.arrays import Floats
-from optensemble._core.kernel import Kernel, inner, make_kernel
+from optensemble._core.kernel import Kernel, inner, make_kernel, reduction
 from optensemble._core.lanes import LANES, larger, load, load_column, magnitudes, spread, store, where_greater
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import LARGE, SMALL, row_scale
@@ -105,19 +105,16 @@ def best_vertex(C, own, i, vertices, columns, sizes, values):  # type: ignore[no
 @inner
 def first_from(values, least):  # type: ignore[no-untyped-def]
     """Return the first index of a value that is not below the least."""
-    first = 0
-    for v in range(len(values) - 1, -1, -1):
-        first = v if values[v] >= least else first
-    return first
+    v = 0
+    while v < len(values) - 1 and values[v] < least:
+        v += 1
+    return v
 
 
-@inner
+@reduction
 def largest(values):  # type: ignore[no-untyped-def]
-    """Return the largest of a multiple of four values, by four comparisons at a time."""
-    a = b = c = d = -np.inf
-    for v in range(0, len(values), _AT_ONCE):
-        a = values[v] if values[v] > a else a
-        b = values[v + 1] if values[v + 1] > b else b
-        c = values[v + 2] if values[v + 2] > c else c
-        d = values[v + 3] if values[v + 3] > d else d
-    return max(max(a, b), max(c, d))
+    """Return the largest value; the order of comparisons does not matter, so that they are vectorised."""
+    best = -np.inf
+    for v in range(len(values)):
+        best = values[v] if values[v] > best else best
+    return best

@@ -17,13 +17,15 @@ a proven support compare them all.
 from __future__ import annotations
 
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from optensemble._core.arrays import Floats
-from optensemble._core.kernel import Kernel, make_kernel
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import Kernel, inner, make_kernel
+from optensemble._core.lanes import LANES, larger, least, load, spread, store, where_greater
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import row_scale
 
@@ -39,14 +41,30 @@ NEGATIVE = 1e-12
 _HELD = 1e-9
 """A hint with this much of a coordinate holds it."""
 
-_HEADER = 11
-"""Numbers at the head of a support's record, as :func:`_record` lists them."""
+_BLOCKS, _CONSTANT, _KIND, _COLUMNS = 4 + LANES, 2, 3, 4
+"""A support's record is made of blocks of ``LANES`` numbers, one for each coordinate: as many as a set has at most.
 
-_KINDS, _FEW_KINDS = 1024, 16
+How many blocks there are, and which hold the constant part, the kind of each coordinate, and from which on the columns
+of the linear part. A header comes before them; :func:`_record` lists it.
+"""
+
+_KINDS, _FEW_KINDS = 4096, 16
 """Kinds of rows for which the last support is remembered, a power of two; few where most rows have a hint."""
 
 System = tuple[tuple[int, ...], Floats, float]
 """The members of a support, the inverse of its optimality system in units of the largest variance, its condition."""
+
+
+class Supports(NamedTuple):
+    """What all rows share, as the kernel cuts it up again."""
+
+    number: Indices  # per set of coordinates, as the bits of a number: its support, or -1
+    sizes: Indices  # per support
+    order: Indices  # per support: its members, and then the other coordinates, each by their numbers
+    records: Floats
+    covariance: Floats
+    centre: Floats
+    limit: Floats  # as from own_limits, if all rows have the same
 
 
 def list_systems(covariance: Floats) -> list[System]:
@@ -99,7 +117,7 @@ def supports_kernel(covariance: Floats, centre: Floats, limit: Floats | None = N
     systems = list_systems(covariance)
     if limit is not None:
         systems = [one for one in systems if -scale * one[1][-1, -1] <= limit[2]]
-    records = np.zeros((len(systems), _HEADER + d + d * d))
+    records = np.zeros((len(systems), _BLOCKS * LANES))
     order = np.zeros((len(systems), d), dtype=np.int64)
     number = np.full(2**d, -1)
     for t, (members, inverse, condition) in enumerate(systems):
@@ -120,13 +138,18 @@ def supports_kernel(covariance: Floats, centre: Floats, limit: Floats | None = N
 def _record(
     covariance: Floats, order: npt.NDArray[np.int64], inverse: Floats, condition: float, scale: float
 ) -> Floats:
-    """Return the numbers of one support: a header, the constant part, and the columns of the linear part."""
+    """Return the numbers of one support: a header, the constant part, the kinds of coordinates, and the linear part.
+
+    The kind is 1 of a member, -1 of another coordinate, and 0 of what only fills up the block.
+    """
     d, size = len(order), len(inverse) - 1
     D, m, v = inverse[:-1, :-1] / scale, inverse[:-1, -1], -inverse[-1, -1] * scale
     cross = covariance[np.ix_(order[size:], order[:size])]
     constant = np.concatenate([m, cross @ m - v])
-    columns = np.zeros((d, d))
-    columns[:size] = np.concatenate([D, m + cross @ D]).T
+    record = np.zeros((_BLOCKS, LANES))
+    record[_CONSTANT, order] = constant
+    record[_KIND, order] = np.where(np.arange(d) < size, 1.0, -1.0)
+    record[_COLUMNS + order[:size, None], order] = np.concatenate([D, m + cross @ D]).T
     widest = float(np.diag(D).max())
     rounding = 64 * np.finfo(np.float64).eps * condition
     header = [
@@ -142,7 +165,9 @@ def _record(
         0.0,
         0.0,
     ]
-    return np.concatenate([header, constant, columns.ravel()])
+    flat = record.ravel()
+    flat[: len(header)] = header
+    return flat
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -173,19 +198,27 @@ def limit_records(records, limit, face, scale):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each row a coordinate that may take everything, the support that is proven, or the best of all."""
-    n, d = C.shape
-    count, width = ints[0], _HEADER + d + d * d
+    d, count, width = C.shape[1], ints[0], _BLOCKS * LANES
     number, sizes = ints[1 : 1 + (1 << d)], ints[1 + (1 << d) : 1 + (1 << d) + count]
     order = ints[1 + (1 << d) + count :].reshape(count, d)
     records, rest = floats[: count * width].reshape(count, width), floats[count * width :]
-    covariance, centre = rest[: d * d].reshape(d, d), rest[d * d : d * d + d]
-    c, y, best, scale, varies = np.empty(d), np.empty(d), np.empty(d), 0.0, own.shape[1] > 0
-    last = np.full(_FEW_KINDS if hinted else _KINDS, number[support_of(centre)])
+    covariance, centre, shared = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[d * d + d :]
+    last = np.full(_FEW_KINDS if hinted else _KINDS, np.int16(number[support_of(centre)]))
+    supports = Supports(number, sizes, order, records, covariance, centre, shared)
+    solve_rows(C, hinted, actions, own, supports, last, np.zeros(LANES), np.empty(LANES), np.empty(LANES))
+
+
+@inner
+def solve_rows(C, hinted, actions, own, supports, last, lanes, y, best):  # type: ignore[no-untyped-def]
+    """Solve all rows; the last winner of each kind of row is the first guess of the next."""
+    number, sizes, order, records, covariance, centre, shared = supports
+    n, d = C.shape
+    c, scale, varies = lanes[:d], 0.0, own.shape[1] > 0
     for j in range(d):
         scale = max(scale, covariance[j, j])
     scale = 1.0 if scale == 0.0 else scale
     for i in range(n):
-        mine = own[i] if varies else rest[d * d + d :]
+        mine = own[i] if varies else shared
         top, low, high = read_row(C[i], c)
         size, kind = max(high, -low), -1
         if covariance[top, top] <= mine[0] and stands_out(c, top, 3.0 * SAME_VALUE * size):
@@ -196,12 +229,12 @@ def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ig
         if held < 0:
             kind = kind_of(c, low, high) & (len(last) - 1)
         guess = held if held >= 0 else last[kind]
-        winner = pursue(c, size, top, guess, varies, mine, number, sizes, order, records, y)
+        winner = pursue(lanes, size, top, guess, varies, mine, number, sizes, order, records, y)
         if winner < 0:
-            winner = compare_all(c, size, varies, mine, sizes, order, records, y, best)
+            winner = compare_all(lanes, size, varies, mine, sizes, order, records, y, best)
         if kind >= 0:
             last[kind] = winner
-        write_support(y, order[winner], sizes[winner], actions[i])
+        write_support(y, records[winner, _KIND * LANES :], actions[i])
         inside = stays_inside(records[winner], mine[0], mine[3], scale) if varies else records[winner, 10] != 0.0
         if not inside:
             pull_row_inside(actions[i], covariance, mine[0], mine[1], centre)
@@ -223,12 +256,12 @@ def read_row(row, c):  # type: ignore[no-untyped-def]
 def kind_of(c, low, high):  # type: ignore[no-untyped-def]
     """Return a number below ``_KINDS`` that rows of the same pattern share; they often hold the same support.
 
-    The pattern is the quarter of the row's range that each entry is in.
+    The pattern is the eighth of the row's range that each entry is in.
     """
-    code, per_unit = 0, 3.999 / (high - low) if high - low > 1e-290 else 0.0
+    code, per_unit = 0, 7.999 / (high - low) if high - low > 1e-290 else 0.0
     for j in range(len(c)):
-        code = code << 2 | int((c[j] - low) * per_unit)
-    return (code ^ code >> 10) & (_KINDS - 1)
+        code = code << 3 | int((c[j] - low) * per_unit)
+    return (code ^ code >> 12) & (_KINDS - 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -251,30 +284,27 @@ def support_of(action):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def solve_on(c, flat, room, record, order, size, y):  # type: ignore[no-untyped-def]
-    """Write the weights of members, then the multipliers of others times ``s``, into ``y``; return ``sqrt(c'Dc)``.
+    """Write the weights of members, and the multipliers of others times ``s``, into ``y``; return ``sqrt(c'Dc)``.
 
-    On a tied (``flat``) support every point is as good; its least variance is taken, and 0 returned.
+    The least weight and the least such multiplier are returned too. On a tied (``flat``) support every point is as
+    good; its least variance is taken, and 0 returned. All coordinates are computed at once, each in a lane.
     """
-    d, first = len(c), c[order[0]]
-    for k in range(d):
-        y[k] = 0.0
-    for k in range(size, d):
-        y[k] = first - c[order[k]]
-    at = _HEADER + d
-    for q in range(1, size):
-        at += d
+    first, nothing, infinite = c[order[0]], spread(0.0), spread(np.inf)
+    kind, excess = load(record, _KIND), load(c, 0) - spread(first)
+    linear = where_greater(nothing, kind, spread(first) - load(c, 0), nothing)
+    for j in range(len(order)):  # columns of coordinates that are no members are zero: as many steps for any support
         # Differences within the support keep their digits; they lose nothing, because weights sum to one.
-        excess = c[order[q]] - first
-        for k in range(d):
-            y[k] += record[at + k] * excess
+        linear = linear + load(record, _COLUMNS + j) * spread(c[j] - first)
+    store(y, 0, where_greater(kind, nothing, linear * excess, nothing))
     curvature = 0.0
-    for k in range(1, size):
-        curvature += y[k] * (c[order[k]] - first)
+    for j in range(len(order)):
+        curvature += y[j]
     root = 0.0 if flat or curvature <= 0.0 else np.sqrt(curvature)
     step = room / root if root > 0.0 else 0.0
-    for k in range(d):
-        y[k] = record[_HEADER + k] + step * y[k]
-    return root
+    found = load(record, _CONSTANT) + spread(step) * linear
+    store(y, 0, found)
+    weight = least(where_greater(kind, nothing, found, infinite))
+    return root, weight, least(where_greater(nothing, kind, found, infinite))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -291,40 +321,31 @@ def proves(c_size, root, per_room, record, weight, multiplier):  # type: ignore[
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def least_from(y, start, stop):  # type: ignore[no-untyped-def]
-    """Return the least entry between two places; infinity if there is none."""
-    least = np.inf
-    for k in range(start, stop):
-        least = min(least, y[k])
-    return least
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def first_at(y, start, value):  # type: ignore[no-untyped-def]
-    """Return the first place of a value, from a place on."""
+def first_at(y, order, start, value):  # type: ignore[no-untyped-def]
+    """Return the first coordinate that has a value, in the order of a support, from a place in it on."""
     place = start
-    while y[place] != value:
+    while y[order[place]] != value:
         place += 1
-    return place
+    return order[place]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def pursue(c, c_size, top, start, varies, mine, number, sizes, order, records, y):  # type: ignore[no-untyped-def]
     """Exchange one coordinate after the other until a support is proven; return it, or -1 if none is."""
-    d, t = len(c), start
-    for _ in range(3 * d):
+    t = start
+    for _ in range(3 * order.shape[1]):
         if t < 0 or (varies and records[t, 0] > mine[2]):
             return -1
         size, moved = sizes[t], top
         if size > 1:
             room, price = leave_room(records[t], mine[0], mine[3]) if varies else (records[t, 8], records[t, 9])
-            root = solve_on(c, False, room, records[t], order[t], size, y)
-            weight, multiplier = least_from(y, 0, size), least_from(y, size, d)
+            root, weight, multiplier = solve_on(c, False, room, records[t], order[t], size, y)
             if proves(c_size, root, price, records[t], weight, multiplier):
                 return t
             if weight >= 0.0 and multiplier >= 0.0:
                 return -1
-            moved = order[t, first_at(y, 0, weight) if weight < 0.0 else first_at(y, size, multiplier)]
+            out, value = (0, weight) if weight < 0.0 else (size, multiplier)
+            moved = first_at(y, order[t], out, value)
         bits = 1 << moved
         for k in range(size):
             bits ^= 1 << order[t, k]
@@ -332,10 +353,10 @@ def pursue(c, c_size, top, start, varies, mine, number, sizes, order, records, y
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner
 def compare_all(c, c_size, varies, mine, sizes, order, records, y, best):  # type: ignore[no-untyped-def]
     """Return the support that is proven, or else the best; a later one must win by more than the tie."""
-    d, to_beat, winner, settled = len(c), -np.inf, 0, False
+    to_beat, winner, settled = -np.inf, 0, False
     for t in range(len(sizes)):
         if varies and records[t, 0] > mine[2]:
             continue
@@ -346,30 +367,31 @@ def compare_all(c, c_size, varies, mine, sizes, order, records, y, best):  # typ
         if high <= to_beat and settled:
             continue
         room, price = leave_room(records[t], mine[0], mine[3]) if varies else (records[t, 8], records[t, 9])
-        root = solve_on(c, high - low <= SAME_VALUE * c_size, room, records[t], order[t], size, y)
-        weight, multiplier = least_from(y, 0, size), least_from(y, size, d)
+        flat = high - low <= SAME_VALUE * c_size
+        root, weight, multiplier = solve_on(c, flat, room, records[t], order[t], size, y)
         if proves(c_size, root, price, records[t], weight, multiplier):
             return t
         value = first + room * root
         for k in range(1, size):
-            value += records[t, _HEADER + k] * (c[order[t, k]] - first)
+            value += records[t, _CONSTANT * LANES + order[t, k]] * (c[order[t, k]] - first)
         if weight >= -NEGATIVE and value > to_beat:
             to_beat, winner, settled = value + SAME_VALUE * c_size, t, size == 1 or price > 0.0
-            for k in range(size):
-                best[k] = y[k]
-    for k in range(sizes[winner]):
-        y[k] = best[k]
+            store(best, 0, load(y, 0))
+    store(y, 0, load(best, 0))
     return winner
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def write_support(y, order, size, action):  # type: ignore[no-untyped-def]
-    """Give the weights of a support to its members, so that they sum to one."""
-    total = 0.0
-    for k in range(size):
-        total += max(y[k], 0.0)
-    for k in range(len(action)):
-        action[order[k]] = max(y[k], 0.0) / total if k < size else 0.0
+def write_support(y, kind, action):  # type: ignore[no-untyped-def]
+    """Give the weights of a support to its members, whose kind is 1, so that they sum to one; ``y`` is used up."""
+    total, weights = 0.0, larger(load(y, 0), spread(0.0))
+    weights = where_greater(load(kind, 0), spread(0.0), weights, spread(0.0))
+    store(y, 0, weights)
+    for j in range(len(action)):
+        total += y[j]
+    store(y, 0, weights / spread(total))
+    for j in range(len(action)):
+        action[j] = y[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")

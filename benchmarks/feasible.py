@@ -78,6 +78,8 @@ def all_cases() -> list[Callable[[], Case]]:
         lambda: knapsack_lp(2),
         lambda: knapsack_01(1, 1000),
         lambda: knapsack_01(2, 200),
+        few_knapsacks,
+        equal_values,
         sites,
         lambda: risk(50),
         lambda: risk(200),
@@ -172,6 +174,21 @@ def knapsack_01(resources: int, at_least: float) -> Case:
     omega = Knapsack(weights, capacity, integer=True)
     name = f"0/1 knapsack d=32, {resources} resource(s)"
     return Case(name, omega, "HiGHS MIP", solver, at_least, lambda rng, n, d: rng.uniform(1, 100, size=(n, d)))
+
+
+def few_knapsacks() -> Case:
+    """Return 0/1 knapsacks a few at a time."""
+    case = knapsack_01(1, 100)
+    return replace(case, name=f"{case.name}, 4 rows", draw=lambda rng, n, d: rng.uniform(1, 100, size=(4, d)))
+
+
+def equal_values() -> Case:
+    """Return a 0/1 knapsack of more items than a word has bits, all of them worth the same: ties upon ties."""
+    weights = np.random.default_rng(4).integers(1, 101, size=(1, 70)).astype(np.float64)
+    capacity = 0.5 * weights.sum(axis=1)
+    solver, omega = rivals.highs_mip(70, A_ub=weights, b_ub=capacity), Knapsack(weights, capacity, integer=True)
+    name, one = "0/1 knapsack d=70, equal values", lambda rng, n, d: np.repeat(rng.uniform(1, 2, (n, 1)), d, axis=1)
+    return Case(name, omega, "HiGHS MIP", solver, 100, one)
 
 
 def sites() -> Case:

@@ -203,6 +203,29 @@ def test_branch_and_bound_agrees_with_lists_of_states(d: int) -> None:
     np.testing.assert_array_equal(omega.argmax(C), omega._argmax(C))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_items_of_equal_value_or_weight_agree_with_brute_force(seed: int) -> None:
+    """As many as possible of equal values, and those alike by index; some are never taken, or weigh nothing."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 12))
+    weights = rng.integers(0, 8, size=d) if seed % 2 else rng.choice([0, 2, 3, 40], size=d)
+    omega = Knapsack(weights, np.floor(weights[weights < 40].sum() * rng.uniform(0.2, 0.9)), integer=True)
+    some = rng.choice([-1.0, 0.0, 1.0, 1.0, 1.0], size=(200, d))
+    C = np.concatenate([some, 0.1 * some, np.ones((1, d)), rng.integers(1, 3, size=(100, d))])
+    np.testing.assert_array_equal(omega.argmax(C), best_choices(omega, C))
+
+
+@pytest.mark.parametrize("d", [40, 70])
+def test_many_items_of_equal_value_agree_with_lists_of_states(d: int) -> None:
+    rng = np.random.default_rng(d)
+    for weights in (rng.integers(1, 101, size=d).astype(float), rng.integers(1, 4, size=d).astype(float), np.ones(d)):
+        omega = Knapsack(weights, np.floor(0.4 * weights.sum()), integer=True)
+        C = rng.choice([0.0, 0.3, 0.3, 0.3], size=(50, d))
+        np.testing.assert_array_equal(omega.argmax(C), omega._argmax(C))
+        few = rng.integers(1, 4, size=(50, d)).astype(float)
+        np.testing.assert_array_equal(omega.argmax(few), omega._argmax(few))
+
+
 @pytest.mark.parametrize("d", [64, 150])
 def test_more_items_in_doubt_than_bits_in_a_word(d: int) -> None:
     alike = Knapsack(np.ones(d), d // 2 + 0.5, integer=True)

@@ -80,7 +80,8 @@ def make_kernel(
     function: Any, floats: Sequence[npt.ArrayLike] = (), ints: Sequence[npt.ArrayLike] = (), rows_at_once: int = 8192
 ) -> Kernel:
     """Compile a kernel, or load it from numba's cache, and lay out the arrays it needs, one after the other."""
-    function.compile(SIGNATURE)
+    if SIGNATURE.args not in function.overloads:  # numba takes long to find that out
+        function.compile(SIGNATURE)
     return Kernel(function, _flat(floats, np.float64), _flat(ints, np.int64), rows_at_once)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -118,7 +119,7 @@ class Knapsack(FeasibleSet):
         self._polytope: Polytope | None = None
         if self.integer:
             if self._has_lists:
-                self.kernel = self._make_core_kernel() if resources == 1 else self._make_list_kernel()
+                self.kernel = self._make_core_kernel() if resources == 1 else self._list_kernel
         elif resources == 1:
             self.kernel = make_kernel(fill_by_density, self._fixed())
         else:
@@ -146,8 +147,9 @@ class Knapsack(FeasibleSet):
         """Return the kernel for whole items of one resource, which gives hard rows up."""
         return make_kernel(choose_from_core, self._fixed(), rows_at_once=max(1, (1 << 18) // self.dimension))
 
-    def _make_list_kernel(self) -> Kernel:
-        """Return the kernel for whole items of several resources, and for hard rows; compiled when it is needed."""
+    @cached_property
+    def _list_kernel(self) -> Kernel:
+        """The kernel for whole items of several resources, and for hard rows; compiled when it is needed."""
         # Hard rows take milliseconds, and an interrupt waits for all rows at once.
         rows_at_once = max(1, (4096 if self.resources == 1 else 512) // self.dimension)
         return make_kernel(choose_items, self._fixed(), ints=[self.resources], rows_at_once=rows_at_once)
@@ -213,7 +215,7 @@ class Knapsack(FeasibleSet):
             return polytope._argmax(coefficients)
         if self.resources > 1 or not self._has_lists:
             return self._by_highs(coefficients)
-        actions, status = run_kernel(self._make_list_kernel(), coefficients, own=self._own())
+        actions, status = run_kernel(self._list_kernel, coefficients, own=self._own())
         failed = np.flatnonzero(status)
         if failed.size:
             try_again(self.take(failed)._by_highs, coefficients, actions, failed)

@@ -7,7 +7,10 @@ choice is told by the items that change sides. Its value is the bound of the lin
 loses (the difference between its value and the price of its weight) and less the price of the room left. So no item
 changes sides that loses more than a quick choice does in all; the others are the *core*. A search in depth flips them,
 those nearest to the critical density first. Later items are further away from it, which bounds from below what it
-costs to use the room left, or to be rid of an overload.
+costs to use the room left, or to be rid of an overload. Of items that are alike, in value and weight, the earlier ones
+are taken first, so one of them flips only after those that the rule of ties prefers.
+
+Rows whose items all have the same value are full of ties, and need no search: as many as possible are taken.
 
 In most rows some ten choices are looked at. Rows with too many, or with choices that are neither clearly tied nor
 clearly different, are left to lists of undominated states (:mod:`~optensemble.feasible._solvers.knapsack`).
@@ -23,7 +26,7 @@ from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.density import FIT, WEIGHTLESS, critical_near, weigh_above
 from optensemble.feasible._solvers.scale import row_scale
 
-_MOST_CHOICES = 1000
+_MOST_CHOICES = 400
 """A row with more choices to look at is given up: lists drop dominated states, and may be faster."""
 
 _MOST_IN_CORE = 63
@@ -44,12 +47,15 @@ def choose_from_core(C, hinted, actions, status, own, floats, ints):  # type: ig
     as_whole = value.view(np.int64)
     candidates, buffer, price = np.empty((2, d)), np.empty((2, d)), 1.0
     core, bits, distance = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d)
-    flips, stack, places = np.empty((4, d + 1)), np.empty((2, d + 1)), np.empty(d + 1, np.int64)
+    flips, stack, places = np.empty((4, d + 1)), np.empty((2, d + 1)), np.empty((2, d + 1), np.int64)
     for i in range(n):
         total, load = read_items(C[i], row_scale(C[i]), own[i] if own.shape[1] else floats, value, weight, density)
         if load <= 1.0 + FIT:
             for j in range(d):
                 actions[i, j] = 1.0 if value[j] > 0.0 else 0.0
+            continue
+        if are_equal(value):
+            take_most(value, weight, core, actions[i])
             continue
         price = critical_near(price, density, weight, candidates, buffer)
         room, tie = 1.0 + FIT - weigh_above(density, weight, price), SAME_VALUE * total
@@ -57,8 +63,9 @@ def choose_from_core(C, hinted, actions, status, own, floats, ints):  # type: ig
         size = find_core(value, weight, density, price, least + 3.0 * tie, tie, loss, core, distance)
         status[i] = 1
         if size <= _MOST_IN_CORE:
-            sort_core(core[:size], distance, bits)
+            sort_core(core[:size], distance, density, price, bits)
             choice = lay_out_flips(weight, density, price, loss, core[:size], distance, bits, flips)
+            skip_alike(flips, size, places[1])
             winner = search(flips, bits, size, choice, price, room, least + 2.0 * tie, tie, stack, places)
             status[i] = winner < 0
             for j in range(d):
@@ -81,11 +88,52 @@ def read_items(row, scale, shares, value, weight, density):  # type: ignore[no-u
 
 
 @inner
+def are_equal(value):  # type: ignore[no-untyped-def]
+    """Return whether all items that may be taken have the same value."""
+    one = 0.0
+    for j in range(len(value)):
+        if value[j] != one and value[j] > 0.0:
+            if one > 0.0:
+                return False
+            one = value[j]
+    return True
+
+
+@inner
+def take_most(value, weight, order, action):  # type: ignore[no-untyped-def]
+    """Take as many items as possible, and of such choices the one with the earliest items.
+
+    The lightest are taken at first. Then each earlier item takes the place of the heaviest later one, if it fits.
+    """
+    count = 0
+    for j in range(len(value)):
+        action[j] = 0.0
+        if value[j] > 0.0:
+            place = count
+            while place > 0 and weight[order[place - 1]] > weight[j]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place], count = j, count + 1
+    room, last = 1.0 + FIT, -1
+    while last + 1 < count and weight[order[last + 1]] <= room:
+        last += 1
+        room -= weight[order[last]]
+        action[order[last]] = 1.0
+    for j in range(len(value)):
+        while last >= 0 and order[last] < j:  # it is there to stay
+            last -= 1
+        if last >= 0 and value[j] > 0.0 and action[j] == 0.0 and weight[j] <= room + weight[order[last]]:
+            action[j], action[order[last]] = 1.0, 0.0
+            room += weight[order[last]] - weight[j]
+            last -= 1
+
+
+@inner
 def quick_loss(value, weight, density, price, room):  # type: ignore[no-untyped-def]
     """Return the least that a quick choice loses of the bound, for values seen as integers.
 
-    Quick choices take one more item that fits, or a critical one in exchange for one that is taken. Positive floats
-    are in the order of their bits as integers, and extrema of integers are vectorised.
+    Quick choices take one more item that fits, or a critical one in exchange for one that is taken, or all critical
+    ones that fit. Positive floats are in the order of their bits as integers, and extrema of integers are vectorised.
     """
     critical = 0.0
     for j in range(len(value)):
@@ -95,7 +143,11 @@ def quick_loss(value, weight, density, price, room):  # type: ignore[no-untyped-
         most = max(most, value[j] if (density[j] <= price) & (weight[j] <= room) else np.int64(0))
         least = min(least, value[j] if (density[j] > price) & (weight[j] >= critical - room) else _HUGE)
     added, exchanged = np.int64(most).view(np.float64), np.int64(least).view(np.float64)
-    return min(price * room - added, exchanged + price * (room - critical))
+    left = room
+    if critical <= room:  # there are several critical ones
+        for j in range(len(value)):
+            left -= weight[j] if (density[j] == price) & (weight[j] <= left) else 0.0
+    return min(price * room - added, exchanged + price * (room - critical), price * left)
 
 
 @inner
@@ -116,11 +168,14 @@ def find_core(value, weight, density, price, most, tie, loss, core, distance):  
 
 
 @inner
-def sort_core(core, distance, bits):  # type: ignore[no-untyped-def]
-    """Sort the core by distance; before that, the first item gets the highest bit."""
+def sort_core(core, distance, density, price, bits):  # type: ignore[no-untyped-def]
+    """Sort the core by distance; before that, the first item gets the highest bit.
+
+    Of items as far away, the later of those taken, and the earlier of the others, come first: they flip first.
+    """
     for k in range(len(core)):
-        item, far, place = core[k], distance[k], k
-        while place > 0 and distance[place - 1] > far:
+        item, far, place, taken = core[k], distance[k], k, density[core[k]] > price
+        while place > 0 and (distance[place - 1] > far or (taken and distance[place - 1] == far)):
             core[place], distance[place], bits[place] = core[place - 1], distance[place - 1], bits[place - 1]
             place -= 1
         core[place], distance[place], bits[place] = item, far, 1 << (_MOST_IN_CORE - 1 - k)
@@ -146,6 +201,14 @@ def lay_out_flips(weight, density, price, loss, core, distance, bits, flips):  #
 
 
 @inner
+def skip_alike(flips, size, after):  # type: ignore[no-untyped-def]
+    """Write for each place of the core the next one whose item is not alike."""
+    for k in range(size - 1, -1, -1):
+        alike = k + 1 < size and flips[0, k] == flips[0, k + 1] and flips[1, k] == flips[1, k + 1]
+        after[k] = after[k + 1] if alike else k + 1
+
+
+@inner
 def search(flips, bits, size, choice, price, room, best, tie, stack, places):  # type: ignore[no-untyped-def]
     """Return the choice that loses least, of tied ones that with the earliest items; -1 if that is not clear."""
     lost, depth, place, winner, clear = 0.0, 0, 0, np.int64(-1), True
@@ -161,10 +224,10 @@ def search(flips, bits, size, choice, price, room, best, tie, stack, places):  #
             if depth == 0:
                 return winner if clear else np.int64(-1)
             depth -= 1
-            lost, room, place = stack[0, depth], stack[1, depth], places[depth]
+            lost, room, place = stack[0, depth], stack[1, depth], places[0, depth]
             choice ^= bits[place]
-            place = next_flip(flips, place + 1, size, lost, room, best + tie)
-        stack[0, depth], stack[1, depth], places[depth] = lost, room, place
+            place = next_flip(flips, places[1, place], size, lost, room, best + tie)
+        stack[0, depth], stack[1, depth], places[0, depth] = lost, room, place
         depth += 1
         lost, room, choice = lost + flips[0, place], room + flips[1, place], choice ^ bits[place]
         place += 1

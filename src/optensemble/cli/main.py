@@ -15,7 +15,7 @@ import optensemble
 from optensemble.cli.console import FAILED, INTERRUPTED, WRONG_USE, CommandInterrupted, print_error
 from optensemble.cli.day_commands import refit_command, update_command
 from optensemble.cli.job_commands import check_command, fit_command, init_command
-from optensemble.cli.program import exit_quickly, is_program, start_quickly
+from optensemble.cli.program import Command, exit_quickly, is_program, start_quickly
 from optensemble.cli.reproduce import reproduce_command
 from optensemble.cli.use_commands import audit_command, decide_command, explain_command, report_command
 from optensemble.exceptions import FeasibleSetError, InputError, OptEnsembleError
@@ -34,16 +34,16 @@ app = typer.Typer(
     "Exit codes: 0 success, 1 failure, 2 wrong use, 3 less earned than promised and 4 more (`audit`), 5 refit due "
     "(`update`), 130 interrupted.",
 )
-app.command("init")(init_command)
-app.command("check")(check_command)
-app.command("fit")(fit_command)
-app.command("decide")(decide_command)
-app.command("audit")(audit_command)
-app.command("update")(update_command)
-app.command("refit")(refit_command)
-app.command("explain")(explain_command)
-app.command("report")(report_command)
-app.command("reproduce")(reproduce_command)
+app.command("init", cls=Command)(init_command)
+app.command("check", cls=Command)(check_command)
+app.command("fit", cls=Command)(fit_command)
+app.command("decide", cls=Command)(decide_command)
+app.command("audit", cls=Command)(audit_command)
+app.command("update", cls=Command)(update_command)
+app.command("refit", cls=Command)(refit_command)
+app.command("explain", cls=Command)(explain_command)
+app.command("report", cls=Command)(report_command)
+app.command("reproduce", cls=Command)(reproduce_command)
 
 
 def main() -> None:

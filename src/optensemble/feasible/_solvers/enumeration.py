@@ -6,7 +6,6 @@ from itertools import combinations, product
 from math import comb
 
 import numpy as np
-from scipy.linalg import qr
 
 from optensemble._core.arrays import Floats
 
@@ -83,6 +82,8 @@ def _independent_rows(matrix: Floats) -> list[int]:
     """Return rows that span all rows, so that redundant equalities do not make every system singular."""
     if not len(matrix):
         return []
+    from scipy.linalg import qr  # takes a tenth of a second to load, and most sets have no equalities
+
     _, triangle, order = qr(matrix.T, mode="economic", pivoting=True)
     size = np.abs(np.diag(triangle))
     return sorted(int(row) for row in order[: int((size > _SINGULAR * max(size[0], _LEAST_SIZE)).sum())])

@@ -111,7 +111,7 @@ def supports_kernel(covariance: Floats, centre: Floats, limit: Floats | None = N
         limit_records(records, limit[0], limit[3], scale)
     sizes = [len(members) for members, _, _ in systems]
     return make_kernel(
-        best_on_supports,
+        best_of_four if d == 4 else best_on_supports,
         floats=[records, covariance, centre, np.full(4, np.nan) if limit is None else limit],
         ints=[len(systems), number, sizes, order],
     )
@@ -173,7 +173,19 @@ def limit_records(records, limit, face, scale):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each row a coordinate that may take everything, the support that is proven, or the best of all."""
-    n, d = C.shape
+    solve_each(C.shape[1], C, hinted, actions, own, floats, ints)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_of_four(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
+    """Take the same in four dimensions: loops whose length is known are unrolled."""
+    solve_each(4, C, hinted, actions, own, floats, ints)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def solve_each(d, C, hinted, actions, own, floats, ints):  # type: ignore[no-untyped-def]
+    """Solve the rows one after the other."""
+    n = len(C)
     count, width = ints[0], _HEADER + d + d * d
     number, sizes = ints[1 : 1 + (1 << d)], ints[1 + (1 << d) : 1 + (1 << d) + count]
     order = ints[1 + (1 << d) + count :].reshape(count, d)

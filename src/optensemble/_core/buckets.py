@@ -75,7 +75,8 @@ class Buckets:
 @inner
 def bucket(coordinate: float, lower: float, per_unit: float, count: int) -> int:
     """Definition 2: the number of the level set that a coordinate of an action lies in."""
-    return int(min(max(np.floor((coordinate - lower) * per_unit + EDGE), 0.0), count - 1.0))
+    # what is not negative is rounded down by ``int``; floor would be a call
+    return int(min(max((coordinate - lower) * per_unit + EDGE, 0.0), count - 1.0))
 
 
 @njit(cache=True, nogil=True)

@@ -17,6 +17,7 @@ from optensemble.multicalibration.events import Layout, Plan
 from optensemble.multicalibration.history import VIOLATION, Tally, record, refresh
 from optensemble.multicalibration.moves import find_rows, solve_rows
 from optensemble.multicalibration.runner import VISITS_AT_ONCE
+from optensemble.multicalibration.state import compare_given
 
 _NUMBERS = 1 << 18
 """Numbers that a diary holds, about."""
@@ -139,6 +140,7 @@ def run_rounds(  # type: ignore[no-untyped-def]
         quiet = 0 if diary.made[number] > 0 else quiet + 1
         if moved > 0:
             solved = solve_rows(kernel, floats, ints, own, state, member, found.rows[:moved], room)
+            compare_given(state, found.rows[:solved])
             refresh(tally, state, labels, member, found.rows[:solved])
             solves += solved
             if solved < moved:

@@ -17,7 +17,7 @@ from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.moves import FoundRows, SolvedRows, Span, shift
 from optensemble.multicalibration.patches import PackedRounds, Patch, PatchLog
 from optensemble.multicalibration.runner import Runner
-from optensemble.multicalibration.state import Situation
+from optensemble.multicalibration.state import Situation, compare_given
 
 _ROWS = 2048
 """Rows that go through all rounds before the next ones: their state stays in the cache."""
@@ -84,7 +84,17 @@ class _Replay:
         return [(first, min(first + size, n)) for first in range(0, n, size)]
 
     def __call__(self, span: Span) -> None:
-        """Make all patches on some rows, unless halted; rows that the kernel leaves are solved one thread at a time."""
+        """Make all patches on some rows, unless halted; given policies are compared once, with the last actions."""
+        try:
+            solves = self._make_patches(span)
+        finally:  # an interrupt leaves nothing that contradicts the actions
+            if self.situation.given:
+                compare_given(self.situation.state, np.arange(*span))
+        with self.lock:
+            self.situation.solves += solves
+
+    def _make_patches(self, span: Span) -> int:
+        """Make the patches and count the rows solved; those that the kernel leaves are solved one thread at a time."""
         state, count, members = self.situation.state, span[1] - span[0], self.patches.members
         moved = Moved(np.empty((self.patches.most, count), np.int64), np.empty(self.patches.most, np.int64))
         room = FoundRows.room(self.layout), SolvedRows.room(self.run.kernel, count, state.actions.shape[2])
@@ -97,8 +107,7 @@ class _Replay:
                 rows = moved.rows[last - self.patches.begin[last], done.solved : done.moved]
                 with self.lock:
                     self.situation.resolve(int(members[last]), rows)
-        with self.lock:
-            self.situation.solves += done.solves
+        return done.solves
 
 
 def correct(situation: Situation, layout: Layout, patches: tuple[Patch, ...]) -> list[tuple[int, Rows]]:

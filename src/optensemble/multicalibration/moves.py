@@ -10,7 +10,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import Kernel, entry, inner
 from optensemble.multicalibration.events import Layout, Plan
-from optensemble.multicalibration.state import State, take_up
+from optensemble.multicalibration.state import State, take_up_own
 
 Span = tuple[int, int]
 """The first of consecutive rows, and the first after them."""
@@ -200,7 +200,7 @@ def solve_rows(kernel, floats, ints, own, state, member, rows, room):  # type: i
     """Solve rows again, hinting at their actions so far, and take that up; return how many are solved.
 
     Those come first among ``rows`` afterwards. Of more rows than the kernel takes at once none is solved: the caller
-    shares them out.
+    shares them out. Given policies are the caller's to compare with the new actions.
     """
     count = len(rows)
     if count > len(room.status):
@@ -216,7 +216,7 @@ def solve_rows(kernel, floats, ints, own, state, member, rows, room):  # type: i
             parameters[i, j] = own[rows[i], j]
     kernel(coefficients[:count], True, actions[:count], status[:count], parameters[:count], floats, ints)
     solved = put_solved_first(rows, room)
-    take_up(state, member, rows[:solved], actions)
+    take_up_own(state, member, rows[:solved], actions)
     return solved
 
 

@@ -213,6 +213,13 @@ class Situation:
 @entry
 def take_up(state: State, member: int, rows: Indices, actions: Floats) -> None:
     """Write what new actions of ``member`` on ``rows`` entail: level sets, self-assessments, the leader."""
+    take_up_own(state, member, rows, actions)
+    compare_given(state, rows)
+
+
+@inner
+def take_up_own(state: State, member: int, rows: Indices, actions: Floats) -> None:
+    """Write the same, but leave given policies as they are: no cell hangs on how they compare with the new actions."""
     given, d = len(state.actions) - len(state.predictions), actions.shape[1]
     own, predictions = state.actions[given + member], state.predictions[member]
     level, lower, per_unit, buckets = state.level[given + member], state.lower, state.per_unit, state.buckets
@@ -223,11 +230,19 @@ def take_up(state: State, member: int, rows: Indices, actions: Floats) -> None:
     assess(own, predictions, rows, state.cost[given + member], state.assessed[given + member])
     if given == 0:
         find_highest(state.assessed, state.sign, rows, state.winner)
-        return
+
+
+@entry
+def compare_given(state: State, rows: Indices) -> None:
+    """Assess given policies on ``rows`` by the only model, and note whether some take the same action as its own.
+
+    Algorithm 3 decides by its own policy, whatever comes out.
+    """
+    given = len(state.actions) - len(state.predictions)
     for policy in range(given):
-        assess(state.actions[policy], predictions, rows, state.cost[policy], state.assessed[policy])
-    # Algorithm 3 decides by its own policy; note whether some given policy does the same
-    find_alike(state.actions, state.alike, rows, state.choice)
+        assess(state.actions[policy], state.predictions[0], rows, state.cost[policy], state.assessed[policy])
+    if given > 0:
+        find_alike(state.actions, state.alike, rows, state.choice)
 
 
 @inner

@@ -114,7 +114,7 @@ def mean_present(values: Floats, absent: Absent | None) -> Floats:
 def mean_of_all(values: Floats) -> Floats:
     """Return ``values.mean(axis=0)``, to the bit, in one go through the memory of each member."""
     members, n, d = values.shape
-    mean = values[0].copy()
+    mean: Floats = values[0].copy()
     total = mean.reshape(-1)
     for m in range(1, members):
         more = values[m].reshape(-1)

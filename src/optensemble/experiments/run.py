@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pandas as pd
 
@@ -110,9 +112,8 @@ def compile_kernels(settings: Settings) -> float:
         ensembles = make_ensembles(omega, names, settings, 5)
         _fit_ensembles(ensembles, table, Y, [], lambda phase, share: None)
         fit_decision_ensemble(omega, names, table, Y, [])
-        for situations in replay_side_by_side(ensembles, table, recorded_rounds(5)):
-            for situation in situations.values():
-                Recorder(situation, Y).entry()
+        for _ in replay_side_by_side(ensembles, table, Y, recorded_rounds(5)):
+            pass
     return time.perf_counter() - begun
 
 
@@ -143,13 +144,27 @@ def recorded_rounds(rounds: int) -> Indices:
     return np.unique(np.linspace(0, rounds, RECORDED_ROUNDS + 1).round().astype(np.int64))
 
 
+class Look(NamedTuple):
+    """The state of a replay at a recorded round, and its line in a history; the next look changes the state."""
+
+    situation: Situation
+    entry: Floats
+
+
 def replay_side_by_side(
-    ensembles: dict[str, DebiasedEnsemble], table: Floats, grid: Indices
-) -> Iterator[dict[str, Situation]]:
-    """Replay all ensembles side by side, and yield their states at every recorded round."""
-    replays = (ensemble.retrace(table, grid.tolist()) for ensemble in ensembles.values())
-    for situations in zip(*replays, strict=True):
-        yield dict(zip(ensembles, situations, strict=True))
+    ensembles: dict[str, DebiasedEnsemble], table: Floats, labels: Floats, grid: Indices
+) -> Iterator[dict[str, Look]]:
+    """Replay all ensembles side by side, each on a thread, and yield what is seen of them at every recorded round."""
+    replays = [ensemble.retrace(table, grid.tolist()) for ensemble in ensembles.values()]
+
+    def look(replay: Iterator[Situation]) -> Look:
+        situation = next(replay)
+        return Look(situation, Recorder(situation, labels).entry())
+
+    # between two looks there is too little to do for threads to share the rows, but enough for one replay each
+    with ThreadPoolExecutor(min(numba.get_num_threads(), len(replays))) as pool:
+        for _ in grid:
+            yield dict(zip(ensembles, pool.map(look, replays), strict=True))
 
 
 def _debiasing_rows(experiment: Experiment, settings: Settings) -> tuple[Floats, Floats]:
@@ -209,13 +224,13 @@ def _record_curves(
 ) -> pd.DataFrame:
     """Return the curves over rounds, and add to ``replies`` those of the ensembles before and after all rounds."""
     grid, entries = recorded_rounds(rounds), {name: list[Floats]() for name in ensembles}
-    for number, situations in enumerate(replay_side_by_side(ensembles, rows, grid)):
+    for number, looks in enumerate(replay_side_by_side(ensembles, rows, labels, grid)):
         if number == 0:
-            replies[UNCORRECTED] = _ensemble_reply(situations[WHITE_BOX_ENSEMBLE])
-        for name, situation in situations.items():
-            entries[name].append(Recorder(situation, labels).entry())
+            replies[UNCORRECTED] = _ensemble_reply(looks[WHITE_BOX_ENSEMBLE].situation)
+        for name, look in looks.items():
+            entries[name].append(look.entry)
         tell((number + 1) / len(grid))
-    replies |= {name: _ensemble_reply(situation) for name, situation in situations.items()}
+    replies |= {name: _ensemble_reply(look.situation) for name, look in looks.items()}
     return _curve_frame(grid, entries, ensembles)
 
 

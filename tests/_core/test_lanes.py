@@ -21,11 +21,13 @@ from optensemble._core.lanes import (
     least,
     load,
     load_column,
+    load_square,
     magnitudes,
     smaller,
     spread,
     store,
     store_column,
+    store_square,
     where_greater,
 )
 
@@ -55,6 +57,12 @@ def _computed(left, right, yes, no, out):  # type: ignore[no-untyped-def]
 def _copied(matrix, first, columns, out):  # type: ignore[no-untyped-def]
     for column in columns:
         store_column(out, first, column, load_column(matrix, first, column))
+
+
+@njit
+def _transposed(matrix, first, column, block, out):  # type: ignore[no-untyped-def]
+    load_square(matrix, first, column, block)
+    store_square(out, first, column, block)
 
 
 @njit
@@ -118,6 +126,19 @@ def test_columns_of_eight_rows_are_read_and_written_in_place(width: int, first: 
     expected = np.full_like(matrix, 7.0)
     expected[first : first + LANES, columns] = matrix[first : first + LANES, columns]
     assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize(("width", "column"), [(8, 0), (11, 0), (11, 3), (40, 16)])
+@pytest.mark.parametrize("first", [0, 1, 8])
+def test_squares_are_turned_into_lanes_and_back(width: int, column: int, first: int) -> None:
+    matrix = np.random.default_rng(0).normal(size=(first + LANES + 2, width))
+    out, block = np.full_like(matrix, 7.0), np.full(width * LANES, 7.0)
+    _transposed(matrix, first, column, block, out)
+    rows, columns = slice(first, first + LANES), slice(column, column + LANES)
+    lanes, back = np.full((width, LANES), 7.0), np.full_like(matrix, 7.0)
+    lanes[columns], back[rows, columns] = matrix[rows, columns].T, matrix[rows, columns]
+    assert np.array_equal(block.reshape(width, LANES), lanes)
+    assert np.array_equal(out, back)
 
 
 @given(numbers, st.integers(0, 3))

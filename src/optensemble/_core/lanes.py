@@ -105,6 +105,41 @@ def store_column(context, rows, first, column, lanes):  # type: ignore[no-untype
 
 
 @intrinsic
+def load_square(context, rows, first, column, block):  # type: ignore[no-untyped-def]
+    """Write eight columns of eight rows of a contiguous matrix into a flat array, as the lanes of their numbers.
+
+    Rows are read as they lie in memory, one after the other, and much faster than column by column.
+    """
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        lying = [
+            builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=_ALIGNED)
+            for place in _column(target, builder, signature, arguments)
+        ]
+        for place, lanes in zip(
+            _square(target, builder, signature, arguments), _transposed(builder, lying), strict=True
+        ):
+            builder.store(lanes, place, align=_ALIGNED)
+        return target.get_dummy_value()
+
+    return types.void(rows, types.int64, types.int64, block), generate
+
+
+@intrinsic
+def store_square(context, rows, first, column, block):  # type: ignore[no-untyped-def]
+    """Write the lanes of eight numbers into these columns of eight rows: what :func:`load_square` does, backward."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        columns = [builder.load(place, align=_ALIGNED) for place in _square(target, builder, signature, arguments)]
+        places = _column(target, builder, signature, arguments)
+        for place, row in zip(places, _transposed(builder, columns), strict=True):
+            builder.store(row, builder.bitcast(place, _VECTOR.as_pointer()), align=_ALIGNED)
+        return target.get_dummy_value()
+
+    return types.void(rows, types.int64, types.int64, block), generate
+
+
+@intrinsic
 def where_greater(context, left, right, yes, no):  # type: ignore[no-untyped-def]
     """Return ``yes`` in the lanes in which ``left > right``, and ``no`` in the others."""
 
@@ -194,6 +229,28 @@ def _column(target: Any, builder: Any, signature: Any, arguments: Any) -> list[A
     for _ in range(LANES - 1):
         places.append(builder.gep(places[-1], [width]))
     return places
+
+
+def _square(target: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    """Return where the lanes of eight numbers begin, from the column on, in the block given last."""
+    block = target.make_array(signature.args[3])(target, builder, arguments[3])
+    numbers = [builder.add(arguments[2], arguments[2].type(k)) for k in range(LANES)]
+    starts = [builder.gep(block.data, [builder.mul(number, number.type(LANES))]) for number in numbers]
+    return [builder.bitcast(start, _VECTOR.as_pointer()) for start in starts]
+
+
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Return the columns of eight rows: blocks of four, of two and of one change places across the diagonal."""
+    lanes = range(LANES)
+    for half in (4, 2, 1):
+        masks = (
+            [k + (LANES - half if k & half else 0) for k in lanes],
+            [k + (LANES if k & half else half) for k in lanes],
+        )
+        low, high = (ir.Constant(ir.VectorType(ir.IntType(32), LANES), mask) for mask in masks)
+        pairs = [(rows[k & ~half], rows[k | half]) for k in lanes]
+        rows = [builder.shuffle_vector(*pairs[k], high if k & half else low) for k in lanes]
+    return rows
 
 
 def _define(symbol: Any, instruction: str) -> None:

@@ -20,11 +20,13 @@ from optensemble._core.lanes import (
     larger,
     load,
     load_column,
+    load_square,
     magnitudes,
     smaller,
     spread,
     store,
     store_column,
+    store_square,
     where_greater,
 )
 from optensemble._core.tolerances import SAME_VALUE
@@ -41,6 +43,8 @@ class ForwardWork(NamedTuple):
     length: Floats  # lanes per arc: of all the way that begins with it
     distance: Floats  # lanes per node: of the best way to the target
     taken: Floats  # lanes per node: 1 if the path comes by
+    gain: Floats  # lanes per edge: its coefficient
+    used: Floats  # lanes per edge: 1 if the path has it
     coefficients: Floats  # of rows that are copied
     actions: Floats
     status: Indices
@@ -50,8 +54,14 @@ class ForwardWork(NamedTuple):
 def make_forward_work(nodes, arcs, edges):  # type: ignore[no-untyped-def]
     """Return work arrays for graphs of so many nodes, arcs and edges."""
     return ForwardWork(
-        *(np.empty(arcs * LANES), np.empty(nodes * LANES), np.empty(nodes * LANES)),
-        *(np.empty((LANES, edges)), np.empty((LANES, edges)), np.empty(LANES, np.int64)),
+        np.empty(arcs * LANES),
+        np.empty(nodes * LANES),
+        np.empty(nodes * LANES),
+        np.empty(edges * LANES),
+        np.empty(edges * LANES),
+        np.empty((LANES, edges)),
+        np.empty((LANES, edges)),
+        np.empty(LANES, np.int64),
     )
 
 
@@ -98,19 +108,41 @@ def copy_open(c, closed, copy):  # type: ignore[no-untyped-def]
 @inner
 def take_forward_paths(graph, C, first, actions, status, work):  # type: ignore[no-untyped-def]
     """Solve rows from the first on, on a graph whose arcs go from higher nodes to lower, the target being node 0."""
-    size, gains = measure_ways(graph, C, first, spread(1.0), work)
+    read_rows(C, first, work.gain)
+    size, gains = measure_ways(graph, spread(1.0), work)
     if not all_greater(spread(LARGE), size):  # sums could be infinite
         scale = where_greater(size, spread(LARGE), spread(2.0**-100), spread(1.0))
-        size, gains = measure_ways(graph, C, first, scale, work)
+        size, gains = measure_ways(graph, scale, work)
     reachable = load(work.distance, graph.source)
     slack = spread(SAME_VALUE) * smaller(size, reachable + spread(2.0) * gains)  # as in tie_slack
-    walk_ahead(graph, slack, first, actions, work)
+    walk_ahead(graph, slack, work)
+    write_rows(work.used, actions, first)
     for lane in range(LANES):
         status[first + lane] = NO_PATH if work.distance[graph.source * LANES + lane] == np.inf else 0
 
 
 @inner
-def measure_ways(graph, C, first, scale, work):  # type: ignore[no-untyped-def]
+def read_rows(C, first, block):  # type: ignore[no-untyped-def]
+    """Write rows from the first on as lanes."""
+    whole = C.shape[1] - C.shape[1] % LANES
+    for j in range(0, whole, LANES):
+        load_square(C, first, j, block)
+    for j in range(whole, C.shape[1]):
+        store(block, j, load_column(C, first, j))
+
+
+@inner
+def write_rows(block, actions, first):  # type: ignore[no-untyped-def]
+    """Write lanes into rows from the first on."""
+    whole = actions.shape[1] - actions.shape[1] % LANES
+    for j in range(0, whole, LANES):
+        store_square(actions, first, j, block)
+    for j in range(whole, actions.shape[1]):
+        store_column(actions, first, j, load(block, j))
+
+
+@inner
+def measure_ways(graph, scale, work):  # type: ignore[no-untyped-def]
     """Write the lengths of ways from each arc and node on; return the largest size of a length, and the sum of gains.
 
     Infinite lengths, of closed edges, do not count.
@@ -121,7 +153,7 @@ def measure_ways(graph, C, first, scale, work):  # type: ignore[no-untyped-def]
     for v in range(1, len(graph.first) - 1):
         least = infinite
         for a in range(graph.first[v], graph.first[v + 1]):
-            gain = scale * load_column(C, first, graph.edge[a])
+            gain = scale * load(work.gain, graph.edge[a])
             size = larger(size, where_greater(infinite, magnitudes(gain), magnitudes(gain), nothing))
             gains = gains + larger(gain, nothing)
             length = load(work.distance, graph.head[a]) - gain
@@ -132,7 +164,7 @@ def measure_ways(graph, C, first, scale, work):  # type: ignore[no-untyped-def]
 
 
 @inner
-def walk_ahead(graph, slack, first, actions, work):  # type: ignore[no-untyped-def]
+def walk_ahead(graph, slack, work):  # type: ignore[no-untyped-def]
     """Write the paths, from the source on by the first arc with which a best way goes on.
 
     All nodes are looked at in all rows; only those that the path of a row comes by take an arc in it.
@@ -140,8 +172,9 @@ def walk_ahead(graph, slack, first, actions, work):  # type: ignore[no-untyped-d
     nothing = spread(0.0)
     for v in range(graph.source):
         store(work.taken, v, nothing)
-    for j in range(actions.shape[1] if len(graph.edge) < actions.shape[1] else 0):  # edges without an arc
-        store_column(actions, first, j, nothing)
+    edges = len(work.used) // LANES
+    for j in range(edges if len(graph.edge) < edges else 0):  # edges without an arc
+        store(work.used, j, nothing)
     reachable = load(work.distance, graph.source)
     store(work.taken, graph.source, where_greater(spread(np.inf), reachable, spread(1.0), nothing))
     for v in range(graph.source, 0, -1):
@@ -150,7 +183,7 @@ def walk_ahead(graph, slack, first, actions, work):  # type: ignore[no-untyped-d
             arc = where_greater(load(work.length, a), limit, nothing, waiting)
             waiting = waiting - arc
             store(work.taken, graph.head[a], load(work.taken, graph.head[a]) + arc)
-            store_column(actions, first, graph.edge[a], arc)
+            store(work.used, graph.edge[a], arc)
 
 
 @inner

@@ -93,7 +93,8 @@ class Spent(NamedTuple):
 def run(folder: Path, *arguments: str, checkout: Path = HERE) -> Spent:
     """Run the command of a checkout."""
     start = time.perf_counter()
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    kept = folder / "bytecode" / ("ours" if checkout == HERE else "theirs")
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "PYTHONPYCACHEPREFIX": str(kept)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as where it is installed
     child = subprocess.Popen([sys.executable, "-m", "optensemble", *arguments], cwd=folder, env=environment)
     _, status, used = os.wait4(child.pid, 0)
@@ -139,7 +140,7 @@ def require_faster(folder: Path, rows: int, other: Path) -> None:
     for count in (CHUNK, rows):
         write_rows(folder / "new.parquet", count)
         for checkout in checkouts.values():
-            decide(folder, checkout=checkout)  # compiles what is not compiled yet
+            decide(folder, checkout=checkout)  # compiles what is not compiled yet, bytecode too
         found = fastest(folder, checkouts)
         same = pq.read_table(folder / "theirs.parquet").equals(pq.read_table(folder / "ours.parquet"))
         assert same, "the decisions differ"

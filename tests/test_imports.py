@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import sklearn.exceptions
@@ -89,6 +90,26 @@ def test_help_and_version_load_nothing_heavy(arguments: tuple[str, ...]) -> None
 )
 def test_completion_loads_nothing_heavy(line: str, expected: list[str]) -> None:
     assert completed(line) == (expected, [])
+
+
+def test_a_quiet_decision_loads_only_what_it_needs(tmp_path: Path) -> None:
+    def run(*arguments: str) -> set[str]:
+        program = [sys.executable, "-X", "importtime", "-m", "optensemble", *arguments]
+        done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
+        return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+
+    (tmp_path / "rows.csv").write_text(
+        "m_a,m_b,n_a,n_b,y_a,y_b\n" + "".join(f"{i % 7},{i % 5},{i % 3},{i % 4},{i % 6},{i % 5}\n" for i in range(200))
+    )
+    (tmp_path / "job.toml").write_text(
+        '[data]\nfit = "rows.csv"\nlabels = "y_*"\n[models]\nm = "m_*"\nn = "n_*"\n'
+        '[feasible]\nkind = "polytope"\nA_ub = [[1, 1]]\nb_ub = [1]\n'
+    )
+    run("fit", "job.toml", "--quiet")
+    modules = run("decide", "ensemble.oe", "rows.csv", "-o", "decisions.csv", "--quiet")
+    assert {"numba", "pandas", "scipy.special"} <= modules  # the lines were understood
+    assert not modules & {"sklearn", "matplotlib", "dask", "skops", "highspy", "clarabel", "cvxpy", "scipy.stats"}
+    assert not modules & {"numpy.f2py", "numpy.testing", "rich.console"}
 
 
 def test_every_public_name_is_found_listed_and_kept() -> None:

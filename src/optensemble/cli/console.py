@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from math import isfinite
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ import typer
 from optensemble._core.progress import DECISION_STAGES, Overall
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from optensemble.report.html import Sheet
@@ -64,10 +66,13 @@ class CommandOutput:
     """Output of a command: text, JSON or nothing."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
-        from rich.console import Console
-
         self._json, self._quiet = as_json, quiet
-        self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    @cached_property
+    def _console(self) -> Console:
+        from rich.console import Console  # takes a while to load, and who is quiet prints nothing
+
+        return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     @property
     def prints_text(self) -> bool:
@@ -98,10 +103,13 @@ class CommandOutput:
     @contextmanager
     def progress(self, what: str) -> Iterator[ProgressBar]:
         """Show one bar for the whole, on a terminal: its stage, percentage, rows per second if known, and time left."""
+        if self._quiet:
+            yield ProgressBar(None, what)
+            return
         from rich.console import Console
 
         console = Console(stderr=True)
-        if self._quiet or not console.is_terminal:
+        if not console.is_terminal:
             yield ProgressBar(None, what)
             return
         from rich.progress import (

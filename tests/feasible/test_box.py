@@ -43,3 +43,11 @@ def test_errors_say_what_to_do() -> None:
         Box(lower=[0, 2])
     with pytest.raises(UnboundedSetError, match="coordinate 1 lies in"):
         Box(upper=[1, np.inf])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_all_rows_that_are_not_finite_are_named_wherever_in_a_large_batch(bad: float) -> None:
+    C = np.ones((20_000, 2))
+    C[[3, 9_000, 19_999], 1] = bad  # in different pieces of what the kernel is given
+    with pytest.raises(InputError, match="NaN or infinity in rows 3, 9000, 19999 of 20000"):
+        Box(dimension=2).argmax(C)

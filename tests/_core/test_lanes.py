@@ -15,19 +15,29 @@ from hypothesis.extra.numpy import arrays
 from numba import njit
 
 from optensemble._core.lanes import (
+    BITS,
     LANES,
+    add_multiple,
+    added_up,
     all_greater,
+    bits_within,
+    gather,
     larger,
     least,
     load,
     load_column,
+    load_row,
     load_square,
+    lowest_bit,
     magnitudes,
+    roots,
     smaller,
     spread,
     store,
     store_column,
+    store_row,
     store_square,
+    store_whole,
     where_greater,
 )
 
@@ -57,6 +67,16 @@ def _computed(left, right, yes, no, out):  # type: ignore[no-untyped-def]
 def _copied(matrix, first, columns, out):  # type: ignore[no-untyped-def]
     for column in columns:
         store_column(out, first, column, load_column(matrix, first, column))
+
+
+@njit
+def _moved(matrix, row, column, out):  # type: ignore[no-untyped-def]
+    store_row(out, row, column, load_row(matrix, row, column))
+
+
+@njit
+def _added(total, factor, lanes, out):  # type: ignore[no-untyped-def]
+    store(out, 0, add_multiple(load(total, 0), factor, load(lanes, 0)))
 
 
 @njit
@@ -129,6 +149,24 @@ def test_columns_of_eight_rows_are_read_and_written_in_place(width: int, first: 
 
 
 @pytest.mark.parametrize(("width", "column"), [(8, 0), (11, 0), (11, 3), (40, 16)])
+@pytest.mark.parametrize("row", [0, 1, 4])
+def test_entries_of_a_row_are_read_and_written_in_place(width: int, column: int, row: int) -> None:
+    matrix = np.random.default_rng(0).normal(size=(5, width))
+    out, expected = np.full_like(matrix, 7.0), np.full_like(matrix, 7.0)
+    _moved(matrix, row, column, out)
+    expected[row, column : column + LANES] = matrix[row, column : column + LANES]
+    assert np.array_equal(out, expected)
+
+
+@given(rows_of_lanes, numbers, rows_of_lanes)
+def test_a_multiple_is_rounded_before_it_is_added(total: Floats, factor: float, lanes: Floats) -> None:
+    out = np.empty(LANES)
+    _added(total, float(factor), lanes, out)
+    with np.errstate(all="ignore"):
+        assert same_bits(out, total + float(factor) * lanes)
+
+
+@pytest.mark.parametrize(("width", "column"), [(8, 0), (11, 0), (11, 3), (40, 16)])
 @pytest.mark.parametrize("first", [0, 1, 8])
 def test_squares_are_turned_into_lanes_and_back(width: int, column: int, first: int) -> None:
     matrix = np.random.default_rng(0).normal(size=(first + LANES + 2, width))
@@ -156,3 +194,66 @@ def test_the_least_is_of_all_lanes(block: Floats) -> None:
     assert _least(block) == block.min()
     for lane in range(LANES):
         assert _least(np.where(np.arange(LANES) == lane, -np.inf, block)) == -np.inf
+
+
+@njit
+def _places_within(numbers, first, low, high):  # type: ignore[no-untyped-def]
+    bits, places = bits_within(numbers, first, low, high), []
+    while bits > 0:
+        places.append(lowest_bit(bits))
+        bits &= bits - np.uint64(1)
+    return places
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
+@given(seed=st.integers(0, 2**32 - 1), first=st.integers(0, 9), low=st.integers(0, 12), more=st.integers(0, 3))
+def test_bits_tell_which_numbers_are_within_limits(dtype: Any, seed: int, first: int, low: int, more: int) -> None:
+    numbers = np.random.default_rng(seed).integers(0, 12, size=BITS + 10).astype(dtype)
+    numbers[seed % len(numbers)] = np.iinfo(dtype).max
+    here = numbers[first : first + BITS].astype(np.int64)
+    for high in (low + more, 2**62):  # more than some types can hold
+        expected = np.flatnonzero((here >= low) & (here <= high))
+        assert _places_within(numbers, first, low, high) == expected.tolist()
+
+
+@njit
+def _rooted_and_added(lanes, out):  # type: ignore[no-untyped-def]
+    store(out, 0, roots(load(lanes, 0)))
+    return added_up(load(lanes, 0))
+
+
+@given(rows_of_lanes)
+def test_roots_and_sums_are_those_of_plain_arithmetic(lanes: Floats) -> None:
+    out, total = np.empty(LANES), lanes[0]
+    found = _rooted_and_added(lanes, out)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out, np.sqrt(lanes))
+        for each in lanes[1:]:
+            total = total + each
+    np.testing.assert_array_equal(found, total)
+
+
+@njit
+def _whole(matrix, out):  # type: ignore[no-untyped-def]
+    for column in range(matrix.shape[1]):
+        store_whole(out, 1, column, np.int32(10 * column), load_column(matrix, 1, column))
+
+
+def test_whole_parts_are_counted_from_the_start_of_their_column() -> None:
+    numbers = np.random.default_rng(1).uniform(-5, 5, size=(LANES + 2, 3))
+    out = np.full(numbers.shape, -99, dtype=np.int32)
+    _whole(numbers, out)
+    np.testing.assert_array_equal(out[1:-1], np.trunc(numbers[1:-1]) + np.array([0, 10, 20]))
+    assert (out[[0, -1]] == -99).all()
+
+
+@njit
+def _gathered(numbers, begin, offset, out):  # type: ignore[no-untyped-def]
+    store(out, 0, gather(numbers, begin, offset))
+
+
+@given(arrays(np.int64, LANES, elements=st.integers(0, 20)), st.integers(0, 5))
+def test_each_lane_gathers_from_its_own_place(begin: npt.NDArray[np.int64], offset: int) -> None:
+    numbers, out = np.sqrt(np.arange(26.0)), np.empty(LANES)
+    _gathered(numbers, begin, offset, out)
+    np.testing.assert_array_equal(out, numbers[begin + offset])

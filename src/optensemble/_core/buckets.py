@@ -13,6 +13,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import inner
+from optensemble._core.lanes import larger, smaller, spread
 
 EDGE = 1e-9
 """An action this close below the edge of a bucket, in bucket widths, belongs to the next one: solver noise."""
@@ -73,10 +74,17 @@ class Buckets:
 
 
 @inner
-def bucket(coordinate: float, lower: float, per_unit: float, count: int) -> int:
+def bucket(coordinate: float, lower: float, per_unit: float, count: int) -> np.int32:
     """Definition 2: the number of the level set that a coordinate of an action lies in."""
-    # what is not negative is rounded down by ``int``; floor would be a call
-    return int(min(max((coordinate - lower) * per_unit + EDGE, 0.0), count - 1.0))
+    # what is not negative is rounded down by the conversion; of 32 bits, processors have one for several at a time
+    return np.int32(min(max((coordinate - lower) * per_unit + EDGE, 0.0), count - 1.0))
+
+
+@inner
+def buckets_of(coordinates, lower, per_unit, count):  # type: ignore[no-untyped-def]
+    """Return the same of eight rows side by side, before it is rounded down."""
+    level = (coordinates - spread(lower)) * spread(per_unit) + spread(EDGE)
+    return smaller(larger(level, spread(0.0)), spread(count - 1.0))
 
 
 @njit(cache=True, nogil=True)

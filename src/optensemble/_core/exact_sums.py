@@ -107,6 +107,13 @@ def row_dots(left: Floats, right: Floats) -> Floats:
     return dots
 
 
+def dots_of_own(left: Floats, right: Floats) -> Floats:
+    """Return the same of each member's rows, (members, n, d), of shape (members, n)."""
+    members, n, d = left.shape
+    dots: Floats = row_dots(left.reshape(members * n, d), right.reshape(members * n, d))
+    return dots.reshape(members, n)
+
+
 def dots_of_each(left: Sequence[Floats] | Floats, right: Sequence[Floats]) -> Floats:
     """Return the same of each of ``left`` with each of ``right``, of shape (left, right, rows)."""
     dots = np.empty((len(left), len(right), len(left[0])))

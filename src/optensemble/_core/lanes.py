@@ -19,6 +19,9 @@ from numba.core.typing import templates
 
 LANES = 8
 
+BITS = 64
+"""As many whole numbers are compared at a time as a word has bits."""
+
 # numba's type hints are for its own functions: of some arguments callers have none
 intrinsic: Any = extending.intrinsic
 models: Any = extending.models
@@ -80,6 +83,27 @@ def store(context, block, number, lanes):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def load_row(context, rows, row, column):  # type: ignore[no-untyped-def]
+    """Return eight entries of a row of a contiguous matrix, from a column on."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.load(_entries(target, builder, signature, arguments), align=_ALIGNED)
+
+    return _lanes(rows, types.int64, types.int64), generate
+
+
+@intrinsic
+def store_row(context, rows, row, column, lanes):  # type: ignore[no-untyped-def]
+    """Write lanes into eight entries of a row of a contiguous matrix, from a column on."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        builder.store(arguments[3], _entries(target, builder, signature, arguments), align=_ALIGNED)
+        return target.get_dummy_value()
+
+    return types.void(rows, types.int64, types.int64, _lanes), generate
+
+
+@intrinsic
 def load_column(context, rows, first, column):  # type: ignore[no-untyped-def]
     """Return what eight rows of a contiguous matrix, from the first on, have in a column."""
 
@@ -102,6 +126,36 @@ def store_column(context, rows, first, column, lanes):  # type: ignore[no-untype
         return target.get_dummy_value()
 
     return types.void(rows, types.int64, types.int64, _lanes), generate
+
+
+@intrinsic
+def gather(context, numbers, begin, offset):  # type: ignore[no-untyped-def]
+    """Return for each lane the number of a flat array that is so far after the place where the lane's numbers begin."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        array, places = (target.make_array(signature.args[k])(target, builder, arguments[k]).data for k in (0, 1))
+        lanes = ir.Constant(_VECTOR, ir.Undefined)
+        for lane in range(LANES):
+            place = builder.load(builder.gep(places, [ir.IntType(64)(lane)]))
+            number = builder.load(builder.gep(array, [builder.add(place, arguments[2])]))
+            lanes = builder.insert_element(lanes, number, ir.IntType(32)(lane))
+        return lanes
+
+    return _lanes(numbers, begin, types.int64), generate
+
+
+@intrinsic
+def store_whole(context, rows, first, column, start, lanes):  # type: ignore[no-untyped-def]
+    """Write ``start`` plus the whole part of lanes into a column of eight rows of 32-bit numbers, from the first on."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        whole = builder.fptosi(arguments[4], ir.VectorType(ir.IntType(32), LANES))
+        whole = builder.add(whole, _spread(builder, arguments[3]))
+        for lane, place in enumerate(_column(target, builder, signature, arguments)):
+            builder.store(builder.extract_element(whole, ir.IntType(32)(lane)), place)
+        return target.get_dummy_value()
+
+    return types.void(rows, types.int64, types.int64, types.int32, _lanes), generate
 
 
 @intrinsic
@@ -140,6 +194,17 @@ def store_square(context, rows, first, column, block):  # type: ignore[no-untype
 
 
 @intrinsic
+def add_multiple(context, total, factor, lanes):  # type: ignore[no-untyped-def]
+    """Return ``total + factor * lanes``, for a number as a factor: the product is rounded, and then the sum."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        total, factor, lanes = arguments
+        return builder.fadd(total, builder.fmul(_spread(builder, factor), lanes))
+
+    return _lanes(_lanes, types.float64, _lanes), generate
+
+
+@intrinsic
 def where_greater(context, left, right, yes, no):  # type: ignore[no-untyped-def]
     """Return ``yes`` in the lanes in which ``left > right``, and ``no`` in the others."""
 
@@ -155,8 +220,17 @@ def magnitudes(context, lanes):  # type: ignore[no-untyped-def]
     """Return the absolute values."""
 
     def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        fabs = ir.FunctionType(_VECTOR, [_VECTOR])
-        return builder.call(cgutils.get_or_insert_function(builder.module, fabs, f"llvm.fabs.v{LANES}f64"), arguments)
+        return _call(builder, "fabs", arguments)
+
+    return _lanes(_lanes), generate
+
+
+@intrinsic
+def roots(context, lanes):  # type: ignore[no-untyped-def]
+    """Return the square roots; NaN of negative numbers."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return _call(builder, "sqrt", arguments)
 
     return _lanes(_lanes), generate
 
@@ -207,10 +281,71 @@ def least(context, lanes):  # type: ignore[no-untyped-def]
     return types.float64(_lanes), generate
 
 
+@intrinsic
+def added_up(context, lanes):  # type: ignore[no-untyped-def]
+    """Return the sum of all lanes, from the first to the last."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        first, *others = (builder.extract_element(arguments[0], ir.IntType(32)(lane)) for lane in range(LANES))
+        for each in others:
+            first = builder.fadd(first, each)
+        return first
+
+    return types.float64(_lanes), generate
+
+
+@intrinsic
+def bits_within(context, numbers, first, low, high):  # type: ignore[no-untyped-def]
+    """Return which of 64 whole numbers of an array, from the first on, are at least ``low`` and at most ``high``.
+
+    Each is a bit; ``low`` and ``high`` are not negative.
+    """
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        array = target.make_array(signature.args[0])(target, builder, arguments[0])
+        whole = array.data.type.pointee
+        vector = ir.VectorType(whole, BITS)
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), vector.as_pointer())
+        found = builder.load(place, align=whole.width // 8)
+        low, high = (_everywhere(builder, _narrowed(builder, limit, whole), BITS) for limit in arguments[2:])
+        above, below = builder.icmp_signed(">=", found, low), builder.icmp_signed("<=", found, high)
+        return builder.bitcast(builder.and_(above, below), ir.IntType(BITS))
+
+    return types.uint64(numbers, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def lowest_bit(context, bits):  # type: ignore[no-untyped-def]
+    """Return the place of the lowest bit that is set."""
+
+    def generate(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return types.int64(types.uint64), generate
+
+
+def _call(builder: Any, name: str, arguments: Any) -> Any:
+    """Call one of LLVM's functions of lanes."""
+    kind = ir.FunctionType(_VECTOR, [_VECTOR])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64"), arguments)
+
+
+def _narrowed(builder: Any, number: Any, whole: Any) -> Any:
+    """Return a number that is not negative in the type of others, or the largest of that type if it is larger."""
+    if number.type == whole:
+        return number
+    largest = number.type(2 ** (whole.width - 1) - 1)
+    return builder.trunc(builder.select(builder.icmp_signed("<", number, largest), number, largest), whole)
+
+
 def _spread(builder: Any, number: Any) -> Any:
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.IntType(32)(0))
-    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), everywhere)
+    return _everywhere(builder, number, LANES)
+
+
+def _everywhere(builder: Any, number: Any, lanes: int) -> Any:
+    nothing = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
+    one = builder.insert_element(nothing, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
 
 def _place(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -220,11 +355,22 @@ def _place(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return builder.bitcast(builder.gep(block.data, [start]), _VECTOR.as_pointer())
 
 
-def _column(target: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
-    """Return where a column of eight rows is."""
+def _entries(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Return where eight entries of a row begin."""
+    place = _entry(target, builder, signature, arguments)[0]
+    return builder.bitcast(place, _VECTOR.as_pointer())
+
+
+def _entry(target: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:
+    """Return where an entry of a matrix is, and the width of the matrix."""
     matrix = target.make_array(signature.args[0])(target, builder, arguments[0])
     width = cgutils.unpack_tuple(builder, matrix.shape, 2)[1]
-    place = builder.gep(matrix.data, [builder.add(builder.mul(arguments[1], width), arguments[2])])
+    return builder.gep(matrix.data, [builder.add(builder.mul(arguments[1], width), arguments[2])]), width
+
+
+def _column(target: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    """Return where a column of eight rows is."""
+    place, width = _entry(target, builder, signature, arguments)
     places = [place]
     for _ in range(LANES - 1):
         places.append(builder.gep(places[-1], [width]))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from optensemble.feasible._solvers.risk_budget.cone import ConeProgram
-from optensemble.feasible._solvers.risk_budget.supports import pull_inside
+from optensemble.feasible._solvers.risk_budget.support_search import pull_inside
 from optensemble.feasible.risk_budget import RiskBudget
 from tests.feasible.risk_budgets import EVERY, PLAIN, factor_model, sectors, tight, wishart
 from tests.sample_sets import Floats, covariance, hard_rows

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from optensemble.feasible._batches import run_kernel
-from optensemble.feasible._solvers.risk_budget.elimination import eliminate, set_up_block, substitute_back
+from optensemble.feasible._solvers.risk_budget.elimination import ROOM, eliminate, substitute_back
 from tests.feasible.risk_budgets import tight
 from tests.sample_sets import Floats
 
@@ -26,10 +26,12 @@ def conditioned(d: int, digits: float, rng: np.random.Generator) -> Floats:
 @njit
 def solve_at(matrix, places, sides, M, known):  # type: ignore[no-untyped-def]
     n = len(places)
-    width = set_up_block(matrix, places, M, 2)
+    side = n + -n % 4
     for i in range(n):
-        M[i, n], M[i, n + 1] = sides[0, places[i]], sides[1, places[i]]
-    eliminate(M, n, width)
+        for j in range(i - i % 4, n):
+            M[i, j] = matrix[places[i], places[j]]
+        M[i, side], M[i, side + 1] = sides[0, places[i]], sides[1, places[i]]
+    eliminate(M, side)
     substitute_back(M, known, n)
 
 
@@ -40,7 +42,7 @@ def test_elimination_solves_at_any_places(d: int, share: float, seed: int) -> No
     matrix, sides = conditioned(d, 3.0, rng), rng.normal(size=(2, d))
     places = np.sort(rng.permutation(d)[: max(1, round(share * d))])
     known, n = np.full((2, d), np.nan), len(places)
-    solve_at(matrix, places, sides, np.full((2 * d, d + 5), np.nan), known)
+    solve_at(matrix, places, sides, np.full((2 * d + 6, d + ROOM), np.nan), known)
     expected = np.linalg.solve(matrix[np.ix_(places, places)], sides[:, places].T).T
     np.testing.assert_allclose(known[:, :n], expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 

@@ -121,9 +121,19 @@ class BatchSolver:
         for start in range(0, len(status), kernel.rows_at_once):
             here = slice(start, start + kernel.rows_at_once)
             kernel(coefficients[here], hinted, actions[here], status[here], own[here])
-        solved = not status.any()
+        if _all_solved(status):
+            return True
         status[:] = 0
-        return solved
+        return False
+
+
+@njit(cache=True, nogil=True)
+def _all_solved(status: Indices) -> bool:
+    """Return whether the status of all rows is 0, in a fraction of the time that numpy takes."""
+    found = 0
+    for each in status:
+        found |= each
+    return found == 0
 
 
 @njit(cache=True, nogil=True)

@@ -37,7 +37,8 @@ from optensemble.feasible._solvers.risk_budget.kept import Kept
 from optensemble.feasible._solvers.risk_budget.nearest import NearestPortfolios
 from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, polishing, with_limit
 from optensemble.feasible._solvers.risk_budget.rows import as_dense_rows, collect_rows, scaled_rows
-from optensemble.feasible._solvers.risk_budget.supports import own_limits, pull_inside, pull_row_inside, supports_kernel
+from optensemble.feasible._solvers.risk_budget.support_search import pull_inside, pull_row_inside
+from optensemble.feasible._solvers.risk_budget.supports import own_limits, supports_kernel
 from optensemble.feasible._solvers.scale import normalised
 
 _GAP = 1e-8

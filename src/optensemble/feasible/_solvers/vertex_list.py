@@ -6,13 +6,22 @@ import numpy as np
 from numba import njit
 
 from optensemble._core.arrays import Floats
-from optensemble._core.kernel import Kernel, inner, make_kernel, reduction
-from optensemble._core.lanes import LANES, larger, load, load_column, magnitudes, spread, store, where_greater
+from optensemble._core.kernel import Kernel, inner, make_kernel
+from optensemble._core.lanes import (
+    LANES,
+    add_multiple,
+    larger,
+    least,
+    load,
+    load_column,
+    load_row,
+    magnitudes,
+    spread,
+    store,
+    where_greater,
+)
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.scale import LARGE, SMALL, row_scale
-
-_AT_ONCE = 4
-"""The list is padded to a multiple of this, so that loops over it vectorise to the end."""
 
 
 def vertex_kernel(vertices: Floats) -> Kernel:
@@ -20,7 +29,7 @@ def vertex_kernel(vertices: Floats) -> Kernel:
 
     Values within ``SAME_VALUE * sum_j |v_j c_j|`` of the best, where v has it, are tied; the lowest index wins.
     """
-    padded = np.concatenate([vertices, np.repeat(vertices[-1:], -len(vertices) % _AT_ONCE, axis=0)])
+    padded = np.concatenate([vertices, np.repeat(vertices[-1:], -len(vertices) % LANES, axis=0)])
     rows_at_once = max(1, min(8192, 40_000_000 // padded.size))
     floats = [padded, padded.T, np.abs(vertices).max(axis=0)]
     return make_kernel(best_vertices, floats, ints=[len(padded), len(vertices)], rows_at_once=rows_at_once)
@@ -28,7 +37,7 @@ def vertex_kernel(vertices: Floats) -> Kernel:
 
 def padded_flags(flags: Floats) -> Floats:
     """Return a flag for each vertex in every row, of shape (n, vertices), as the kernel takes them."""
-    return np.concatenate([flags, np.repeat(flags[:, -1:], -flags.shape[1] % _AT_ONCE, axis=1)], axis=1)
+    return np.concatenate([flags, np.repeat(flags[:, -1:], -flags.shape[1] % LANES, axis=1)], axis=1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -61,17 +70,17 @@ def clear_best(C, first, vertices, count, sizes, block):  # type: ignore[no-unty
         c = load_column(C, first, j)
         store(block, j, c)
         size = larger(size, magnitudes(c))
-        most = most + spread(sizes[j]) * magnitudes(c)
+        most = add_multiple(most, sizes[j], magnitudes(c))
     best = earlier = spread(-np.inf)
     chosen, unclear = spread(-1.0), spread(-1.0)
     for v in range(count):
         value = spread(0.0)
         for j in range(C.shape[1]):
-            value = value + spread(vertices[v, j]) * load(block, j)
+            value = add_multiple(value, vertices[v, j], load(block, j))
         earlier = where_greater(value, best, best, earlier)
         chosen = where_greater(value, best, spread(np.float64(v)), chosen)
         best = larger(value, best)
-    chosen = where_greater(best - spread(SAME_VALUE) * most, earlier, chosen, unclear)
+    chosen = where_greater(add_multiple(best, -SAME_VALUE, most), earlier, chosen, unclear)
     chosen = where_greater(size, spread(LARGE), unclear, chosen)
     return where_greater(spread(SMALL), size, unclear, chosen)
 
@@ -80,14 +89,14 @@ def clear_best(C, first, vertices, count, sizes, block):  # type: ignore[no-unty
 def best_vertex(C, own, i, vertices, columns, sizes, values):  # type: ignore[no-untyped-def]
     """Return the first of the best vertices of a row; of those that its flags, if it has any, let it take."""
     scale, most = row_scale(C[i]), 0.0
-    for v in range(len(values)):
-        values[v] = 0.0
-    # The sum runs over coordinates for all vertices at once: vectorised, yet in one fixed order.
+    for k in range(len(values) // LANES):
+        store(values, k, spread(0.0))
+    # The sum runs over coordinates for all vertices at once: in lanes, yet in one fixed order.
     for j in range(C.shape[1]):
         c = C[i, j] / scale
         most += sizes[j] * abs(c)
-        for v in range(len(values)):
-            values[v] += columns[j, v] * c
+        for k in range(len(values) // LANES):
+            store(values, k, add_multiple(load(values, k), c, load_row(columns, j, k * LANES)))
     if own.shape[1]:
         for v in range(len(values)):
             values[v] = values[v] if own[i, v] != 0.0 else -np.inf
@@ -103,18 +112,18 @@ def best_vertex(C, own, i, vertices, columns, sizes, values):  # type: ignore[no
 
 
 @inner
-def first_from(values, least):  # type: ignore[no-untyped-def]
-    """Return the first index of a value that is not below the least."""
+def first_from(values, lowest):  # type: ignore[no-untyped-def]
+    """Return the first index of a value that is not below the lowest."""
     v = 0
-    while v < len(values) - 1 and values[v] < least:
+    while v < len(values) - 1 and values[v] < lowest:
         v += 1
     return v
 
 
-@reduction
+@inner
 def largest(values):  # type: ignore[no-untyped-def]
-    """Return the largest value; the order of comparisons does not matter, so that they are vectorised."""
-    best = -np.inf
-    for v in range(len(values)):
-        best = values[v] if values[v] > best else best
-    return best
+    """Return the largest value."""
+    best = spread(-np.inf)
+    for k in range(len(values) // LANES):
+        best = larger(load(values, k), best)
+    return -least(spread(0.0) - best)

@@ -32,7 +32,7 @@ import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import inner
-from optensemble.feasible._solvers.risk_budget.elimination import eliminate, set_up_block, substitute_back
+from optensemble.feasible._solvers.risk_budget.elimination import eliminate, substitute_back
 
 OUT, IN, CAPPED = 0, 1, 2
 """Where a coordinate is (at 0, free, at its cap), and whether a row binds (IN) or not (OUT)."""
@@ -88,9 +88,10 @@ class PortfolioWork(NamedTuple):
 
 @inner
 def repair(c, tie, most, enough, problem, work):  # type: ignore[no-untyped-def]
-    """Settle the active set; where signs are wrong exchange these places, a few times. Return the best t, or -1."""
+    """Solve on the active set; where signs are wrong exchange these places, a few times. Return the best t, or -1."""
     for attempt in range(most):
-        t, least = settle(c, tie, problem, work)
+        least, fixed, gain = solve_active(c, tie, problem, work)
+        t = find_length(least, fixed, gain, problem, work)
         if t < 0.0:
             return -1.0
         level = judge_signs(t, least, problem, work)
@@ -123,24 +124,21 @@ def repair_at(t, c, tie, most, enough, problem, work):  # type: ignore[no-untype
 
 
 @inner
-def settle(c, tie, problem, work):  # type: ignore[no-untyped-def]
-    """Solve on the active set: write ``x`` and ``w``.
+def find_length(least, fixed, gain, problem, work):  # type: ignore[no-untyped-def]
+    """Return the best t from what :func:`solve_active` returns; complete the residuals.
 
-    Returns the best t (infinite where no price moves the action, -1 where there is none) and the least pivot.
+    It is infinite where no price moves the action, and -1 where there is none.
     """
     d, x, w = problem.d, work.x, work.w
-    least, fixed, gain = solve_active(c, tie, problem, work)
-    if least <= 0.0:
-        return -1.0, 0.0
-    variance = variance_at(0.0, problem, x, w)
+    variance = variance_at(0.0, problem, x, w) if least > 0.0 else np.inf
     if variance > 1.0:
-        return -1.0, 0.0
+        return -1.0
     t = np.inf if fixed else np.sqrt((1.0 - variance) / gain)
     if not fixed and not abs(variance_at(t, problem, x, w) - 1.0) <= _MISSED:
-        return -1.0, 0.0
+        return -1.0
     for s in range(d):
         w[1, s] -= work.c[s]
-    return t, least
+    return t
 
 
 @inner
@@ -178,10 +176,16 @@ def solve_active(c, tie, problem, work):  # type: ignore[no-untyped-def]
                 low, high = min(low, c[s]), max(high, c[s])
     for s in range(d):
         work.c[s] = c[s] - c[min(work.places[0], d - 1)]
-    least = solve_system(work.c, problem, state, work.places[:n], work.system, x, w) if freedom >= 0 else 0.0
+    places, least = work.places[:n], 0.0
+    if freedom >= 0:
+        eliminate(work.system, set_up(work.c, problem, state, places, work.system, x))
+        least = least_pivot(problem, places, work.system)
     if least <= 0.0:
         return 0.0, True, 0.0
-    find_products(problem, state, work.places[:n], x, w)
+    substitute_back(work.system, w, n)
+    for i in range(n):
+        x[0, places[i]], x[1, places[i]] = w[0, i], w[1, i]
+    find_products(problem, state, places, x, w)
     gain = push = 0.0
     for s in range(d):
         if state[s] == IN:
@@ -194,15 +198,9 @@ def solve_active(c, tie, problem, work):  # type: ignore[no-untyped-def]
 
 
 @inner
-def solve_system(c, problem, state, places, M, x, known):  # type: ignore[no-untyped-def]
-    """Solve ``H x = r`` at the places for both parts of x; return the least pivot, relative to its size.
-
-    ``known`` is room for both parts, laid end to end.
-    """
-    d, H, n = problem.d, problem.H, len(places)
-    width = set_up(c, problem, state, places, M, x)
-    eliminate(M, n, width)
-    least = np.inf
+def least_pivot(problem, places, M):  # type: ignore[no-untyped-def]
+    """Return the least pivot of a triangular system, relative to its size, or 0 if there is no solution."""
+    d, H, n, least = problem.d, problem.H, len(places), np.inf
     for r in range(n):
         pivot, diagonal = M[r, r], H[places[r], places[r]]
         if not (pivot > 1e-13 * diagonal if places[r] < d else pivot < 0.0):
@@ -216,25 +214,24 @@ def solve_system(c, problem, state, places, M, x, known):  # type: ignore[no-unt
             if not -M[r, r] > 1e-10 * size:
                 return 0.0
             least = min(least, -M[r, r] / size)
-    substitute_back(M, known, n)
-    for i in range(n):
-        x[0, places[i]], x[1, places[i]] = known[0, i], known[1, i]
     return least
 
 
 @inner
 def set_up(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
-    """Write H at the places, and two right-hand sides, into ``M``; return the width of the system."""
+    """Write H at the places, and two right-hand sides, into ``M``; return the column of the first."""
     d, H, n = problem.d, problem.H, len(places)
-    width = set_up_block(H, places, M, 2)
+    side = n + -n % 4
     for i in range(n):
         s = places[i]
-        M[i, n] = 0.0 if s < d else problem.b[s - d]
-        M[i, n + 1] = c[s] if s < d else 0.0
+        for j in range(i - i % 4, n):
+            M[i, j] = H[s, places[j]]
+        M[i, side] = 0.0 if s < d else problem.b[s - d]
+        M[i, side + 1] = c[s] if s < d else 0.0
     for s in range(d):
         if state[s] == CAPPED:
             for i in range(n):
-                M[i, n] -= x[0, s] * H[s, places[i]]
+                M[i, side] -= x[0, s] * H[s, places[i]]
     # A binding row times itself may be added to C: that changes no solution, and C is regular then wherever H is.
     for r in range(n):
         if places[r] > d:
@@ -243,21 +240,39 @@ def set_up(c, problem, state, places, M, x):  # type: ignore[no-untyped-def]
                 if factor != 0.0:
                     for j in range(i, n):
                         M[i, j] += factor * H[places[r], places[j]]
-                    M[i, n] += factor * M[r, n]
-    return width
+                    M[i, side] += factor * M[r, side]
+    return side
 
 
 @inner
 def find_products(problem, state, places, x, w):  # type: ignore[no-untyped-def]
-    """Write ``H p - (0, b)`` and ``H q``: the residuals, but for the coefficients that ``H q`` lacks."""
-    d, H = problem.d, problem.H
-    for s in range(len(state)):
-        w[0, s], w[1, s] = (0.0 if s < d else -problem.b[s - d]), 0.0
+    """Write ``H p - (0, b)`` and ``H q``: the residuals, but for the coefficients that ``H q`` lacks.
+
+    Rows are added four at a time, as by :func:`add_rows`, to both at once, so that each is read once.
+    """
+    d, H, n, N = problem.d, problem.H, len(places), len(state)
+    u, v, p, q = w[0], w[1], x[0], x[1]
+    for s in range(N):
+        u[s], v[s] = (0.0 if s < d else -problem.b[s - d]), 0.0
     for s in range(d):
         if state[s] == CAPPED:
-            for k in range(len(state)):
-                w[0, k] += x[0, s] * H[s, k]
-    add_rows_to_both(w[0], w[1], x[0], x[1], H, places)
+            for k in range(N):
+                u[k] += p[s] * H[s, k]
+    for i in range(0, n - 3, 4):
+        r0, r1 = places[i], places[i + 1]
+        r2, r3 = places[i + 2], places[i + 3]
+        p0, p1, q0, q1 = p[r0], p[r1], q[r0], q[r1]
+        p2, p3, q2, q3 = p[r2], p[r3], q[r2], q[r3]
+        for k in range(N):
+            m0, m1 = H[r0, k], H[r1, k]
+            m2, m3 = H[r2, k], H[r3, k]
+            u[k] += (p0 * m0 + p1 * m1) + (p2 * m2 + p3 * m3)
+            v[k] += (q0 * m0 + q1 * m1) + (q2 * m2 + q3 * m3)
+    for i in range(n - n % 4, n):
+        r0, p0, q0 = places[i], p[places[i]], q[places[i]]
+        for k in range(N):
+            u[k] += p0 * H[r0, k]
+            v[k] += q0 * H[r0, k]
 
 
 @inner
@@ -273,24 +288,6 @@ def add_rows(out, factors, matrix, rows):  # type: ignore[no-untyped-def]
         r0, f0 = rows[i], factors[rows[i]]
         for k in range(width):
             out[k] += f0 * matrix[r0, k]
-
-
-@inner
-def add_rows_to_both(out, other, factors, others, matrix, rows):  # type: ignore[no-untyped-def]
-    """Do as :func:`add_rows` does for two sums at once, so that each row is read once."""
-    n, width = len(rows), len(out)
-    for i in range(0, n - 3, 4):
-        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
-        f0, f1, f2, f3 = factors[r0], factors[r1], factors[r2], factors[r3]
-        g0, g1, g2, g3 = others[r0], others[r1], others[r2], others[r3]
-        row0, row1, row2, row3 = matrix[r0], matrix[r1], matrix[r2], matrix[r3]
-        for k in range(width):
-            m0, m1, m2, m3 = row0[k], row1[k], row2[k], row3[k]
-            out[k] += (f0 * m0 + f1 * m1) + (f2 * m2 + f3 * m3)
-            other[k] += (g0 * m0 + g1 * m1) + (g2 * m2 + g3 * m3)
-    left = rows[n - n % 4 :]
-    add_rows(out, factors, matrix, left)
-    add_rows(other, others, matrix, left)
 
 
 @inner
@@ -319,24 +316,25 @@ def judge_signs(t, least, problem, work):  # type: ignore[no-untyped-def]
     proven, freedom = least > 1e-8, 0
     slope, price = (t, 1.0 / t) if t < np.inf else (0.0, 0.0)
     for s in range(len(state)):
-        freedom += (1 if s < d else -1) if state[s] == IN else 0
-        if state[s] == IN:
-            residual = w[0, s] * price + w[1, s] if s < d else w[0, s] + slope * w[1, s]
-            if not abs(residual) <= _LOST:
+        held, coordinate = state[s] == IN, s < d
+        value, residual = x[0, s] + slope * x[1, s], w[0, s] + slope * w[1, s]
+        priced = residual if not coordinate else w[0, s] * price + w[1, s]
+        if held:
+            freedom += 1 if coordinate else -1
+            if not abs(priced) <= _LOST:
                 return SPOILED
         if d <= s < d + problem.equal:
             work.margins[s] = np.inf
             continue
-        if (s < d) == (state[s] == IN):
+        if coordinate == held:
             # A weight between its bounds, or the slack of a row that does not bind.
-            margin = x[0, s] + slope * x[1, s] if s < d else -w[0, s] - slope * w[1, s]
-            margin = min(margin, problem.upper[s] - margin) if s < d else margin
+            margin = min(value, problem.upper[s] - value) if coordinate else -residual
             # 1e-7 is far above what rounding does to a weight; so is 1e-9, below, to a price.
             proven = proven and margin > 1e-7 and (price == 0.0 or margin * price * least > 1e-11)
-            inside, bend = min(inside, margin), min(bend, margin * margin * (problem.H[s, s] if s < d else 1.0))
+            inside, bend = min(inside, margin), min(bend, margin * margin * (problem.H[s, s] if coordinate else 1.0))
         else:
             # The price of a bound, or of a row that binds.
-            margin = w[0, s] * price + w[1, s] if s < d else x[0, s] * price + x[1, s]
+            margin = priced if coordinate else x[0, s] * price + x[1, s]
             margin = -margin if state[s] == CAPPED else margin
             proven = proven and margin > 1e-9 + 1e-10 * price * problem.H[s, s]
             prices = min(prices, margin)

@@ -97,7 +97,7 @@ def prove_with_caps(C, hinted, actions, status, own, floats, ints):  # type: ign
         status[i] = 1
         if own[i, 1] != 0.0:
             continue
-        if m == 1 and is_vertex(c, ordered, tie, plain, model.variances, limit, problem, work, line, actions[i]):
+        if m == 1 and is_vertex(c, ordered, tie, plain, model.covariance, limit, problem, work, line, actions[i]):
             status[i] = not variance_of(actions[i], model.covariance) < limit * (1.0 - room)
             continue
         if tie == 1.0:

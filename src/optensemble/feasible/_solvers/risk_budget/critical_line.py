@@ -23,9 +23,10 @@ from optensemble.feasible._solvers.risk_budget.active_set import (
     OUT,
     Problem,
     add_rows,
+    find_length,
     find_products,
     repair,
-    settle,
+    solve_active,
     variance_at,
 )
 from optensemble.feasible._solvers.risk_budget.portfolio import (
@@ -52,7 +53,7 @@ def best_portfolios(C, hinted, actions, status, own, floats, ints):  # type: ign
     """Solve each row: by the hint's active set, or by the line up from the least variance, or down from the top."""
     n, d = C.shape
     model, base, start, H, nudged = unpack_portfolio(d, floats, ints)
-    N, m, n0, plain, variances = len(H), len(model.b), len(base.places), model.plain, model.variances
+    N, m, n0, plain = len(H), len(model.b), len(base.places), model.plain
     problem = path = Problem(d, model.equal, 0.0, H, model.b, model.upper)
     work = new_portfolio_work(d, N)
     line = Line(np.empty((N + 1, N + 1)), np.empty(N + 1), np.empty(N + 1), np.empty(N), np.arange(N + 1))
@@ -71,7 +72,7 @@ def best_portfolios(C, hinted, actions, status, own, floats, ints):  # type: ign
         tie = read_scaled(C[i], c)
         for j in range(d):
             ordered[j] = c[j] - tie * j
-        if m == 1 and is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, actions[i]):
+        if m == 1 and is_vertex(c, ordered, tie, plain, model.covariance, limit, problem, work, line, actions[i]):
             continue
         if tie == 1.0:
             for j in range(d):
@@ -106,12 +107,15 @@ class Line(NamedTuple):
 
 
 @inner
-def is_vertex(c, ordered, tie, plain, variances, limit, problem, work, line, action):  # type: ignore[no-untyped-def]
+def is_vertex(c, ordered, tie, plain, covariance, limit, problem, work, line, action):  # type: ignore[no-untyped-def]
     """Return whether the limit lets the largest coefficients take all they can; write that action if so."""
     if plain:
-        return takes_all(c, tie, variances, limit, action)
+        return takes_all(c, tie, covariance, limit, action)
     start_at_top(ordered, problem, work, line)
-    if variance_at(0.0, problem, work.x, work.w) > 1.0 or settle(c, tie, problem, work)[0] < 0.0:
+    if variance_at(0.0, problem, work.x, work.w) > 1.0:
+        return False
+    least, fixed, gain = solve_active(c, tie, problem, work)
+    if find_length(least, fixed, gain, problem, work) < 0.0:
         return False
     write_portfolio(np.inf, False, problem, work, action)
     return True

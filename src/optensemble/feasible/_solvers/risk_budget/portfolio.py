@@ -16,6 +16,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import Kernel, inner, make_kernel, maker
+from optensemble._core.lanes import LANES
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.risk_budget.active_set import (
     CAPPED,
@@ -27,8 +28,9 @@ from optensemble.feasible._solvers.risk_budget.active_set import (
     Problem,
     repair,
 )
-from optensemble.feasible._solvers.risk_budget.complement import Whole, search_complement, unpack_whole
+from optensemble.feasible._solvers.risk_budget.complement import lay_out_whole, new_search, search_complement
 from optensemble.feasible._solvers.risk_budget.cone import PortfolioRows, least_variance
+from optensemble.feasible._solvers.risk_budget.elimination import ROOM
 
 HELD = (3e-8, *(10.0**-k for k in range(1, 9)))
 """A hint with this much of a coordinate holds it; approximate actions may have to be read more or less closely."""
@@ -69,7 +71,8 @@ class Start(NamedTuple):
 class Model(NamedTuple):
     """What rows share whose limits differ; variances that are ``nudged`` single out one active set of least variance.
 
-    The start counts variance in a unit of its own, and is scaled to the limit of the row.
+    The start counts variance in a unit of its own, and is scaled to the limit of the row. The ``whole`` is for
+    ``complement``; it has no rows where its search is not for the set: it has caps or sectors, or C is near singular.
     """
 
     d: int
@@ -81,14 +84,14 @@ class Model(NamedTuple):
     least: float
     covariance: Floats
     nudge: Floats
-    variances: Floats
     centre: Floats
     b: Floats
     upper: Floats
-    whole: Whole
+    whole: Floats
+    whole_variance: float
 
 
-_NUMBERS = 8
+_NUMBERS = 9
 """Numbers at the head of the kernels' floats, as :func:`pack_portfolio` lists them."""
 
 
@@ -107,12 +110,14 @@ def pack_portfolio(covariance: Floats, centre: Floats, rows: PortfolioRows) -> P
     upper = np.where(rows.upper < 1.0, rows.upper, np.inf)
     n0, variance = len(start.places), float(start.x[:d] @ covariance @ start.x[:d])
     # The first two are the limit, and whether it leaves a face alone, as of rows with their own.
-    numbers = [np.nan, 0.0, HELD[0], CERTAIN, least, unit, largest, variance]
+    whole, whole_variance = np.empty((0, 0)), 0.0
+    if plain:
+        whole, whole_variance = _invert(covariance, unit, _system(covariance, unit, largest, rows))
+    numbers = [np.nan, 0.0, HELD[0], CERTAIN, least, unit, largest, variance, whole_variance]
     table = np.zeros((6, d + m))
     table[1], vectors = np.inf, (rows.b, upper, nudge, centre, start.x, start.w)
     for row, vector in zip(table, vectors, strict=True):
         row[: len(vector)] = vector
-    whole = _invert(covariance, unit, _system(covariance, unit, largest, rows)) if plain else np.empty(0)
     return Packed(
         [numbers, covariance, rows.A, table, start.inverse[:n0, :n0], whole],
         [m, rows.equal, plain, n0, nudge.any(), start.state, start.places],
@@ -130,14 +135,14 @@ def _system(covariance: Floats, unit: float, largest: float, rows: PortfolioRows
     return H
 
 
-def _invert(covariance: Floats, unit: float, H: Floats) -> Floats:
-    """Return a ``Whole`` for :func:`unpack_whole`, end to end, or nothing if the covariance is near singular."""
+def _invert(covariance: Floats, unit: float, H: Floats) -> tuple[Floats, float]:
+    """Return what ``complement`` needs, N above v, and s; nothing if the covariance is near singular."""
     d = len(covariance)
     if _condition(H, d) > _REGULAR:
-        return np.empty(0)
-    inverse = np.linalg.inv(H)
+        return np.empty((0, 0)), 0.0
+    inverse = np.asarray(np.linalg.inv(H), dtype=np.float64)
     N, v = inverse[:d, :d] / unit, inverse[:d, d]
-    return np.concatenate([N.ravel(), v, [v @ covariance @ v]])
+    return lay_out_whole(N, v), float(v @ covariance @ v)
 
 
 def guess_kernel(packed: Packed) -> Kernel:
@@ -205,22 +210,22 @@ def unpack_portfolio(d, floats, ints):  # type: ignore[no-untyped-def]
     N, at = d + m, _NUMBERS + d * d + m * d
     covariance, A = floats[_NUMBERS : _NUMBERS + d * d].reshape(d, d), floats[_NUMBERS + d * d : at].reshape(m, d)
     rest = at + 6 * N + n0 * n0
+    whole_rows = d + 1 if len(floats) > rest else 0
     table, inverse = floats[at : at + 6 * N].reshape(6, N), floats[at + 6 * N : rest].reshape(n0, n0)
     base = Start(ints[5 : 5 + N], ints[5 + N :], inverse, table[4], table[5], floats[7])
-    variances = np.empty(d)
-    for j in range(d):
-        variances[j] = covariance[j, j]
     model = Model(
         d, ints[1], ints[2] == 1, ints[4] == 1, floats[5], floats[6], floats[4],
-        covariance, table[2][:d], variances, table[3][:d], table[0][:m], table[1],
-        unpack_whole(d, floats[rest:]),
+        covariance, table[2][:d], table[3][:d], table[0][:m], table[1],
+        floats[rest:].reshape(whole_rows, -d % LANES + d), floats[8],
     )  # fmt: skip
-    start = Start(base.state, base.places, inverse.copy(), table[4].copy(), table[5].copy(), 0.0)
-    H = np.zeros((N, N))
+    H, moved = np.zeros((N, N)), np.zeros((2, N))
+    start = Start(base.state, base.places, np.zeros((n0, n0)), moved[0], moved[1], 0.0)
+    nudged = np.zeros((N, N)) if ints[4] == 1 else H
     for k in range(m):
         for j in range(d):
             H[d + k, j] = H[j, d + k] = A[k, j]
-    return model, base, start, H, H.copy() if ints[4] == 1 else H
+            nudged[d + k, j] = nudged[j, d + k] = A[k, j]
+    return model, base, start, H, nudged
 
 
 @inner
@@ -267,7 +272,7 @@ def prove_guesses(C, hinted, actions, status, own, floats, ints):  # type: ignor
     n, d = C.shape
     model, base, start, H, nudged = unpack_portfolio(d, floats, ints)
     problem = Problem(d, model.equal, 0.0, H, model.b, model.upper)
-    work, c, limit = new_portfolio_work(d, len(H)), np.empty(d), 0.0
+    work, search, c, limit = new_portfolio_work(d, len(H)), new_search(model.whole), np.empty(d), 0.0
     for i in range(n):
         mine = own[i] if own.shape[1] else floats
         if mine[1] != 0.0:  # a limit at the least variance leaves a face, for another solver
@@ -279,7 +284,7 @@ def prove_guesses(C, hinted, actions, status, own, floats, ints):  # type: ignor
             problem = Problem(d, model.equal, rho, H, model.b, model.upper)
             start = Start(base.state, base.places, start.inverse, start.x, start.w, variance)
         tie = read_scaled(C[i], c)
-        if model.plain and takes_all(c, tie, model.variances, limit, actions[i]):
+        if model.plain and takes_all(c, tie, model.covariance, limit, actions[i]):
             continue
         if tie == 1.0:
             status[i] = not model.plain and len(problem.b) == 1  # caps: the first coefficients may be filled up
@@ -288,12 +293,12 @@ def prove_guesses(C, hinted, actions, status, own, floats, ints):  # type: ignor
             continue
         t, use_hint = -1.0, hinted and trusts_hints(limit, floats[3], model.least)
         for way in range(3):  # by the hint, by what is out, straight from the least variance
-            if t >= 0.0 or (way == 0 and not use_hint) or (way == 1 and len(model.whole.inverse) == 0):
+            if t >= 0.0 or (way == 0 and not use_hint) or (way == 1 and len(model.whole) == 0):
                 continue
             if way == 0:
                 read_hint(actions[i], floats[2], problem, work.state)
             elif way == 1:
-                if not search_complement(c, limit, model.whole, work):
+                if not search_complement(c, limit, model.whole_variance, model.whole, search, work.state):
                     continue
             else:
                 go_straight(c, start, problem, work)
@@ -308,7 +313,7 @@ def new_portfolio_work(d, N):  # type: ignore[no-untyped-def]
     """Return the work arrays of one row."""
     state, places = np.empty(N, np.int64), np.empty(N + 1, np.int64)
     x, w = np.empty((2, N)), np.empty((2, N))
-    return PortfolioWork(np.empty(d), state, places, x, w, np.empty(N), np.empty((2 * N, N + 5)))
+    return PortfolioWork(np.empty(d), state, places, x, w, np.empty(N), np.zeros((2 * N + 6, N + ROOM)))
 
 
 @inner
@@ -327,10 +332,10 @@ def read_scaled(row, c):  # type: ignore[no-untyped-def]
 
 
 @inner
-def takes_all(c, tie, variances, limit, action):  # type: ignore[no-untyped-def]
+def takes_all(c, tie, covariance, limit, action):  # type: ignore[no-untyped-def]
     """Return whether the limit lets a largest coefficient take everything; the first one that may does."""
     for j in range(len(c)):
-        if c[j] >= -tie and variances[j] <= limit:
+        if c[j] >= -tie and covariance[j, j] <= limit:
             for k in range(len(c)):
                 action[k] = 1.0 if k == j else 0.0
             return True

@@ -1,0 +1,365 @@
+"""The search for the best support of each row: the one that is proven, or else the best of all; compiled.
+
+Rows that share a limit are tried side by side, each on its own first guess.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.kernel import inner
+from optensemble._core.lanes import LANES, larger, load, load_column, spread, store, where_greater
+from optensemble._core.tolerances import SAME_VALUE
+from optensemble.feasible._solvers.risk_budget.support_proof import (
+    BLOCKS,
+    CONSTANT,
+    KIND,
+    leave_room,
+    prove_side_by_side,
+    proves,
+    solve_on,
+    stays_inside,
+)
+from optensemble.feasible._solvers.scale import LARGE, SMALL, row_scale
+
+_HELD = 1e-9
+"""A hint with this much of a coordinate holds it."""
+
+NEGATIVE = 1e-12
+"""A weight this little below zero is zero: it is rounding of the inverse."""
+
+_KINDS, _FEW_KINDS = 4096, 16
+"""Kinds of rows for which the last support is remembered, a power of two; few where most rows have a hint."""
+
+
+_SOLVED, _LEFT = -3, -2.0
+"""In place of the first guess of a row that is solved, or is left to be solved by itself."""
+
+
+class Supports(NamedTuple):
+    """What all rows share, as the kernel cuts it up again."""
+
+    number: Indices  # per set of coordinates, as the bits of a number: its support, or -1
+    sizes: Indices  # per support
+    order: Indices  # per support: its members, and then the other coordinates, each by their numbers
+    records: Floats
+    covariance: Floats
+    centre: Floats
+    limit: Floats  # as from own_limits, if all rows have the same
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
+    """Take for each row a coordinate that may take everything, the support that is proven, or the best of all."""
+    d, count, width = C.shape[1], ints[0], BLOCKS * LANES
+    number, sizes = ints[1 : 1 + (1 << d)], ints[1 + (1 << d) : 1 + (1 << d) + count]
+    order = ints[1 + (1 << d) + count :].reshape(count, d)
+    records, rest = floats[: count * width].reshape(count, width), floats[count * width :]
+    covariance, centre, shared = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[d * d + d :]
+    last = np.full(_FEW_KINDS if hinted else _KINDS, np.int16(number[support_of(centre)]))
+    supports = Supports(number, sizes, order, records, covariance, centre, shared)
+    lanes, begun = np.zeros((5 + 2 * LANES, LANES)), 0
+    room = RowRoom(last, lanes[0], lanes[1], lanes[2])
+    if own.shape[1] == 0:  # limits of their own are left to rows by themselves
+        places, begun = lanes[3:5].view(np.int64), len(C) - len(C) % LANES
+        eight = LanesRoom(places[0], places[1], lanes[5:].reshape(-1))
+        solve_side_by_side(C[:begun], hinted, actions, own, supports, room, eight)
+    solve_one_by_one(C, hinted, actions, own, supports, room, begun, len(C))
+
+
+class RowRoom(NamedTuple):
+    """The last winner of each kind of row, which is the first guess of the next; and room for lanes of one row."""
+
+    last: npt.NDArray[np.int16]
+    c: Floats
+    y: Floats
+    best: Floats
+
+
+@inner
+def solve_one_by_one(C, hinted, actions, own, supports, room, first, last):  # type: ignore[no-untyped-def]
+    """Solve rows from the first to before the last."""
+    for i in range(first, last):
+        solve_row(C, hinted, actions, own, supports, room, i)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def solve_row(C, hinted, actions, own, supports, room, i):  # type: ignore[no-untyped-def]
+    """Solve one row."""
+    varies = own.shape[1] > 0
+    c, mine = room.c[: C.shape[1]], own[i] if varies else supports.limit
+    top, low, high = read_row(C[i], c)
+    size = max(high, -low)
+    if supports.covariance[top, top] <= mine[0] and stands_out(c, top, 3.0 * SAME_VALUE * size):
+        take_everything(top, actions[i])
+        return
+    kind = -1
+    guess = supports.number[support_of(actions[i])] if hinted else -1
+    if guess < 0:
+        kind = kind_of(c, low, high) & (len(room.last) - 1)
+        guess = np.int64(room.last[kind])
+    # a number that was once written out would be compiled for by itself
+    winner = search_supports(size, np.int64(top), guess, varies, mine, supports, room, actions[i])
+    if kind >= 0:
+        room.last[kind] = winner
+
+
+@inner
+def search_supports(size, top, guess, varies, mine, supports, room, action):  # type: ignore[no-untyped-def]
+    """Find the best support of the row in ``room.c``, from a guess on, and write its action; return the support."""
+    number, sizes, order, records, covariance, centre, _ = supports
+    winner = pursue(room.c, size, top, guess, varies, mine, number, sizes, order, records, room.y)
+    if winner < 0:
+        winner = compare_all(room.c, size, varies, mine, sizes, order, records, room.y, room.best)
+    write_support(room.y, records[winner, KIND * LANES :], action)
+    inside = records[winner, 10] != 0.0
+    if varies:
+        inside = stays_inside(records[winner], mine[0], mine[3], largest_variance(covariance))
+    if not inside:
+        pull_row_inside(action, covariance, mine[0], mine[1], centre)
+    return winner
+
+
+@inner
+def largest_variance(covariance):  # type: ignore[no-untyped-def]
+    """Return the largest variance of a coordinate; 1 if all are 0."""
+    largest = 0.0
+    for j in range(len(covariance)):
+        largest = max(largest, covariance[j, j])
+    return 1.0 if largest == 0.0 else largest
+
+
+@inner
+def take_everything(top, action):  # type: ignore[no-untyped-def]
+    """Give everything to one coordinate."""
+    for j in range(len(action)):
+        action[j] = 1.0 if j == top else 0.0
+
+
+# Eight rows side by side, each on its own first guess
+
+
+class LanesRoom(NamedTuple):
+    """Room for eight rows: the first guess of each, where its record begins, and lanes.
+
+    Instead of a guess it is ``_SOLVED``, or ``_LEFT`` for rows that are solved by themselves.
+    """
+
+    guess: Indices
+    record: Indices
+    lanes: Floats
+
+
+@inner
+def solve_side_by_side(C, hinted, actions, own, supports, room, eight):  # type: ignore[no-untyped-def]
+    """Solve rows eight at a time: what needs no search, where the guess is proven, and the others one by one."""
+    d, lanes, records = C.shape[1], eight.lanes, supports.records.reshape(-1)
+    weights = lanes[d * LANES :]
+    for first in range(0, len(C), LANES):
+        make_guesses(C, hinted, actions, supports, room, eight, first)
+        store(room.best, 0, prove_side_by_side(lanes, eight.record, records, d, weights))
+        for lane in range(LANES):
+            guess, i = eight.guess[lane], first + lane
+            if guess >= 0 and room.best[lane] > 0.0:
+                for j in range(d):
+                    actions[i, j] = weights[j * LANES + lane]
+                if supports.records[guess, 10] == 0.0:
+                    limit, slack = supports.limit[0], supports.limit[1]
+                    pull_row_inside(actions[i], supports.covariance, limit, slack, supports.centre)
+                eight.guess[lane] = _SOLVED
+        for lane in range(LANES):
+            if eight.guess[lane] != _SOLVED:
+                solve_one_by_one(C, hinted, actions, own, supports, room, first + lane, first + lane + 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def make_guesses(C, hinted, actions, supports, room, eight, first):  # type: ignore[no-untyped-def]
+    """Guess the supports of eight rows; those whose best coordinate may take everything are solved."""
+    d, lanes = C.shape[1], eight.lanes
+    low, high, second = spread(np.inf), spread(-np.inf), spread(-np.inf)
+    top, variance = spread(0.0), spread(0.0)
+    for j in range(d):
+        c = load_column(C, first, j)
+        store(lanes, j, c)
+        second = where_greater(c, high, high, larger(second, c))
+        top = where_greater(c, high, spread(np.float64(j)), top)
+        variance = where_greater(c, high, spread(supports.covariance[j, j]), variance)
+        high = larger(c, high)
+        low = where_greater(low, c, c, low)
+    size = larger(high, spread(0.0) - low)
+    alone = where_greater(high - spread(3.0 * SAME_VALUE) * size, second, top, spread(-1.0))
+    alone = where_greater(variance, spread(supports.limit[0]), spread(-1.0), alone)
+    # products of a row of extreme size could overflow or vanish: it is solved by itself, and scaled
+    alone = where_greater(size, spread(LARGE), spread(_LEFT), alone)
+    alone = where_greater(spread(SMALL), size, where_greater(size, spread(0.0), spread(_LEFT), alone), alone)
+    store(lanes, d, alone)
+    store(lanes, d + 1, low)
+    store(lanes, d + 2, high)
+    for lane in range(LANES):
+        i, guess = first + lane, int(lanes[d * LANES + lane])
+        if guess >= 0:
+            take_everything(guess, actions[i])
+            guess = _SOLVED
+        elif guess != _LEFT:
+            guess = supports.number[support_of(actions[i])] if hinted else -1
+            if guess < 0:
+                kind = kind_of(C[i], lanes[(d + 1) * LANES + lane], lanes[(d + 2) * LANES + lane])
+                guess = room.last[kind & (len(room.last) - 1)]
+        eight.guess[lane], eight.record[lane] = guess, max(guess, 0) * supports.records.shape[1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def read_row(row, c):  # type: ignore[no-untyped-def]
+    """Copy a row, divided by its size if that is extreme; return the place of its largest entry, and its range."""
+    scale = row_scale(row)
+    top, low, high = 0, np.inf, -np.inf
+    for j in range(len(c)):
+        c[j] = row[j] / scale if scale != 1.0 else row[j]
+        top, high = (j, c[j]) if c[j] > high else (top, high)
+        low = min(low, c[j])
+    return top, low, high
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def kind_of(c, low, high):  # type: ignore[no-untyped-def]
+    """Return a number below ``_KINDS`` that rows of the same pattern share; they often hold the same support.
+
+    The pattern is the eighth of the row's range that each entry is in.
+    """
+    code, per_unit = 0, 7.999 / (high - low) if high - low > 1e-290 else 0.0
+    for j in range(len(c)):
+        code = code << 3 | int((c[j] - low) * per_unit)
+    return (code ^ code >> 12) & (_KINDS - 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def stands_out(c, top, margin):  # type: ignore[no-untyped-def]
+    """Return whether one coefficient is larger than all others by more than the margin."""
+    rival = -np.inf
+    for j in range(len(c)):
+        rival = max(rival, c[j]) if j != top else rival
+    return rival < c[top] - margin
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def support_of(action):  # type: ignore[no-untyped-def]
+    """Return the coordinates that an action holds, as the bits of a number."""
+    bits = 0
+    for j in range(len(action)):
+        bits |= (action[j] > _HELD) << j
+    return bits
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def first_at(y, order, start, value):  # type: ignore[no-untyped-def]
+    """Return the first coordinate that has a value, in the order of a support, from a place in it on."""
+    place = start
+    while y[order[place]] != value:
+        place += 1
+    return order[place]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def pursue(c, c_size, top, start, varies, mine, number, sizes, order, records, y):  # type: ignore[no-untyped-def]
+    """Exchange one coordinate after the other until a support is proven; return it, or -1 if none is."""
+    t = start
+    for _ in range(3 * order.shape[1]):
+        if t < 0 or (varies and records[t, 0] > mine[2]):
+            return -1
+        size, moved = sizes[t], top
+        if size > 1:
+            room, price = leave_room(records[t], mine[0], mine[3]) if varies else (records[t, 8], records[t, 9])
+            root, weight, multiplier = solve_on(c, False, room, records[t], order[t], size, y)
+            if proves(c_size, root, price, records[t], weight, multiplier):
+                return t
+            if weight >= 0.0 and multiplier >= 0.0:
+                return -1
+            out, value = (0, weight) if weight < 0.0 else (size, multiplier)
+            moved = first_at(y, order[t], out, value)
+        bits = 1 << moved
+        for k in range(size):
+            bits ^= 1 << order[t, k]
+        t = number[bits]
+    return -1
+
+
+@inner
+def compare_all(c, c_size, varies, mine, sizes, order, records, y, best):  # type: ignore[no-untyped-def]
+    """Return the support that is proven, or else the best; a later one must win by more than the tie."""
+    to_beat, winner, settled = -np.inf, 0, False
+    for t in range(len(sizes)):
+        if varies and records[t, 0] > mine[2]:
+            continue
+        size, first = sizes[t], c[order[t, 0]]
+        low = high = first
+        for k in range(1, size):
+            low, high = min(low, c[order[t, k]]), max(high, c[order[t, k]])
+        if high <= to_beat and settled:
+            continue
+        room, price = leave_room(records[t], mine[0], mine[3]) if varies else (records[t, 8], records[t, 9])
+        flat = high - low <= SAME_VALUE * c_size
+        root, weight, multiplier = solve_on(c, flat, room, records[t], order[t], size, y)
+        if proves(c_size, root, price, records[t], weight, multiplier):
+            return t
+        value = first + room * root
+        for k in range(1, size):
+            value += records[t, CONSTANT * LANES + order[t, k]] * (c[order[t, k]] - first)
+        if weight >= -NEGATIVE and value > to_beat:
+            to_beat, winner, settled = value + SAME_VALUE * c_size, t, size == 1 or price > 0.0
+            store(best, 0, load(y, 0))
+    store(y, 0, load(best, 0))
+    return winner
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def write_support(y, kind, action):  # type: ignore[no-untyped-def]
+    """Give the weights of a support to its members, whose kind is 1, so that they sum to one; ``y`` is used up."""
+    total, weights = 0.0, larger(load(y, 0), spread(0.0))
+    weights = where_greater(load(kind, 0), spread(0.0), weights, spread(0.0))
+    store(y, 0, weights)
+    for j in range(len(action)):
+        total += y[j]
+    store(y, 0, weights / spread(total))
+    for j in range(len(action)):
+        action[j] = y[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def pull_row_inside(action, covariance, limit, slack, centre):  # type: ignore[no-untyped-def]
+    """Move an action beyond the limit and its slack toward the centre, no further than needed."""
+    variance = bilinear(covariance, action, action)
+    if variance <= limit + slack:
+        return
+    least = bilinear(covariance, centre, centre)
+    cross = bilinear(covariance, centre, action)
+    square = variance - 2.0 * cross + least
+    half = cross - least
+    # Along centre + t (action - centre) the variance is least + 2 t half + t^2 square.
+    root = np.sqrt(max(half * half + square * (limit - least), 0.0))
+    t = min(max((root - half) / square, 0.0), 1.0) if square > 0.0 else 0.0
+    for j in range(len(action)):
+        action[j] = centre[j] + t * (action[j] - centre[j])
+
+
+@njit(cache=True, nogil=True)
+def pull_inside(actions, covariance, limit, slack, centre):  # type: ignore[no-untyped-def]
+    """Move every row beyond the limit toward the centre."""
+    for i in range(len(actions)):
+        pull_row_inside(actions[i], covariance, limit, slack, centre)
+
+
+@njit(cache=True, nogil=True)
+def bilinear(covariance, a, b):  # type: ignore[no-untyped-def]
+    """Return ``a'Cb``."""
+    total = 0.0
+    for j in range(len(a)):
+        row = 0.0
+        for k in range(len(b)):
+            row += covariance[j, k] * b[k]
+        total += a[j] * row
+    return total

@@ -159,6 +159,7 @@ PUBLIC: dict[str, tuple[Any, ...]] = {
     "explain": (PROBLEM.X,),
     "promise": (PROBLEM.X,),
     "promise_of": (Assessments.of(PROBLEM.Y[:, 0]),),
+    "finds_unlike": (Assessments.of(PROBLEM.Y[:, 0]),),
     "score": (PROBLEM.X, PROBLEM.Y),
     "audit": (PROBLEM.X, PROBLEM.Y),
     "audit_with_answer": (PROBLEM.X, PROBLEM.Y),

@@ -16,10 +16,10 @@ from optensemble._core.buckets import Buckets
 from optensemble._core.exact_sums import add_rows
 from optensemble.multicalibration.cell_tables import (
     CellTable,
-    cell_counts,
     count_overlaps,
     overlaps_times,
     tabulate,
+    tabulate_all,
 )
 from optensemble.multicalibration.events import Cells, Layout, black_box, white_box
 from tests.problems import Floats
@@ -112,7 +112,9 @@ def test_a_table_is_that_of_an_explicit_matrix(world: World, seed: int) -> None:
     largest = np.abs(world.residual).max()
     np.testing.assert_allclose(table.sums, Z.T @ residual, rtol=0, atol=1e-13 * largest)
     assert table.largest == np.abs(table.sums).max(initial=0.0)
-    np.testing.assert_array_equal(cell_counts(world.cells), world.Z.sum(axis=0))
+    np.testing.assert_array_equal(
+        tabulate_all(world.cells, np.zeros((len(world.Z), 1)), 0.0, len(world.Z)).counts, world.Z.sum(axis=0)
+    )
 
 
 @given(world=worlds, least=st.integers(1, 9))

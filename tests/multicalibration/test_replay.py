@@ -10,9 +10,10 @@ import numba
 import numpy as np
 import pytest
 
+from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
 from optensemble.multicalibration import corrections
-from optensemble.multicalibration.corrections import replay, walk
+from optensemble.multicalibration.corrections import replay, trace, walk
 from optensemble.multicalibration.events import black_box, white_box
 from optensemble.multicalibration.loop import debias
 from optensemble.multicalibration.patches import PatchLog
@@ -80,6 +81,50 @@ def test_looks_in_between_change_nothing(given: int) -> None:
     assert_same(straight, looked_at)
 
 
+def seen_by(situation: Situation, labels: Floats) -> list[float]:
+    """Return what a look is to see of a situation: means of payoffs, promised and realised, and who wins."""
+    own = range(situation.given, len(situation.actions))
+    realised = (situation.actions * labels).sum(axis=2)
+    found = [situation.taken(situation.assessed).mean(), situation.taken(realised).mean()]
+    for each in own:
+        found += [situation.assessed[each].mean(), realised[each].mean(), (situation.winner == each).mean()]
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("given", [0, 2])
+def test_a_trace_sees_what_a_walk_shows(given: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, other = random_problem(1), random_problem(2, n=300)
+    logs = [learn(problem, given), learn(random_problem(3), given)]  # as after a fit that was extended
+    first, second = (len(log.rounds) for log in logs)
+    looks = [0, 0, 3, first - 1, first, first, first + 1, first + second, first + second + 5]
+    walked, traced, shares = begin(other, given), begin(other, given), list[float]()
+    expected = [seen_by(situation, other.Y) for situation in walk(walked, logs, looks)]
+    monkeypatch.setattr(numba, "get_num_threads", lambda: threads)
+    found = trace(traced, logs, looks, other.Y, shares.append)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert_same(walked, traced)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_a_trace_has_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, other = random_problem(1), random_problem(2, n=300)
+    log, found = learn(problem, 0), list[Floats]()
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(numba, "get_num_threads", lambda threads=threads: threads)
+        found.append(trace(begin(other, 0), [log], range(0, len(log.rounds), 7), other.Y))
+    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+
+
+def test_a_trace_of_rounds_without_patches_sees_the_rows_as_they_are() -> None:
+    problem = random_problem(1)
+    situation, log = begin(problem, 0), learn(problem, 0)
+    expected = seen_by(situation, problem.Y)
+    np.testing.assert_allclose(trace(situation, [PatchLog(log.layout)], [0, 4], problem.Y), [expected] * 2, rtol=1e-12)
+    assert trace(situation, [log], [], problem.Y).shape[0] == 0
+
+
 @pytest.mark.parametrize("given", [0, 2])
 def test_nothing_to_replay(given: int) -> None:
     problem = random_problem(1)
@@ -100,8 +145,8 @@ def test_an_interrupted_replay_is_consistent(given: int, threads: int, monkeypat
     monkeypatch.setattr(numba, "get_num_threads", lambda: threads)
     made, calls, lock = corrections._Replay._make_patches, [0], threading.Lock()
 
-    def interrupted(self: Any, span: tuple[int, int]) -> int:
-        solves = made(self, span)
+    def interrupted(self: Any, span: tuple[int, int], looks: Any) -> int:
+        solves = made(self, span, looks)
         with lock:
             calls[0] += 1
             if calls[0] == 4:

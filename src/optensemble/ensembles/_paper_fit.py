@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.deferred import pd
 from optensemble._core.progress import Progress, silent
 from optensemble.ensembles.cross_validation import CrossValidation, FittedStage, Study, cross_validate
 from optensemble.ensembles.hyperparameters import Hyperparameters
@@ -23,12 +23,13 @@ from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.corrections import replay
 from optensemble.multicalibration.events import Layout, PartNames
 from optensemble.multicalibration.history import VIOLATION, Recorder
-from optensemble.multicalibration.loop import Callback, Run, count_below, debias, worst_violation
+from optensemble.multicalibration.loop import Callback, Consistency, Run, debias, measure_consistency
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.resolution import require_resolution
 from optensemble.multicalibration.schedules import Debiasing
 from optensemble.multicalibration.state import Situation
-from optensemble.stacking.forecaster import Forecaster, learn_baselines
+from optensemble.stacking.baselines import learn_baselines
+from optensemble.stacking.forecaster import Forecaster
 from optensemble.stats.row_design import RowDesign
 from optensemble.stats.sample_size import MINIMUM_ROWS
 from optensemble.stats.sampling import Sampling
@@ -64,19 +65,6 @@ class FittingRows:
     def study(self, from_mean: bool) -> Study:
         """Return the rows as a study of what is learned out of fold."""
         return Study(self.start, self.labels, from_mean, Sampling(self.time_ordered), self.seed)
-
-
-@dataclass(frozen=True)
-class Consistency:
-    """The violations left: the worst among cells that count, the worst of all, and the numbers of cells.
-
-    ``below`` cells have rows, but fewer than ``min_cell``; ``occupied`` have any.
-    """
-
-    worst: float
-    worst_of_all: float
-    below: int
-    occupied: int
 
 
 @dataclass(frozen=True)
@@ -170,17 +158,13 @@ def replay_all(situation: Situation, logs: tuple[PatchLog, ...]) -> Situation:
 
 def _ending(situation: Situation, labels: Floats, how: Debiasing) -> Ending:
     """Measure the state in the end afresh."""
-    layout, least = how.layout, how.min_cell
-    worst = worst_violation(situation, labels, layout, least)
-    below, occupied = count_below(situation, layout, least)
-    # the lemmas speak of all cells, those that were left out too
-    worst_of_all = worst_violation(situation, labels, layout) if below else worst
+    found = measure_consistency(situation, labels, how.layout, how.min_cell)
     return Ending(
-        consistency=Consistency(worst, worst_of_all, below, occupied),
-        entry=Recorder(situation, labels).entry(worst),
+        consistency=found,
+        entry=Recorder(situation, labels).entry(found.worst),
         solves=situation.solves,
         largest_label=float(np.abs(labels).max()),
-        sums=FittingSums.of(situation, labels, layout.partitions),
+        sums=FittingSums.of(situation, labels, how.layout.partitions),
     )
 
 

@@ -59,7 +59,9 @@ def simple_policies(
 def fit_ridge(omega: FeasibleSet, table: Floats, Y: Floats, costs: list[PolicyCost]) -> TablePolicy:
     """Return the policy of a ridge regression of the labels on all predictions."""
     start = time.perf_counter()
-    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
+    # of many rows the variance of a constant column may round below 0: its root is not used, and need not be told of
+    with np.errstate(invalid="ignore"):
+        ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 5, 13))).fit(table, Y)
     costs.append(PolicyCost(RIDGE_STACKING, seconds=time.perf_counter() - start))
     return _optimise(omega, ridge.predict)
 

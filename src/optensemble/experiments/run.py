@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import numba
 import numpy as np
 import pandas as pd
 
@@ -42,7 +40,7 @@ from optensemble.experiments.policies import (
 from optensemble.experiments.settings import Settings
 from optensemble.experiments.setup import LABELS, Experiment
 from optensemble.feasible import FeasibleSet, Polytope, RiskBudget
-from optensemble.multicalibration.history import Recorder, history_frame
+from optensemble.multicalibration.corrections import trace
 from optensemble.multicalibration.state import Situation
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
@@ -112,8 +110,8 @@ def compile_kernels(settings: Settings) -> float:
         ensembles = make_ensembles(omega, names, settings, 5)
         _fit_ensembles(ensembles, table, Y, [], lambda phase, share: None)
         fit_decision_ensemble(omega, names, table, Y, [])
-        for _ in replay_side_by_side(ensembles, table, Y, recorded_rounds(5)):
-            pass
+        for ensemble in ensembles.values():
+            trace(next(ensemble.retrace(table, [0])), ensemble.log_, [0, 5], Y)
     return time.perf_counter() - begun
 
 
@@ -142,29 +140,6 @@ def make_ensembles(
 def recorded_rounds(rounds: int) -> Indices:
     """Return the rounds to record: evenly spaced, from none to all."""
     return np.unique(np.linspace(0, rounds, RECORDED_ROUNDS + 1).round().astype(np.int64))
-
-
-class Look(NamedTuple):
-    """The state of a replay at a recorded round, and its line in a history; the next look changes the state."""
-
-    situation: Situation
-    entry: Floats
-
-
-def replay_side_by_side(
-    ensembles: dict[str, DebiasedEnsemble], table: Floats, labels: Floats, grid: Indices
-) -> Iterator[dict[str, Look]]:
-    """Replay all ensembles side by side, each on a thread, and yield what is seen of them at every recorded round."""
-    replays = [ensemble.retrace(table, grid.tolist()) for ensemble in ensembles.values()]
-
-    def look(replay: Iterator[Situation]) -> Look:
-        situation = next(replay)
-        return Look(situation, Recorder(situation, labels).entry())
-
-    # between two looks there is too little to do for threads to share the rows, but enough for one replay each
-    with ThreadPoolExecutor(min(numba.get_num_threads(), len(replays))) as pool:
-        for _ in grid:
-            yield dict(zip(ensembles, pool.map(look, replays), strict=True))
 
 
 def _debiasing_rows(experiment: Experiment, settings: Settings) -> tuple[Floats, Floats]:
@@ -223,15 +198,23 @@ def _record_curves(
     tell: Callable[[float], None],
 ) -> pd.DataFrame:
     """Return the curves over rounds, and add to ``replies`` those of the ensembles before and after all rounds."""
-    grid, entries = recorded_rounds(rounds), {name: list[Floats]() for name in ensembles}
-    for number, looks in enumerate(replay_side_by_side(ensembles, rows, labels, grid)):
-        if number == 0:
-            replies[UNCORRECTED] = _ensemble_reply(looks[WHITE_BOX_ENSEMBLE].situation)
-        for name, look in looks.items():
-            entries[name].append(look.entry)
-        tell((number + 1) / len(grid))
-    replies |= {name: _ensemble_reply(look.situation) for name, look in looks.items()}
-    return _curve_frame(grid, entries, ensembles)
+    grid, curves = recorded_rounds(rounds), {"round": recorded_rounds(rounds)}
+    members = dict[str, Any]()
+    for number, (name, ensemble) in enumerate(ensembles.items()):
+
+        def told(share: float, number: int = number) -> None:
+            tell((number + share) / len(ensembles))
+
+        situation = next(ensemble.retrace(rows, [0]))
+        if name == WHITE_BOX_ENSEMBLE:
+            replies[UNCORRECTED] = _ensemble_reply(situation)
+        promised, realised, *seen = trace(situation, ensemble.log_, grid.tolist(), labels, told).T
+        replies[name] = _ensemble_reply(situation)
+        curves |= {f"{name}, promised": promised, f"{name}, realised": realised}
+        if name == WHITE_BOX_ENSEMBLE:
+            members |= {f"{member}, realised": each for member, each in zip(ensemble.names_, seen[1::3], strict=True)}
+            members |= {f"{member}, chosen": each for member, each in zip(ensemble.names_, seen[2::3], strict=True)}
+    return pd.DataFrame(curves | members)
 
 
 def _ensemble_reply(situation: Situation) -> Reply:
@@ -246,18 +229,3 @@ def _disagreement(situation: Situation) -> Floats:
     rows = np.sort(situation.actions.var(axis=0).mean(axis=1))
     shown = np.linspace(0, len(rows) - 1, min(len(rows), _HEATMAP_ROWS)).round().astype(np.int64)
     return np.round(rows[shown], 6)  # more digits than a figure shows, and few in a file
-
-
-def _curve_frame(
-    grid: Indices, entries: dict[str, list[Floats]], ensembles: dict[str, DebiasedEnsemble]
-) -> pd.DataFrame:
-    columns: dict[str, Any] = {"round": grid}
-    for name, ensemble in ensembles.items():
-        members = ensemble.names_ if name == WHITE_BOX_ENSEMBLE else ensemble.names_[-1:]
-        history = history_frame(np.stack(entries[name]), ensemble.names_, members).reset_index(drop=True)
-        columns |= {f"{name}, {what}": history[what] for what in ("promised", "realised")}
-        if name == WHITE_BOX_ENSEMBLE:
-            rows = history[[f"chosen_{member}" for member in members]].sum(axis=1)
-            columns |= {f"{member}, realised": history[f"realised_{member}"] for member in members}
-            columns |= {f"{member}, chosen": history[f"chosen_{member}"] / rows for member in members}
-    return pd.DataFrame(columns)

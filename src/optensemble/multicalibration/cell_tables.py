@@ -122,14 +122,6 @@ def tabulate_all(cells: Cells, residual: Floats, top: float, total: int) -> Cell
     return CellTable(np.arange(len(counts)), counts, high, low)
 
 
-def cell_counts(cells: Cells) -> Indices:
-    """Return the number of rows of every cell."""
-    counts = np.zeros(cells.layout.count, dtype=np.int64)
-    for event in range(len(cells.layout.events)):
-        counts += np.bincount(cells.column(event), minlength=cells.layout.count)
-    return counts
-
-
 def _sum_cells(cells: Cells, values: Floats, top: float, total: int) -> tuple[Indices, Floats, Floats]:
     """Sum the ``values`` of some of ``total`` rows, none larger than ``top``, over every cell."""
     shape = (1, cells.layout.count, values.shape[1])

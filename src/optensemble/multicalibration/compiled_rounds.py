@@ -161,8 +161,9 @@ def look(state, course, member, event, rows, cell):  # type: ignore[no-untyped-d
     width = (plan.offsets[event + 1] - plan.offsets[event]) // plan.sizes[plan.partitions[event, 0]]
     for i in range(count):
         cell[i] %= width
+        row = rows[i]
         for j in range(residual.shape[1]):
-            residual[i, j] = labels[rows[i], j] - predictions[rows[i], j]
+            residual[i, j] = labels[row, j] - predictions[row, j]
     sum_cells(cell[:count], residual[:count], sums.counts[:width], sums.high[:width], sums.low[:width])
     return width
 

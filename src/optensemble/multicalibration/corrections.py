@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,8 +11,8 @@ from threading import Event, Lock
 import numba
 import numpy as np
 
-from optensemble._core.arrays import Rows
-from optensemble.multicalibration.compiled_replay import Moved, ReplayDone, ReplayedPatches, replay_rounds
+from optensemble._core.arrays import Floats, Rows
+from optensemble.multicalibration.compiled_replay import Looks, Moved, ReplayDone, ReplayedPatches, replay_rounds
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.moves import FoundRows, SolvedRows, Span, shift
 from optensemble.multicalibration.patches import PackedRounds, Patch, PatchLog
@@ -26,26 +26,58 @@ _VISITS = 1 << 16
 """Rows times patches, at least, in one piece of work."""
 
 
+_NO_LOOKS = Looks.at(np.empty(0, dtype=np.int64), np.empty((0, 0)), 0)
+
 _VISITS_OF_A_THREAD = 1 << 21
 """The same for each thread: with less, threads spend more time on waiting for each other than they save."""
 
 
 def replay(situation: Situation, log: PatchLog, start: int = 0, stop: int | None = None) -> None:
     """Make the corrections of a log on the rows of a situation, in place: all of them, or those of some rounds."""
-    patches = ReplayedPatches.of(PackedRounds.of(log.rounds[start:stop]))
-    if not len(patches.members):
-        return
-    work = _Replay(situation, log.layout, patches, Runner(replay_rounds, situation.omega.bound_kernel))
+    rounds = PackedRounds.of(log.rounds[start:stop])
+    if len(rounds.members):
+        for _ in _replay(situation, log.layout, rounds, _NO_LOOKS):
+            pass
+
+
+def trace(
+    situation: Situation,
+    logs: Sequence[PatchLog],
+    rounds: Sequence[int],
+    labels: Floats,
+    tell: Callable[[float], None] = lambda share: None,
+) -> Floats:
+    """Make the corrections of logs one after the other, and return what is seen after each number of ``rounds``.
+
+    Some rows go through all rounds before the next ones do. A line of the result has means over rows of what
+    :class:`~optensemble.multicalibration.compiled_replay.Looks` adds up. ``tell`` is given the share that is done.
+    """
+    sums, begun = list[Floats](), 0
+    for number, log in enumerate(logs):
+        packed, last = PackedRounds.of(log.rounds), number == len(logs) - 1
+        mine = [each - begun for each in rounds[len(sums) :] if last or each <= begun + len(packed)]
+        after = packed.first_patch[np.minimum(mine, len(packed))] if mine else np.empty(0, dtype=np.int64)
+        seen, rows = np.zeros((len(mine), 2 + 3 * len(situation.predictions))), 0
+        for part, count in _replay(situation, log.layout, packed, Looks.at(after, labels, len(situation.predictions))):
+            seen, rows = seen + part, rows + count
+            tell((number + rows / len(labels)) / len(logs))
+        sums, begun = [*sums, *seen], begun + len(packed)
+    return np.array(sums) / len(labels)
+
+
+def _replay(situation: Situation, layout: Layout, rounds: PackedRounds, looks: Looks) -> Iterator[tuple[Floats, int]]:
+    """Make rounds on all rows, in pieces on all threads; yield, piece by piece in their order, what its looks saw."""
+    work = _Replay(
+        situation, layout, ReplayedPatches.of(rounds), looks, Runner(replay_rounds, situation.omega.bound_kernel)
+    )
     spans = work.spans()
     threads = min(numba.get_num_threads(), len(spans), work.visits // _VISITS_OF_A_THREAD)
     if threads <= 1:  # there may be no row
-        for span in spans:
-            work(span)
+        yield from map(work, spans)
         return
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for _ in pool.map(work, spans):
-                pass
+            yield from pool.map(work, spans)
         except BaseException:
             work.halted.set()
             raise
@@ -68,6 +100,7 @@ class _Replay:
     situation: Situation
     layout: Layout
     patches: ReplayedPatches
+    looks: Looks
     run: Runner
     halted: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)
@@ -80,28 +113,33 @@ class _Replay:
     def spans(self) -> list[Span]:
         """Return the rows in pieces; a set without a kernel is asked about all of them at once."""
         n = len(self.situation.winner)
-        size = n if self.run.by_hand else max(_ROWS, _VISITS // len(self.patches.members))
+        size = n if self.run.by_hand else max(_ROWS, _VISITS // max(len(self.patches.members), 1))
         return [(first, min(first + size, n)) for first in range(0, n, size)]
 
-    def __call__(self, span: Span) -> None:
-        """Make all patches on some rows, unless halted; given policies are compared once, with the last actions."""
+    def __call__(self, span: Span) -> tuple[Floats, int]:
+        """Make all patches on some rows, unless halted; return what was seen of them on the way, and their number.
+
+        Given policies are compared once, with the last actions.
+        """
+        seen = self.looks._replace(seen=np.zeros_like(self.looks.seen))
         try:
-            solves = self._make_patches(span)
+            solves = self._make_patches(span, seen)
         finally:  # an interrupt leaves nothing that contradicts the actions
             if self.situation.given:
                 compare_given(self.situation.state, np.arange(*span))
         with self.lock:
             self.situation.solves += solves
+        return seen.seen, span[1] - span[0]
 
-    def _make_patches(self, span: Span) -> int:
+    def _make_patches(self, span: Span, looks: Looks) -> int:
         """Make the patches and count the rows solved; those that the kernel leaves are solved one thread at a time."""
         state, count, members = self.situation.state, span[1] - span[0], self.patches.members
         moved = Moved(np.empty((self.patches.most, count), np.int64), np.empty(self.patches.most, np.int64))
         room = FoundRows.room(self.layout), SolvedRows.room(self.run.kernel, count, state.actions.shape[2])
-        data = state, self.layout.plan, *room, self.patches, moved
-        done = ReplayDone(0, 0, 0, 0)
-        while done.patches < len(members) and not self.halted.is_set():
-            done = ReplayDone(*self.run(*data, span, done.patches, done.solves))
+        data = state, self.layout.plan, *room, self.patches, moved, looks
+        done = ReplayDone(0, 0, 0, 0, 0)
+        while (done.patches < len(members) or done.looks < len(looks.after)) and not self.halted.is_set():
+            done = ReplayDone(*self.run(*data, span, done.patches, done.solves, done.looks))
             if done.solved < done.moved:
                 last = done.patches - 1
                 rows = moved.rows[last - self.patches.begin[last], done.solved : done.moved]

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices, Rows
+from optensemble._core.deferred import pd
 from optensemble._core.exact_sums import row_dots
 from optensemble._core.kernel import entry, inner
+from optensemble._core.lanes import LANES, added_up, load, spread
 from optensemble.multicalibration.state import Situation, State, assess
 
 VIOLATION = 2
@@ -97,8 +98,8 @@ def record(tally: Tally, state: State, violation: float, solves: int, line: Floa
 def count_equal(numbers: Indices, number: int) -> int:
     """Count how often a number occurs."""
     count = 0
-    for each in numbers:
-        count += each == number
+    for i in range(len(numbers)):
+        count += numbers[i] == number
     return count
 
 
@@ -108,29 +109,26 @@ def count_equal(numbers: Indices, number: int) -> int:
 @entry
 def mean(values: Floats) -> float:
     """Return the mean of a vector."""
-    a = b = c = d = e = f = g = h = rest = 0.0
-    whole = len(values) - len(values) % 8
-    for i in range(0, whole, 8):
-        a, b, c, d = a + values[i], b + values[i + 1], c + values[i + 2], d + values[i + 3]
-        e, f, g, h = e + values[i + 4], f + values[i + 5], g + values[i + 6], h + values[i + 7]
-    for i in range(whole, len(values)):
+    strands, rest = spread(0.0), 0.0
+    for i in range(len(values) // LANES):
+        strands = strands + load(values, i)
+    for i in range(len(values) - len(values) % LANES, len(values)):
         rest += values[i]
-    return (a + b + c + d + e + f + g + h + rest) / len(values)
+    total: float = added_up(strands) + rest
+    return total / len(values)
 
 
 @inner
 def squared_distance(left: Floats, right: Floats) -> float:
     """Return ``‖left − right‖²`` of two vectors."""
-    a = b = c = d = e = f = g = h = rest = 0.0
-    whole = len(left) - len(left) % 8
-    for i in range(0, whole, 8):
-        a, b = a + (left[i] - right[i]) ** 2, b + (left[i + 1] - right[i + 1]) ** 2
-        c, d = c + (left[i + 2] - right[i + 2]) ** 2, d + (left[i + 3] - right[i + 3]) ** 2
-        e, f = e + (left[i + 4] - right[i + 4]) ** 2, f + (left[i + 5] - right[i + 5]) ** 2
-        g, h = g + (left[i + 6] - right[i + 6]) ** 2, h + (left[i + 7] - right[i + 7]) ** 2
-    for i in range(whole, len(left)):
+    strands, rest = spread(0.0), 0.0
+    for i in range(len(left) // LANES):
+        apart = load(left, i) - load(right, i)
+        strands = strands + apart * apart
+    for i in range(len(left) - len(left) % LANES, len(left)):
         rest += (left[i] - right[i]) ** 2
-    return a + b + c + d + e + f + g + h + rest
+    total: float = added_up(strands) + rest
+    return total
 
 
 def history_frame(entries: Floats, contenders: Sequence[str], members: Sequence[str]) -> pd.DataFrame:

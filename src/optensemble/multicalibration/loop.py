@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.progress import Step, silent
 from optensemble.guarantees import lemma_6
-from optensemble.multicalibration.cell_tables import cell_counts, tabulate
+from optensemble.multicalibration.cell_tables import tabulate
 from optensemble.multicalibration.corrections import correct
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.history import VIOLATION, Recorder
@@ -126,23 +127,25 @@ def _log_alone(run: Run) -> PatchLog:
     return run.log
 
 
-def worst_violation(situation: Situation, labels: Floats, layout: Layout, min_cell: int = 1) -> float:
-    """Return the largest ``Pr[C]·‖E[y − h | C]‖_∞`` over all members and cells (Definition 1), measured afresh.
+class Consistency(NamedTuple):
+    """The violations left: the worst among cells that count, the worst of all, and the numbers of cells.
 
-    Cells of fewer than ``min_cell`` rows do not count.
+    ``below`` cells have rows, but fewer than ``min_cell``; ``occupied`` have any.
     """
-    worst = 0.0
-    for member, predictions in enumerate(situation.predictions):
-        table = tabulate(situation.cells(member, layout), labels - predictions, min_cell)
-        worst = max(worst, table.largest / len(labels))
-    return worst
+
+    worst: float
+    worst_of_all: float
+    below: int
+    occupied: int
 
 
-def count_below(situation: Situation, layout: Layout, min_cell: int) -> tuple[int, int]:
-    """Count over all members the cells that have rows, but fewer than ``min_cell``, and those that have any."""
+def measure_consistency(situation: Situation, labels: Floats, layout: Layout, min_cell: int = 1) -> Consistency:
+    """Measure ``Pr[C]·‖E[y − h | C]‖_∞`` over all members and cells (Definition 1) afresh."""
+    worst = worst_of_all = 0.0
     below = occupied = 0
-    for member in range(len(situation.predictions)):
-        counts = cell_counts(situation.cells(member, layout))
-        below += int(((counts > 0) & (counts < min_cell)).sum())
-        occupied += int((counts > 0).sum())
-    return below, occupied
+    for member, predictions in enumerate(situation.predictions):
+        table = tabulate(situation.cells(member, layout), labels - predictions)
+        worst = max(worst, table.thick(min_cell).largest / len(labels))
+        worst_of_all = max(worst_of_all, table.largest / len(labels))
+        below, occupied = below + int((table.counts < min_cell).sum()), occupied + len(table.counts)
+    return Consistency(worst, worst_of_all, below, occupied)

@@ -9,11 +9,15 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import Kernel, entry, inner
+from optensemble._core.lanes import BITS, bits_within, lowest_bit
 from optensemble.multicalibration.events import Layout, Plan
 from optensemble.multicalibration.state import State, take_up_own
 
 Span = tuple[int, int]
 """The first of consecutive rows, and the first after them."""
+
+_LARGEST = 2**62
+"""No part has a larger number."""
 
 BLOCK = 512
 """Rows that are shifted in all events before the next: their predictions stay in the cache."""
@@ -104,10 +108,15 @@ def pick(parts: npt.NDArray[np.integer[Any]], size: int, part: int, span: Span, 
         for row in range(first, last):
             rows[row - first], cell[row - first] = row, min(int(parts[row]), size - 1)
         return last - first
-    count = 0
-    for row in range(first, last):
+    count, whole, highest = 0, last - (last - first) % BITS, _LARGEST if part == size - 1 else part
+    for start in range(first, whole, BITS):
+        bits = bits_within(parts, start, part, highest)
+        while bits > 0:
+            rows[count], count = start + lowest_bit(bits), count + 1
+            bits &= bits - np.uint64(1)
+    for row in range(whole, last):
         rows[count] = row  # without a branch, which would be mispredicted often
-        count += min(int(parts[row]), size - 1) == part
+        count += part <= parts[row] <= highest
     cell[:count] = part
     return count
 
@@ -207,13 +216,15 @@ def solve_rows(kernel, floats, ints, own, state, member, rows, room):  # type: i
         return 0
     before, predictions = state.actions[len(state.actions) - len(state.predictions) + member], state.predictions[member]
     coefficients, actions, status, parameters = room.coefficients, room.actions, room.status, room.own
+    status[:count] = 0
     for i in range(count):
-        status[i] = 0
+        row = rows[i]  # read once: as far as the compiler can tell, what is written might change it
         for j in range(coefficients.shape[1]):
-            coefficients[i, j] = state.sign * predictions[rows[i], j]
-            actions[i, j] = before[rows[i], j]
+            coefficients[i, j] = state.sign * predictions[row, j]
+        for j in range(coefficients.shape[1]):
+            actions[i, j] = before[row, j]
         for j in range(parameters.shape[1]):
-            parameters[i, j] = own[rows[i], j]
+            parameters[i, j] = own[row, j]
     kernel(coefficients[:count], True, actions[:count], status[:count], parameters[:count], floats, ints)
     solved = put_solved_first(rows, room)
     take_up_own(state, member, rows[:solved], actions)

@@ -221,13 +221,16 @@ def take_up(state: State, member: int, rows: Indices, actions: Floats) -> None:
 def take_up_own(state: State, member: int, rows: Indices, actions: Floats) -> None:
     """Write the same, but leave given policies as they are: no cell hangs on how they compare with the new actions."""
     given, d = len(state.actions) - len(state.predictions), actions.shape[1]
-    own, predictions = state.actions[given + member], state.predictions[member]
+    own, predictions, cost = state.actions[given + member], state.predictions[member], state.cost[given + member]
     level, lower, per_unit, buckets = state.level[given + member], state.lower, state.per_unit, state.buckets
+    assessed = state.assessed[given + member]
     for i in range(len(rows)):
+        row, total = rows[i], 0.0
         for j in range(d):
-            own[rows[i], j] = actions[i, j]
-            level[j, rows[i]] = bucket(actions[i, j], lower[j], per_unit[j], buckets)
-    assess(own, predictions, rows, state.cost[given + member], state.assessed[given + member])
+            own[row, j] = actions[i, j]
+            level[j, row] = bucket(actions[i, j], lower[j], per_unit[j], buckets)
+            total += actions[i, j] * predictions[row, j]
+        assessed[row] = total - cost[row] if len(cost) else total
     if given == 0:
         find_highest(state.assessed, state.sign, rows, state.winner)
 
@@ -265,9 +268,9 @@ def find_highest(assessed: Floats, sign: float, rows: Indices, winner: Indices) 
         best = sign * assessed[0, row]
         for contender in range(1, len(assessed)):
             best = max(best, sign * assessed[contender, row])
-        first = 0
-        while sign * assessed[first, row] < best - SAME_ASSESSMENT * abs(best):
-            first += 1
+        close, first = best - SAME_ASSESSMENT * abs(best), 0
+        for contender in range(len(assessed) - 1, -1, -1):  # without a branch, which could not be predicted
+            first = first if sign * assessed[contender, row] < close else contender
         winner[row] = first
 
 

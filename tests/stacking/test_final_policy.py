@@ -12,11 +12,11 @@ from optensemble._core.buckets import Buckets
 from optensemble.members.blocks import Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.stacking.arm_choice import Choice
-from optensemble.stacking.arms import PLAYED
+from optensemble.stacking.arms import ENSEMBLE, PLAYED
 from optensemble.stacking.cells import RowCells
 from optensemble.stacking.contest import known_forecasts, list_candidates, play_contest
 from optensemble.stacking.final_policy import FinalPolicy
-from optensemble.stacking.leaderboard import ENSEMBLE, Candidate
+from optensemble.stacking.leaderboard import Candidate
 from optensemble.stats.sampling import Sampling
 from tests.counting import CountingSet
 from tests.problems import Floats

@@ -13,7 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optensemble.stacking.leaderboard import ENSEMBLE, _select, leaderboard_frame, pair_squares, winning_reason
+from optensemble.stacking.arms import ENSEMBLE
+from optensemble.stacking.leaderboard import _select, leaderboard_frame, pair_squares, winning_reason
 from optensemble.stats.paired_tests import paired_difference
 from optensemble.stats.sampling import Sampling
 from tests.problems import Floats

@@ -333,7 +333,7 @@ def apply_patch(log: PatchLog, outputs: MemberOutputs, forecast: Floats) -> Patc
 @pytest.mark.parametrize("d", [1, 4, 8, 9, 24, 25, 41, 48])
 def test_corrections_are_added_one_after_the_other(d: int) -> None:
     rng = np.random.default_rng(d)
-    n, events, cells = 7, 5, 30
+    n, events, cells = 35, 70, 300
     columns = rng.integers(0, cells, size=(n, events)).astype(np.int32)
     delta, forecast = rng.normal(size=(cells, d)), rng.normal(size=(n, d))
     patched = rng.uniform(size=cells) < 0.7
@@ -341,7 +341,7 @@ def test_corrections_are_added_one_after_the_other(d: int) -> None:
     expected = forecast.copy()
     for event in columns.T:
         expected[patched[event]] += delta[event[patched[event]]]
-    add_patch(columns, number, in_lanes(delta[patched]), forecast)
+    add_patch(columns, in_lanes(number, delta[patched]), forecast)
     np.testing.assert_array_equal(forecast, expected)
 
 

@@ -16,6 +16,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import inner, reduction
+from optensemble._core.lanes import LANES, larger, load, load_column, smaller, spread, store, where_greater
 from optensemble._core.sums import LARGEST, Sums
 from optensemble.members.absence import Absent
 
@@ -82,7 +83,7 @@ It is more than rounding comes to, and than the best action under the blend may 
 
 
 _SHORT = 8
-"""Of fewer coordinates, a sum takes less time than the call that would add several of them at a time."""
+"""Of fewer coordinates, arms are valued in eight rows side by side: too few to be added several at a time."""
 
 
 @njit(cache=True, nogil=True)
@@ -107,20 +108,20 @@ def pick_arms(contenders: Contenders, constants: Floats, slopes: Floats, blend: 
     actions, _, costs, absent = contenders
     arms, n, d = actions.shape
     picked, taken, assessed, values = np.empty(n, np.int64), np.empty((n, d)), np.empty(arms), np.empty(arms)
-    slope, steep = slopes.sum(), np.abs(slopes).sum()
+    weights, ranks, side_by_side = np.empty(d * LANES), np.empty(2 * LANES), 0
+    if d < _SHORT and not len(costs) and not len(absent):
+        side_by_side = n - n % LANES
     for i in range(n):
-        value_arms(actions, constants, blend.values, i, values)
         slack = blend.slack[i]
-        if len(costs):
-            values -= slope * costs[:, i]
-            slack += ROUNDING * steep * np.abs(costs[:, i]).max()
-        if len(absent):
-            values[absent[:, i]] = -np.inf
-        best, highest, second = 0, -np.inf, -np.inf
-        for a in range(arms):  # without branches, which could not be predicted
-            better, second = values[a] > highest, max(second, min(values[a], highest))
-            best, highest = a if better else best, values[a] if better else highest
-        if not highest - second > slack:  # or one of them is not a number
+        if i < side_by_side:
+            lane = i % LANES
+            if lane == 0:
+                rank_rows(actions, constants, blend.values, i, weights, ranks)
+            best, ahead = int(ranks[lane]), ranks[LANES + lane]
+        else:
+            slack += value_arms(contenders, constants, slopes, blend.values, i, values)
+            best, ahead = rank_arms(values)
+        if not ahead > slack:  # or one of them is not a number
             best = pick_exactly(contenders, i, constants, slopes, assessed, values)
         picked[i] = best
         for j in range(d):
@@ -129,18 +130,52 @@ def pick_arms(contenders: Contenders, constants: Floats, slopes: Floats, blend: 
 
 
 @inner
-def value_arms(actions, constants, blend, i, values):  # type: ignore[no-untyped-def]
-    """Write what each arm of a row is worth under the blend."""
+def rank_rows(actions, constants, blend, first, weights, ranks):  # type: ignore[no-untyped-def]
+    """Write the best arm of each of eight rows, from the first on, and by how much it is ahead of the second best."""
     arms, _, d = actions.shape
-    if d >= _SHORT:
-        for a in range(arms):
-            values[a] = constants[a] + worth(actions[a, i], blend[i])
-        return
+    for j in range(d):
+        store(weights, j, load_column(blend, first, j))
+    best, highest, second = spread(0.0), spread(-np.inf), spread(-np.inf)
     for a in range(arms):
-        value = constants[a]
+        value = spread(constants[a])
         for j in range(d):
-            value += actions[a, i, j] * blend[i, j]
-        values[a] = value
+            value = value + load_column(actions[a], first, j) * load(weights, j)
+        second = larger(second, smaller(value, highest))
+        best = where_greater(value, highest, spread(np.float64(a)), best)
+        highest = larger(value, highest)
+    store(ranks, 0, best)
+    store(ranks, 1, highest - second)
+
+
+@inner
+def value_arms(contenders, constants, slopes, blend, i, values):  # type: ignore[no-untyped-def]
+    """Write what each arm of a row is worth under the blend; return the slack that costs add to that of the row."""
+    actions, _, costs, absent = contenders
+    for a in range(len(actions)):
+        values[a] = constants[a] + worth(actions[a, i], blend[i])
+    slack = 0.0
+    if len(costs):
+        slope, steep, most = 0.0, 0.0, 0.0
+        for each in slopes:
+            slope, steep = slope + each, steep + abs(each)
+        for a in range(len(actions)):
+            values[a] -= slope * costs[a, i]
+            most = max(most, abs(costs[a, i]))
+        slack = ROUNDING * steep * most
+    if len(absent):
+        for a in range(len(actions)):
+            values[a] = -np.inf if absent[a, i] else values[a]
+    return slack
+
+
+@inner
+def rank_arms(values):  # type: ignore[no-untyped-def]
+    """Return the best arm of a row, and by how much it is ahead of the second best."""
+    best, highest, second = 0, -np.inf, -np.inf
+    for a in range(len(values)):  # without branches, which could not be predicted
+        better, second = values[a] > highest, max(second, min(values[a], highest))
+        best, highest = a if better else best, values[a] if better else highest
+    return best, highest - second
 
 
 # Sums in any order: the slack allows for their rounding.

@@ -24,6 +24,11 @@ from optensemble.stacking.forecaster import (
     Policies,
 )
 
+ENSEMBLE = -1
+"""The number of the calibrated choice among policies; members and forecasts have their index into ``names_``."""
+
+ENSEMBLE_NAME = "ensemble"
+
 PLAYED = (AVERAGE, STACK, *CORRECTED)
 """Forecasts whose policies the calibrated choice may play, beside the members."""
 

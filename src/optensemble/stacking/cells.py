@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.buckets import bucket
+from optensemble._core.buckets import Buckets, bucket, buckets_of
 from optensemble._core.cell_sums import Cells as CellNumbers
+from optensemble._core.lanes import LANES, load_column, store_whole
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import CellPart, Leader, subgroup_parts
@@ -34,11 +36,10 @@ def part_names(outputs: MemberOutputs, members: list[str]) -> PartNames:
     return make_layout(outputs).partitions.names(outputs.buckets, groups=groups, policies=members)
 
 
-def patch_groups(outputs: MemberOutputs) -> npt.NDArray[np.int32] | None:
-    """Return the parts of the leading model, which is a subgroup as the user's are, and of these."""
-    leaders = [outputs.leaders[None]] if outputs.models > 1 else []
-    found = leaders if outputs.subgroups is None else [*leaders, outputs.subgroups]
-    return np.concatenate(found) if found else None
+def patch_groups(outputs: MemberOutputs) -> npt.NDArray[np.int32]:
+    """Return the parts of the leading model, which is a subgroup as the user's are, and of these, (columns, n)."""
+    leaders = outputs.leaders[None] if outputs.models > 1 else np.empty((0, outputs.count), dtype=np.int32)
+    return leaders if outputs.subgroups is None else np.concatenate([leaders, outputs.subgroups])
 
 
 def first_subgroup(layout: Layout, columns: int) -> int:
@@ -46,30 +47,37 @@ def first_subgroup(layout: Layout, columns: int) -> int:
     return int(layout.offsets[len(layout.events) - columns])
 
 
+class Levels(NamedTuple):
+    """The level sets of all coordinates, for compiled code."""
+
+    lower: Floats
+    per_unit: Floats
+    number: int
+
+    @classmethod
+    def of(cls, buckets: Buckets) -> Levels:
+        """Return the level sets of a bucketing."""
+        return cls(buckets.lower, buckets.per_unit, buckets.count)
+
+
 class RowCells:
     """The cells of some rows, a column for every event: those of members and groups are fixed, own ones are not."""
 
     def __init__(self, outputs: MemberOutputs, layout: Layout | None = None) -> None:
-        self.layout, self._buckets = make_layout(outputs) if layout is None else layout, outputs.buckets
+        self.layout = make_layout(outputs) if layout is None else layout
+        self._levels = Levels.of(outputs.buckets)
         k, n, d = outputs.actions.shape
         self.columns = np.empty((n, len(self.layout.events)), dtype=np.int32)
         self.own = slice(k * d, (k + 1) * d)
-        for member, actions in enumerate(outputs.actions):
-            self._fill(actions, member * d)
-        groups = patch_groups(outputs)
-        if groups is not None:
-            offsets = self.layout.offsets[self.own.stop :].astype(np.int32)
-            last = np.diff(offsets) - 1  # where values belong that were learned after the layout was made
-            self.columns[:, self.own.stop :] = np.minimum(groups.T, last) + offsets[:-1]
+        self._fill(outputs.actions, 0)
+        fill_groups(patch_groups(outputs), 0, self.layout.offsets, self.columns, self.own.stop)
 
     def _fill(self, actions: Floats, first: int) -> None:
-        offsets = self.layout.offsets[first : first + actions.shape[1]].astype(np.int32)
-        levels = (self._buckets.lower, self._buckets.per_unit, self._buckets.count)
-        fill_levels(actions, *levels, offsets, self.columns, first)
+        fill_levels(actions, 0, self._levels, self.layout.offsets, self.columns, first)
 
     def take_up(self, actions: Floats) -> None:
         """Take up the forecast's own level sets, given the actions it induces."""
-        self._fill(actions, self.own.start)
+        self._fill(actions[None], self.own.start)
 
     def fixed_counts(self, weights: Floats | None = None) -> Counts:
         """Return how many rows each cell has, but for the forecast's own."""
@@ -105,16 +113,43 @@ def weigh_rows(columns: CellNumbers, weights: Floats, count: int) -> Floats:
     return sums
 
 
+# Cells are written of as many rows as there are columns for, from one of the rows that are given on.
+
+
 @njit(cache=True, nogil=True)
 def fill_levels(  # type: ignore[no-untyped-def]
-    actions, lower, per_unit, count, offsets, columns, first
+    actions, start, levels, offsets, columns, first
 ):
     """Write the cell of each coordinate of each action: its level set, counted from the coordinate's first cell.
 
-    The coordinates have columns of their own, from ``first`` on.
+    Members' actions (members, n, d) have columns of their own, from ``first`` on.
     """
-    n, d = actions.shape
-    for i in range(n):
-        row, action = columns[i, first : first + d], actions[i]
-        for j in range(d):
-            row[j] = offsets[j] + np.int32(bucket(action[j], lower[j], per_unit[j], count))
+    members, _, d = actions.shape
+    lower, per_unit, count = levels
+    cells = offsets[first : first + members * d].astype(np.int32)
+    side_by_side = len(columns) - len(columns) % LANES if d < LANES else 0
+    for i in range(0, side_by_side, LANES):  # of few coordinates too few are found at a time, row by row
+        for m in range(members):
+            for j in range(d):
+                level = buckets_of(load_column(actions[m], start + i, j), lower[j], per_unit[j], count)
+                store_whole(columns, i, first + m * d + j, cells[m * d + j], level)
+    for i in range(side_by_side, len(columns)):
+        for m in range(members):
+            action, cell = actions[m, start + i], cells[m * d : (m + 1) * d]
+            row = columns[i, first + m * d : first + (m + 1) * d]
+            for j in range(d):
+                row[j] = cell[j] + bucket(action[j], lower[j], per_unit[j], count)
+
+
+@njit(cache=True, nogil=True)
+def fill_groups(  # type: ignore[no-untyped-def]
+    groups, start, offsets, columns, first
+):
+    """Write the cell of each row in each column of its groups (columns, n).
+
+    Values that were learned after the layout was made belong in the last part.
+    """
+    for g in range(len(groups)):
+        cell, last = offsets[first + g], offsets[first + g + 1] - 1
+        for i in range(len(columns)):
+            columns[i, first + g] = min(cell + groups[g, start + i], last)

@@ -16,6 +16,7 @@ from optensemble.members.blocks import Block, Chunk
 from optensemble.members.outputs import MemberOutputs
 from optensemble.stacking.arm_choice import Choice, ChoiceSums, beyond_mean
 from optensemble.stacking.arms import (
+    ENSEMBLE,
     EVALUATORS,
     PLAYED,
     absent_arms,
@@ -29,7 +30,7 @@ from optensemble.stacking.arms import (
 from optensemble.stacking.cells import Counts, RowCells
 from optensemble.stacking.final_policy import MARGIN, POLICY_MARGIN, PolicyPass
 from optensemble.stacking.forecaster import AVERAGE, CORRECTED, FORECASTS, MEAN, RIDGE, STACK, ForecastBatch, Policies
-from optensemble.stacking.leaderboard import ENSEMBLE, Candidate
+from optensemble.stacking.leaderboard import Candidate
 from optensemble.stacking.out_of_fold import OutOfFold, gain_sums
 from optensemble.stacking.stack import BlendSums
 from optensemble.stats.blocks import UnitSums

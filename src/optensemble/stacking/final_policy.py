@@ -17,7 +17,7 @@ from optensemble.exceptions import SolverError
 from optensemble.members.absence import mean_rows_present, stand_in_numbers
 from optensemble.members.outputs import MemberOutputs
 from optensemble.stacking.arm_choice import Choice
-from optensemble.stacking.arms import PLAYED, Decisions, follow_member, last_of, solve_policies
+from optensemble.stacking.arms import ENSEMBLE, ENSEMBLE_NAME, PLAYED, Decisions, follow_member, last_of, solve_policies
 from optensemble.stacking.forecaster import (
     AVERAGE,
     FORECASTS,
@@ -29,13 +29,12 @@ from optensemble.stacking.forecaster import (
     Forecasts,
     Policies,
 )
-from optensemble.stacking.leaderboard import ENSEMBLE, ENSEMBLE_NAME
 from optensemble.stacking.policy_batch import PolicyBatch
 
 ROWS_TOGETHER = 64
 """Linear algebra rounds a row that is alone, or left over, otherwise than one of many: rows are cut by so many."""
 
-ROWS_AT_ONCE, NUMBERS_AT_ONCE = 1 << 12, 1 << 15
+ROWS_AT_ONCE, NUMBERS_AT_ONCE = 1 << 13, 1 << 15
 """The most rows, and numbers of one member, that are decided at once: their forecasts and actions stay in the cache."""
 
 MARGIN = 2.0

@@ -14,26 +14,22 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optensemble._core.arrays import Floats
-from optensemble._core.engine import Engine, Local
-from optensemble._core.threads import one_blas_thread
-from optensemble.members.blocks import ArrayBlocks
 from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.stacking.context import correct_stack
 from optensemble.stacking.filling import Filling
 from optensemble.stacking.forest import Forest
-from optensemble.stacking.linear import learn_linear
-from optensemble.stacking.moments import Basis, FirstPass, look_first
-from optensemble.stacking.patch import PatchRounds
 from optensemble.stacking.patterns import PatternForecast, pattern_code, pattern_codes
 from optensemble.stacking.ridge import Ridge
 from optensemble.stacking.stack import Stack
-from optensemble.stats.row_design import RowDesign
+
+if TYPE_CHECKING:
+    from optensemble.stacking.patch import PatchRounds
 
 AVERAGE, STACK, RIDGE, MEAN = "average", "stack", "ridge", "mean"
 REFINED, CONTEXT, PATCHED = "refined", "context", "patched"
@@ -45,6 +41,8 @@ FORECASTS = (AVERAGE, STACK, *CORRECTED, RIDGE, MEAN)
 
 Forecasts = dict[str, Floats]
 """Predictions of shape (n, d) by the name of who made them, from the simplest to the most corrected."""
+
+NO_ROOM = Forecasts()
 
 Policies = dict[str, Floats]
 """Actions of shape (n, d) by the name of the forecast that induces them."""
@@ -96,12 +94,18 @@ class Forecaster:
     @cached_property
     def patches(self) -> PatchRounds | None:
         """The patches, laid out for compiled code; None without any."""
-        return None if self.patch is None else PatchRounds.of(self.patch)
+        if self.patch is None:
+            return None
+        from optensemble.stacking.patch import PatchRounds  # how to fit one is there too, and most have none
 
-    def unpatched(self, outputs: MemberOutputs, names: Collection[str] = FORECASTS) -> Forecasts:
+        return PatchRounds.of(self.patch)
+
+    def unpatched(
+        self, outputs: MemberOutputs, names: Collection[str] = FORECASTS, room: Forecasts = NO_ROOM
+    ) -> Forecasts:
         """Return the chain of forecasts for some rows, but for the patched one, and others as far as they are named.
 
-        The actions of models are not looked at.
+        Those that there is ``room`` for are written there. The actions of models are not looked at.
         """
         features, forecasts = self._features(outputs), Forecasts()
         if MEAN in names:
@@ -110,13 +114,16 @@ class Forecaster:
             forecasts[RIDGE] = self.ridge(features)
         if AVERAGE in names and outputs.models:
             forecasts[AVERAGE] = average_of(outputs, features[: outputs.models])
-        forecasts[STACK] = self.stack(features)
+        forecasts[STACK] = self.stack(features, room.get(STACK))
         if self.refinement is not None:
-            forecasts[REFINED] = self.refinement(features)
+            forecasts[REFINED] = self.refinement(features, room.get(REFINED))
             forecasts[REFINED] += forecasts[STACK]
         self._by_those_present(outputs, features, forecasts)
         if self.context is not None:
             forecasts[CONTEXT] = correct_stack(self.context, outputs, forecasts[STACK])
+        for name in forecasts.keys() & room.keys():
+            if forecasts[name] is not room[name]:
+                room[name][:] = forecasts[name]
         return forecasts
 
     def __getstate__(self) -> dict[str, Any]:
@@ -158,12 +165,3 @@ def average_of(outputs: MemberOutputs, filled: Floats) -> Floats:
         alone = outputs.absent[: outputs.models].all(axis=0)
         average[alone] = filled[:, alone].mean(axis=0)
     return average
-
-
-def learn_baselines(blocks: ArrayBlocks, design: RowDesign, engine: Engine = Local()) -> Forecaster:  # noqa: B008
-    """Fit only what anyone would try: mean, stack and ridge."""
-    with one_blas_thread():
-        first = blocks.first
-        basis = Basis.of(first, design.rows)
-        linear = learn_linear(engine.run(look_first, blocks, FirstPass(design, basis)).moments, basis, first.outputs)
-    return Forecaster(linear.mean, linear.scale, linear.stack, linear.ridge, filling=linear.filling)

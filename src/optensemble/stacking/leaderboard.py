@@ -7,21 +7,17 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.deferred import pd
 from optensemble._core.number_format import column_decimals, format_interval, format_number
 from optensemble._core.sums import Sums
+from optensemble.stacking.arms import ENSEMBLE
 from optensemble.stats.blocks import RowUnits, UnitSums, sum_units
 from optensemble.stats.paired_tests import NO_DIFFERENCE, PairedTest, paired_difference, paired_test
 from optensemble.stats.sample_size import LEARNING
 from optensemble.stats.sampling import Sampling, resampled_bias, resampled_units, scale_units
-
-ENSEMBLE = -1
-"""The number of the calibrated choice among policies; members and forecasts have their index into ``names_``."""
-
-ENSEMBLE_NAME = "ensemble"
 
 POWER = 2.8
 """A difference of this number of standard errors is detected four times out of five."""

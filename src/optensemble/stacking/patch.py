@@ -26,7 +26,7 @@ from optensemble.members.outputs import MemberOutputs
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.patches import Patch, PatchLog
 from optensemble.multicalibration.state import Situation
-from optensemble.stacking.cells import Counts, RowCells, patch_groups
+from optensemble.stacking.cells import Counts, Levels, RowCells, fill_groups, fill_levels, patch_groups
 from optensemble.stats.sample_size import MIN_CELL
 
 Solve = Callable[[Floats, Floats, Floats | None], None]
@@ -268,30 +268,38 @@ class PatchRidges:
 
 @dataclass(frozen=True)
 class PatchRounds:
-    """The patches of a forecast, laid out for compiled code.
-
-    By round the place of each cell's correction, or -1, and the corrections, each with zeros after it to whole lanes.
-    """
+    """The patches of a forecast, laid out for compiled code round by round."""
 
     layout: Layout
-    rounds: tuple[tuple[CellNumbers, Floats], ...]
+    rounds: tuple[LanePatch, ...]
 
     @classmethod
     def of(cls, log: PatchLog) -> PatchRounds:
         """Lay out a log, whose rounds have one patch each."""
         patches = [patch for patches in log.rounds for patch in patches]
         return cls(
-            log.layout, tuple((number_cells(each.cells, log.layout.count), in_lanes(each.delta)) for each in patches)
+            log.layout, tuple(in_lanes(number_cells(each.cells, log.layout.count), each.delta) for each in patches)
         )
 
-    def __call__(self, outputs: MemberOutputs, predictions: Floats, actions: Floats, solver: Solve) -> PatchedForecast:
-        """Correct a forecast, which induces ``actions``, round after round; all members' actions must be known."""
-        cells, forecast, found = RowCells(outputs, self.layout), predictions.copy(), actions.copy()
-        for number, delta in self.rounds:
-            cells.take_up(found)
-            add_patch(cells.columns, number, delta, forecast)
-            before, found = found, np.empty_like(found)
+    def __call__(
+        self,
+        outputs: MemberOutputs,
+        predictions: Floats,
+        actions: Floats,
+        solver: Solve,
+        room: PatchedForecast | None = None,
+    ) -> PatchedForecast:
+        """Correct a forecast, which induces ``actions``, round after round, in ``room`` if there is any.
+
+        All members' actions must be known.
+        """
+        groups, levels, offsets = patch_groups(outputs), Levels.of(outputs.buckets), self.layout.offsets
+        forecast, found = PatchedForecast(np.empty_like(predictions), np.empty_like(actions)) if room is None else room
+        forecast[:], before = predictions, actions
+        for patch in self.rounds:
+            patch_rows(outputs.actions, before[None], groups, levels, offsets, patch, forecast)
             solver(forecast, found, before)
+            before = found
         return PatchedForecast(forecast, found)
 
 
@@ -302,55 +310,99 @@ class PatchedForecast(NamedTuple):
     actions: Floats
 
 
-def in_lanes(delta: Floats) -> Floats:
-    """Return corrections (cells, d) with zeros after each, so that it takes up whole lanes."""
+class LanePatch(NamedTuple):
+    """Corrections one after the other, each with zeros after it to whole lanes, and in which lane each cell's begins.
+
+    Cells without a correction share a last one of negative zeros, which leave every number as it is.
+    """
+
+    places: CellNumbers
+    corrections: Floats
+
+
+def in_lanes(number: CellNumbers, delta: Floats) -> LanePatch:
+    """Lay out corrections (cells, d), given the place of every cell's among them, or -1."""
     cells, d = delta.shape
-    padded = np.zeros((cells, -(-d // LANES) * LANES))
-    padded[:, :d] = delta
-    return padded
+    width = -(-d // LANES)
+    padded = np.full((cells + 1, width * LANES), -0.0)
+    padded[:cells, :d] = delta
+    return LanePatch(np.where(number < 0, cells, number).astype(np.int32) * np.int32(width), padded)
+
+
+_ROWS, _EVENTS = 32, 32
+"""Rows are corrected a few at a time, by a few events after the other: what that takes stays in the first cache."""
 
 
 @njit(cache=True, nogil=True)
-def add_patch(columns: CellNumbers, number: CellNumbers, delta: Floats, forecast: Floats) -> None:
+def patch_rows(  # type: ignore[no-untyped-def]
+    fixed, own, groups, levels, offsets, patch, forecast
+):
+    """Add to each row of ``forecast`` the corrections of its cells.
+
+    These are of members' actions (members, n, d), of those that the forecast induces (1, n, d), and of groups.
+    """
+    events, (_, n, d) = len(offsets) - 1, fixed.shape
+    room = np.empty((_ROWS, events), np.int32)
+    for start in range(0, n, _ROWS):
+        columns = room[: min(_ROWS, n - start)]
+        fill_levels(fixed, start, levels, offsets, columns, 0)
+        fill_levels(own, start, levels, offsets, columns, len(fixed) * d)
+        fill_groups(groups, start, offsets, columns, (len(fixed) + 1) * d)
+        add_patch(columns, patch, forecast[start : start + _ROWS])
+
+
+@njit(cache=True, nogil=True)
+def add_patch(columns: CellNumbers, patch: LanePatch, forecast: Floats) -> None:
     """Add to each row of ``forecast`` the corrections of its cells, in their order."""
-    n, events = columns.shape
-    d, width = forecast.shape[1], delta.shape[1] // LANES
-    places, row, flat = np.empty(events + 1, np.int64), np.zeros(delta.shape[1]), delta.reshape(-1)
-    for i in range(n):
-        count = 0
-        for e in range(events):  # without a branch, which would often be mispredicted
-            places[count] = number[columns[i, e]]
-            count += places[count] >= 0
-        row[:d] = forecast[i]
-        for at in range(0, width - 2, 3):
-            add_three(flat, width, places, count, at, row)
-        for at in range(width - width % 3, width):
-            add_one(flat, width, places, count, at, row)
-        forecast[i] = row[:d]
+    (n, events), d = columns.shape, forecast.shape[1]
+    width = patch.corrections.shape[1] // LANES
+    places, flat, row = patch.places, patch.corrections.reshape(-1), np.zeros(width * LANES)
+    for first in range(0, events, _EVENTS):
+        for i in range(n):
+            cells = columns[i, first : first + _EVENTS]
+            for j in range(d):
+                row[j] = forecast[i, j]
+            for at in range(0, width - 5, 6):
+                add_six(flat, places, cells, at, row)
+            for at in range(width - width % 6, width):
+                add_one(flat, places, cells, at, row)
+            for j in range(d):
+                forecast[i, j] = row[j]
 
 
-# Sums stay in the processor while all cells are added; several at once hide how long an addition takes.
+# Sums stay in the processor while cells are added, as many at once as it has registers for.
 
 
 @inner
-def add_three(flat, width, places, count, at, row):  # type: ignore[no-untyped-def]
-    """Add the corrections at ``count`` places to three times as many numbers of a row as a lane holds."""
+def add_six(flat, places, cells, at, row):  # type: ignore[no-untyped-def]
+    """Add the corrections of some cells to six times as many numbers of a row as a lane holds."""
     a, b, c = load(row, at), load(row, at + 1), load(row, at + 2)
-    for k in range(count):
-        first = places[k] * width + at
+    d, e, f = load(row, at + 3), load(row, at + 4), load(row, at + 5)
+    for k in range(len(cells)):
+        first = place_of(places, cells, k) + at
         a, b, c = a + load(flat, first), b + load(flat, first + 1), c + load(flat, first + 2)
+        d, e, f = d + load(flat, first + 3), e + load(flat, first + 4), f + load(flat, first + 5)
     store(row, at, a)
     store(row, at + 1, b)
     store(row, at + 2, c)
+    store(row, at + 3, d)
+    store(row, at + 4, e)
+    store(row, at + 5, f)
 
 
 @inner
-def add_one(flat, width, places, count, at, row):  # type: ignore[no-untyped-def]
+def add_one(flat, places, cells, at, row):  # type: ignore[no-untyped-def]
     """Add the same to as many as a lane holds."""
     a = load(row, at)
-    for k in range(count):
-        a = a + load(flat, places[k] * width + at)
+    for k in range(len(cells)):
+        a = a + load(flat, place_of(places, cells, k) + at)
     store(row, at, a)
+
+
+@inner
+def place_of(places, cells, k):  # type: ignore[no-untyped-def]
+    """Return where the corrections of a cell begin; its number, without a sign, is not looked at for one."""
+    return np.int64(places[np.uint32(cells[k])])
 
 
 def situate(outputs: MemberOutputs, predictions: Floats) -> Situation:

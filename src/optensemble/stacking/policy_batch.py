@@ -30,6 +30,7 @@ from optensemble.stacking.arm_choice import (
 )
 from optensemble.stacking.arms import absent_arms, solve_few, solve_forecast
 from optensemble.stacking.forecaster import AVERAGE, MEAN, RIDGE, Forecaster, Forecasts, Policies
+from optensemble.stacking.patch import PatchedForecast
 
 _FEW = 3
 """Arms that may be needless must be at least so many, or the solve that could tell does not pay."""
@@ -74,12 +75,10 @@ class PolicyBatch:
         self.outputs = replace(asked, predictions=asked.own_predictions, actions=self.arms[:members])
         self._solver, self._forecaster = asked.omega.batch_solver(n), forecaster
         wanted = baselines if asked.models else (*baselines, MEAN)
-        forecasts = forecaster.unpatched(self.outputs, (*self.names, *wanted))
-        self._baselines = {name: forecasts.pop(name) for name in (RIDGE, MEAN) if name in forecasts}
+        room = dict(zip(self.names, self.values, strict=True))
+        forecasts = forecaster.unpatched(self.outputs, (*self.names, *wanted), room)
+        self._baselines = {name: forecasts[name] for name in (RIDGE, MEAN) if name in forecasts}
         self._by_baseline = Policies()
-        for number, name in enumerate(self.names):
-            if name in forecasts:
-                self.values[number] = forecasts[name]
         self._apply_patches()
 
     def _apply_patches(self) -> None:
@@ -88,8 +87,8 @@ class PolicyBatch:
             return
         self.solve_members()
         before, last = len(self.arms) - 2, len(self.arms) - 1
-        found = patches(self.outputs, self.values[-2], self.actions(before), self._solver)
-        self.values[-1], self.arms[-1] = found
+        room = PatchedForecast(self.values[-1], self.arms[-1])
+        patches(self.outputs, self.values[-2], self.actions(before), self._solver, room)
         self._solved.add(last)
 
     @property
@@ -122,13 +121,12 @@ class PolicyBatch:
 
     def _solve(self, arms: range) -> None:
         """Solve arms that are all models, or all forecasts; a hint from one to the next would mostly lead astray."""
-        if not self._solved.intersection(arms):
-            members = len(self.outputs.actions)
-            own = self.values[arms.start - members : arms.stop - members] if arms.start else self.outputs.predictions
-            self._solver.solve_each(own, self.arms[arms.start : arms.stop])
-            self._solved.update(arms)
-        for arm in arms:
-            self.actions(arm)
+        left = [arm for arm in arms if arm not in self._solved]
+        if left:
+            first, stop, members = left[0], left[-1] + 1, len(self.outputs.actions)
+            own, before = (self.outputs.predictions, 0) if first < members else (self.values, members)
+            self._solver.solve_each(own[first - before : stop - before], self.arms[first:stop])
+            self._solved.update(left)
 
     def _solve_all(self) -> None:
         self.solve_members()

@@ -24,11 +24,11 @@ class Ridge:
     coefficients: Floats
     level: Floats
 
-    def __call__(self, features: Floats) -> Floats:
-        """Return its predictions, of shape (n, d)."""
+    def __call__(self, features: Floats, room: Floats | None = None) -> Floats:
+        """Return its predictions, of shape (n, d), in ``room`` if there is any."""
         # Folded into the coefficients, standardisation would cost nothing, and move the last bit of every forecast.
-        found = np.asarray(standardised(features, self.mean, self.scale) @ self.coefficients)
-        found += self.level
+        found = np.matmul(standardised(features, self.mean, self.scale), self.coefficients, out=room)
+        shift(found, self.level)
         return found
 
 
@@ -59,6 +59,15 @@ class RidgePath:
         slope = self._products if start is None else self._products - self._squares @ start
         image = self._vectors.T @ slope
         return lambda penalty: self._vectors @ (image / (self._values + penalty)[:, None])
+
+
+@njit(cache=True, nogil=True)
+def shift(values: Floats, by: Floats) -> None:
+    """Add a row to every row of ``values``, in place: numpy is slow at that if rows are short."""
+    n, d = values.shape
+    for i in range(n):
+        for j in range(d):
+            values[i, j] += by[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -13,6 +13,7 @@ import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.sums import Sums
+from optensemble.stacking.ridge import shift
 
 PRIOR_SHARE = 0.1
 """Pseudo-rows, as a share of the rows, that hold the weights of a stack to their prior."""
@@ -26,11 +27,12 @@ class Stack:
     centre: Floats
     level: Floats
 
-    def __call__(self, features: Floats) -> Floats:
-        """Return the stacked predictions, of shape (n, d)."""
+    def __call__(self, features: Floats, room: Floats | None = None) -> Floats:
+        """Return the stacked predictions, of shape (n, d), in ``room`` if there is any."""
         k, n, d = features.shape
-        found: Floats = np.dot(self.weights[None], features.reshape(k, n * d)).reshape(n, d)
-        found += self.level - np.dot(self.weights[None], self.centre)[0]
+        found = np.empty((n, d)) if room is None else room
+        np.dot(self.weights[None], features.reshape(k, n * d), out=found.reshape(1, n * d))
+        shift(found, self.level - np.dot(self.weights[None], self.centre)[0])
         return found
 
     def about(self, centre: Floats, level: Floats) -> Stack:

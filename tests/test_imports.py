@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
 import pytest
 import sklearn.exceptions
 
@@ -92,24 +94,48 @@ def test_completion_loads_nothing_heavy(line: str, expected: list[str]) -> None:
     assert completed(line) == (expected, [])
 
 
-def test_a_quiet_decision_loads_only_what_it_needs(tmp_path: Path) -> None:
-    def run(*arguments: str) -> set[str]:
-        program = [sys.executable, "-X", "importtime", "-m", "optensemble", *arguments]
-        done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
-        return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+def run_quietly(folder: Path, *arguments: str) -> set[str]:
+    """Run a command, and return all modules that it loads."""
+    program = [sys.executable, "-X", "importtime", "-m", "optensemble", *arguments]
+    done = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=300, check=True)
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
 
-    (tmp_path / "rows.csv").write_text(
-        "m_a,m_b,n_a,n_b,y_a,y_b\n" + "".join(f"{i % 7},{i % 5},{i % 3},{i % 4},{i % 6},{i % 5}\n" for i in range(200))
-    )
-    (tmp_path / "job.toml").write_text(
-        '[data]\nfit = "rows.csv"\nlabels = "y_*"\n[models]\nm = "m_*"\nn = "n_*"\n'
+
+def fit_small(folder: Path) -> None:
+    """Write rows as CSV and Parquet, and fit an ensemble on them."""
+    lines = [f"{i},{i % 7},{i % 5},{i % 3},{i % 4},{i % 6},{i % 5}\n" for i in range(200)]
+    (folder / "rows.csv").write_text("id,m_a,m_b,n_a,n_b,y_a,y_b\n" + "".join(lines))
+    pq.write_table(csv.read_csv(folder / "rows.csv"), folder / "rows.parquet")
+    (folder / "job.toml").write_text(
+        '[data]\nfit = "rows.csv"\nlabels = "y_*"\nid = "id"\n[models]\nm = "m_*"\nn = "n_*"\n'
         '[feasible]\nkind = "polytope"\nA_ub = [[1, 1]]\nb_ub = [1]\n'
     )
-    run("fit", "job.toml", "--quiet")
-    modules = run("decide", "ensemble.oe", "rows.csv", "-o", "decisions.csv", "--quiet")
-    assert {"numba", "pandas", "scipy.special"} <= modules  # the lines were understood
+    run_quietly(folder, "fit", "job.toml", "--quiet")
+
+
+def test_a_quiet_decision_loads_only_what_it_needs(tmp_path: Path) -> None:
+    fit_small(tmp_path)
+    modules = run_quietly(tmp_path, "decide", "ensemble.oe", "rows.csv", "-o", "decisions.csv", "--quiet")
+    assert {"numba", "pandas", "scipy.linalg"} <= modules  # the lines were understood
     assert not modules & {"sklearn", "matplotlib", "dask", "skops", "highspy", "clarabel", "cvxpy", "scipy.stats"}
-    assert not modules & {"numpy.f2py", "numpy.testing", "rich.console"}
+    assert not modules & {"numpy.f2py", "numpy.testing", "rich.console", "scipy.special", "narwhals"}
+    rooms = {f"optensemble.{room}" for room in ("explanation", "report.html", "experiments.run", "evaluation.audit")}
+    assert not modules & {*rooms, "optensemble.ensembles._decision_fit", "optensemble.ensembles._paper"}
+
+
+def test_a_quiet_decision_from_parquet_to_parquet_loads_no_pandas(tmp_path: Path) -> None:
+    fit_small(tmp_path)
+    modules = run_quietly(tmp_path, "decide", "ensemble.oe", "rows.parquet", "-o", "decisions.parquet", "--quiet")
+    assert {"numba", "pyarrow.parquet"} <= modules  # the lines were understood
+    assert not modules & {"pandas", "narwhals", "pyarrow.compute", "pyarrow.dataset", "scipy.special", "sklearn"}
+    run_quietly(tmp_path, "decide", "ensemble.oe", "rows.csv", "-o", "by_pandas.parquet", "--quiet")
+    assert_same_decisions(tmp_path / "decisions.parquet", tmp_path / "by_pandas.parquet")
+
+
+def assert_same_decisions(*paths: Path) -> None:
+    """Require the same decisions; ids in CSV files are text."""
+    left, right = (pq.read_table(path).drop_columns(["id"]) for path in paths)
+    assert left.equals(right)
 
 
 def test_every_public_name_is_found_listed_and_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,17 +12,21 @@ Item = TypeVar("Item")
 _END: Any = object()
 
 
-def ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Go through items, of which the next is made by another thread meanwhile; errors come in their place.
+def ahead(items: Iterator[Item], count: int = 1) -> Iterator[Item]:
+    """Go through items, of which the next few are made by another thread meanwhile; errors come in their place.
 
-    >>> list(ahead(iter("abc")))
-    ['a', 'b', 'c']
+    >>> list(ahead(iter("abc"))), list(ahead(iter("abc"), 2))
+    (['a', 'b', 'c'], ['a', 'b', 'c'])
     """
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
-        following = pool.submit(next, items, _END)
-        while (item := following.result()) is not _END:
-            following = pool.submit(next, items, _END)
-            yield item
+        following = deque(pool.submit(next, items, _END) for _ in range(count))
+        try:
+            while (item := following.popleft().result()) is not _END:
+                following.append(pool.submit(next, items, _END))
+                yield item
+        finally:
+            for waiting in following:
+                waiting.cancel()  # after an error, or if no more are wanted
 
 
 @contextmanager

@@ -79,6 +79,11 @@ class CommandOutput:
         """Whether text and tables are printed."""
         return not (self._json or self._quiet)
 
+    @property
+    def prints_nothing(self) -> bool:
+        """Whether nothing is printed but warnings and errors."""
+        return self._quiet and not self._json
+
     def print_lines(self, *lines: str) -> None:
         """Print lines."""
         if self.prints_text:

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from optensemble._core.estimator import do_without_scikit_learn
 
-_COLLECT_AFTER = 200_000
+_COLLECT_AFTER = 1_000_000
 """Allocations between garbage collections; with the default of 700 they take a tenth of the time of a small job."""
 
 _DEFERRED = ("f2py", "testing")

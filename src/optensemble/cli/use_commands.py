@@ -53,19 +53,18 @@ def decide_command(
 
     - `optensemble decide ensemble.oe 'day-*.csv' -o decisions.csv --id-column day --keep region,planner --workers 4`
     """
-    from optensemble.cli.rendering import print_decisions
     from optensemble.distributed.cluster import open_client
     from optensemble.distributed.dask_engine import map_in_order
     from optensemble.jobs.decide import decide_table
 
     output = CommandOutput(as_json, quiet)
-    saved, found = _open(ensemble, tables, trust, id_column=id_column)
+    saved, found = _open(ensemble, tables, trust, id_column=id_column, to_decide=True)
     with output.progress("deciding") as progress, open_client(scheduler, workers) as client:
         total = progress.rows = found.rows
         share = None if not total else (lambda rows: progress("deciding", rows / total))
         over = None if client is None else (lambda function, parts: map_in_order(client, function, parts))
         decisions = decide_table(saved, found, out, share, over=over, keep=keep or ())
-    if decisions.promise.unlike and not output.prints_text:  # otherwise the printed promise says so
+    if not output.prints_text and decisions.unlike:  # otherwise the printed promise says so
         warnings.warn(decisions.promise.note, UserWarning, stacklevel=2)
     if decisions.unseen:
         unseen = f"{decisions.unseen:,} of {decisions.rows:,} rows are of subgroups that no row of the fit was in"
@@ -76,7 +75,10 @@ def decide_command(
     if decisions.fallback:
         unsolved = f"{decisions.fallback:,} of {decisions.rows:,} rows could not be solved"
         warnings.warn(f"{unsolved} and took the fallback action", UserWarning, stacklevel=2)
-    print_decisions(output, decisions, out)
+    if not output.prints_nothing:
+        from optensemble.cli.rendering import print_decisions
+
+        print_decisions(output, decisions, out)
 
 
 def audit_command(
@@ -195,13 +197,14 @@ def report_command(
 
 
 def _open(
-    ensemble: Path, tables: list[str], trust: list[str] | None, **columns: str | None
+    ensemble: Path, tables: list[str], trust: list[str] | None, *, to_decide: bool = False, **columns: str | None
 ) -> tuple[SavedEnsemble, Tables]:
     from optensemble.jobs.saved_ensemble import open_ensemble
     from optensemble.tables.reading import find_tables
 
     found = find_tables(tables)
-    return open_ensemble(ensemble, found, trusted=trusted_types(trust), **columns), found
+    opened = open_ensemble(ensemble, found, trusted=trusted_types(trust), to_decide=to_decide, **columns)
+    return opened, found
 
 
 def _audit(

@@ -7,30 +7,31 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 
+from optensemble._core.deferred import pd
 from optensemble._core.overlap import ahead, behind
+from optensemble.ensembles.base import Policy
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, OptEnsembleError
 from optensemble.jobs.decision_columns import decision_columns, find_copied
 from optensemble.jobs.row_checks import MendingTerms, count_absences, require_feasible_actions
-from optensemble.jobs.rows import RowPlace
+from optensemble.jobs.rows import RowPlace, RowReader
 from optensemble.jobs.saved_ensemble import SavedEnsemble
 from optensemble.tables.ids import IdRegister
 from optensemble.tables.kept import find_date_columns, split_kept
-from optensemble.tables.reading import BATCH, ColumnSelection, Tables
+from optensemble.tables.reading import BATCH, ColumnSelection, NumberBatch, Tables
 from optensemble.tables.writing import require_output_path, table_writer
 
 
 @dataclass(frozen=True)
 class DecisionSummary:
-    """Summary of a table of decisions: rows, promise of their mean payoff, and rows per followed member.
+    """Summary of a table of decisions: rows, their self-assessments by the policy, and rows per followed member.
 
     ``unseen`` counts rows of subgroups that were not in the rows of the fit, ``beyond`` rows whose own bounds go beyond
     those of the fitting rows, and ``fallback`` rows that could not be solved and took the fallback action. ``key`` is
@@ -39,7 +40,8 @@ class DecisionSummary:
     """
 
     rows: int
-    promise: Promise
+    policy: Policy = field(repr=False)
+    assessed: Assessments = field(repr=False)
     followed: dict[str, int]
     unseen: int
     beyond: int = 0
@@ -49,6 +51,21 @@ class DecisionSummary:
     key: str = ""
     absent: dict[str, int] = field(default_factory=dict)
 
+    @cached_property
+    def promise(self) -> Promise:
+        """The promise of the mean payoff; made when it is asked for, for its interval takes a tenth of a second."""
+        return self.policy.promise_of(self.assessed, self.absent)
+
+    @property
+    def unlike(self) -> bool:
+        """Whether the rows are unlike the fitting rows, so that the promise may not hold."""
+        return self.policy.finds_unlike(self.assessed, self.absent)
+
+
+_READ_AHEAD = 3  # batches: while the first is decided, compiled code is loaded, and another core has nothing to do
+
+Part: TypeAlias = "pd.DataFrame | NumberBatch"
+"""The rows of a batch."""
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """Maps a function over parts, in their order: as :func:`map`, here or elsewhere."""
@@ -78,14 +95,13 @@ def decide_table(
         warnings.simplefilter("ignore", FallbackWarning)  # these rows are counted
         table, later = stack.enter_context(table_writer(out)), stack.enter_context(behind())
         ids = None if roles.id is None else stack.enter_context(IdRegister(roles.id, str(tables)))
-        parts = (split_kept(part, copied.read) for part in tables.batches(selection, batch))
-        grouped = ahead((*saved.grouped(reader.known(part)), kept) for part, kept in parts)
+        grouped = ahead(_read_parts(saved, reader, tables, selection, batch), _READ_AHEAD)
         decided = (map if over is None else over)(partial(_decide_part, saved.policy, saved.features), grouped)
         if hasattr(decided, "close"):
             stack.callback(decided.close)  # batches that others still decide for, after an error
         for part, unseen, kept, answer in decided:
             if isinstance(answer, OptEnsembleError):
-                with _naming_rows(saved, tables, part, rows):
+                with _naming_rows(saved, tables, _as_frame(part), rows):
                     raise answer
             columns = {**copied.of(part, kept, rows), **decision_columns(saved, answer)}
             later(partial(table.write, columns))
@@ -97,7 +113,7 @@ def decide_table(
             counts.update(unseen=unseen, beyond=answer.beyond, fallback=answer.fallback)
             counts.update(mended=answer.mended)
             if answer.incomplete is not None:
-                missing, nobody = count_absences(part, dict(saved.ensemble.members_))
+                missing, nobody = count_absences(_as_frame(part), dict(saved.ensemble.members_))
                 absent += missing
                 counts.update(nobody=nobody)
             if progress is not None:
@@ -108,17 +124,35 @@ def decide_table(
             ids.require_distinct(lambda: _id_batches(tables, str(roles.id)))
     names = saved.ensemble.names_
     by_name = {names[number]: count for number, count in followed.most_common() if count}
-    return DecisionSummary(
-        rows, saved.policy.promise_of(assessed, absent), by_name, **counts, key=copied.key, absent=dict(absent)
-    )
+    return DecisionSummary(rows, saved.policy, assessed, by_name, **counts, key=copied.key, absent=dict(absent))
 
 
-def _decide_part(
-    policy: Any, features: list[str], grouped: tuple[pd.DataFrame, int, Any]
-) -> tuple[pd.DataFrame, int, Any, Any]:
+def _read_parts(
+    saved: SavedEnsemble, reader: RowReader, tables: Tables, selection: ColumnSelection, size: int
+) -> Iterator[tuple[Part, int, Any]]:
+    """Read batches with their subgroups as at the fit, the number of rows of unseen ones, and columns to be copied."""
+    if saved.features or saved.roles.subgroups or reader.of_set.names or saved.roles.groups is not None:
+        batches: Iterator[Part] = tables.batches(selection, size)
+    else:
+        batches = tables.number_batches(selection, size)
+    for batch in batches:
+        if isinstance(batch, NumberBatch):
+            yield batch, 0, {}
+        else:
+            part, kept = split_kept(batch, selection.kept)
+            yield *saved.grouped(reader.known(part)), kept
+
+
+def _as_frame(part: Part) -> pd.DataFrame:
+    return part.to_pandas() if isinstance(part, NumberBatch) else part
+
+
+def _decide_part(policy: Any, features: list[str], grouped: tuple[Part, int, Any]) -> tuple[Part, int, Any, Any]:
     """Decide for a batch; an error of ours is the answer, for only the caller knows which rows these are."""
     part, unseen, kept = grouped
     try:
+        if isinstance(part, NumberBatch):
+            return part, unseen, kept, policy.answer(part.numbers)
         return part, unseen, kept, policy.answer(part[features] if features else part)
     except OptEnsembleError as error:
         return part, unseen, kept, error

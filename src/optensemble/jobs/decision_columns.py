@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
 from optensemble._core.arrays import Floats
+from optensemble._core.deferred import pd
 from optensemble.ensembles.base import Answer
 from optensemble.exceptions import InputError
 from optensemble.jobs.roles import FOLLOWED, HIGH, LOW, PROMISED, Roles, decided_columns
 from optensemble.jobs.saved_ensemble import SavedEnsemble
-from optensemble.tables.reading import Tables, require_columns
+from optensemble.tables.arrow_columns import repeated_texts
+from optensemble.tables.reading import NumberBatch, Tables, require_columns
 
 ROW = "row"
 """The key of rows that have neither an id nor a time: their number, from 0."""
@@ -34,7 +34,7 @@ class CopiedColumns:
         """The columns that are read for nothing else but to be copied; ids are read as text."""
         return self.keep if self.key in (self.id, ROW) else (self.key, *self.keep)
 
-    def of(self, part: pd.DataFrame, kept: dict[str, Any], start: int) -> dict[str, Any]:
+    def of(self, part: pd.DataFrame | NumberBatch, kept: dict[str, Any], start: int) -> dict[str, Any]:
         """Return the columns of a batch whose first row has the number ``start``."""
         if self.id is not None:
             return {self.id: part[self.id], **kept}
@@ -70,10 +70,9 @@ def _split_names(text: str, columns: Sequence[str]) -> list[str]:
 
 def decision_columns(saved: SavedEnsemble, answer: Answer) -> dict[str, Any]:
     """Return what was decided: actions, followed member, promised payoff and its 95 % limits."""
-    names = pa.array(saved.ensemble.names_, pa.string())
     return {
         **{f"action_{name}": answer.actions[:, j] for j, name in enumerate(saved.roles.coordinates)},
-        FOLLOWED: names.take(pa.array(answer.chosen)),
+        FOLLOWED: repeated_texts(saved.ensemble.names_, answer.chosen),
         PROMISED: answer.promised,
         LOW: _finite_or_nan(answer.low),
         HIGH: _finite_or_nan(answer.high),

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.columns import Columns
+from optensemble._core.deferred import pd
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import FeasibleSet

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
-import pandas as pd
 
+from optensemble._core.deferred import pd
 from optensemble.ensembles.base import DECISION
 from optensemble.exceptions import OptEnsembleError
 from optensemble.jobs.roles import Roles

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.columns import Columns
+from optensemble._core.deferred import is_pandas_frame, pd
 from optensemble.ensembles.base import BLACK_BOX, DECISION, Policy
 from optensemble.exceptions import InputError
 from optensemble.jobs.roles import Roles, require_own_name
 from optensemble.jobs.rows import RowReader, in_time_order, optional_columns
 from optensemble.jobs.set_columns import ReadColumns, expanded, require_parameters
 from optensemble.members.absence import absent_rows
-from optensemble.persistence.files import load
+from optensemble.persistence.files import load, load_to_decide
 from optensemble.persistence.stored_members import UntrustedTypesError
 from optensemble.tables.labels import value_text
 from optensemble.tables.patterns import align, coordinates, is_pattern
@@ -120,7 +120,7 @@ def text_features(ensemble: Any) -> list[str]:
     """Return the columns of X that were no numbers at the fit; none where the rows of the fit are not known."""
     rows = ensemble._rows if ensemble.kind == DECISION else []  # a white or black box from a file has none
     X = rows[0].X if rows else None
-    if not isinstance(X, pd.DataFrame):
+    if not is_pandas_frame(X):
         return []
     return [str(name) for name in X.select_dtypes(exclude=["number", "bool"])]
 
@@ -133,9 +133,13 @@ def open_ensemble(
     id_column: str | None = None,
     time: str | None = None,
     trusted: Sequence[str] = (),
+    to_decide: bool = False,
 ) -> SavedEnsemble:
-    """Load an ensemble for a table; columns given here replace those of the job file."""
-    ensemble = load_ensemble(path, trusted)
+    """Load an ensemble for a table; columns given here replace those of the job file.
+
+    It need not be whole if it is only ``to_decide``.
+    """
+    ensemble = load_ensemble(path, trusted, to_decide=to_decide)
     roles = Roles.of_plain(ensemble.table_) if ensemble.table_ else _default_roles(ensemble, tables)
     if labels is not None:
         roles = replace(roles, labels=_find_label_columns(labels, roles, tables))
@@ -144,12 +148,12 @@ def open_ensemble(
     return SavedEnsemble(path, ensemble, roles)
 
 
-def load_ensemble(path: Path, trusted: Sequence[str] = ()) -> Any:
+def load_ensemble(path: Path, trusted: Sequence[str] = (), *, to_decide: bool = False) -> Any:
     """Load an ensemble whose members are columns of a table, or estimators of ``trusted`` types that see its rows."""
     if path.suffix == ".toml":
         raise InputError(f"{path} is a job file. `optensemble fit {path}` makes an ensemble from it: name that.")
     try:
-        ensemble = load(path, trusted=trusted)
+        ensemble = load_to_decide(path, trusted) if to_decide else load(path, trusted=trusted)
     except UntrustedTypesError as error:
         raise InputError(
             f"{path} holds types that are not trusted: {', '.join(error.types)}. Loading them may run their code, and "

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.columns import Columns
+from optensemble._core.deferred import pd
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet

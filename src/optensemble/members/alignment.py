@@ -8,10 +8,10 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Indices
 from optensemble._core.columns import Columns
+from optensemble._core.deferred import pd
 from optensemble._core.patterns import coordinates, star_of, trimmed
 from optensemble._core.suggestions import listed
 from optensemble.exceptions import InputError

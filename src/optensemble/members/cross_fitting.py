@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.deferred import pd
 from optensemble._core.hashing import hash_labels
 from optensemble._core.progress import Progress, Stage
 from optensemble._core.threads import one_blas_thread

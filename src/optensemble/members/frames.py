@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import narwhals as nw
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Indices
 from optensemble._core.columns import NUMBERS, as_numbers
+from optensemble._core.deferred import is_pandas_frame, is_pandas_series, nw, pd
+from optensemble.members.number_table import NumberTable
 
 _PLAIN = (np.ndarray, list, tuple, int, float, str)
 _MADE_UP = ("column", "action")  # polars' names for the columns of an array, and an ensemble's for nameless labels
@@ -24,9 +24,9 @@ def column_names(table: Any) -> tuple[Any, ...] | None:
     """Return the names of a frame's columns, or of a column alone; None for what has none."""
     if isinstance(table, _PLAIN):
         return None
-    if isinstance(table, pd.DataFrame):
+    if is_pandas_frame(table):
         return tuple(table.columns)
-    if isinstance(table, pd.Series):
+    if is_pandas_series(table):
         return None if table.name is None else (table.name,)
     found = _as_narwhals(table)
     if isinstance(found, nw.DataFrame):
@@ -36,7 +36,9 @@ def column_names(table: Any) -> tuple[Any, ...] | None:
 
 def text_names(table: Any) -> tuple[str, ...] | None:
     """Return the names of a frame's columns if they are distinct texts; None otherwise, and for a column alone."""
-    if isinstance(table, pd.DataFrame):
+    if isinstance(table, NumberTable):
+        return table.names
+    if is_pandas_frame(table):
         return _text_columns(table.columns)
     names = column_names(table)
     return None if names is None or not is_frame(table) else _distinct_texts(names)
@@ -62,7 +64,7 @@ def is_frame(table: Any) -> bool:
     """Return whether something is a frame: pandas, polars, pyarrow, or one that is used like these."""
     if isinstance(table, _PLAIN):
         return False
-    return isinstance(table, pd.DataFrame) or isinstance(_as_narwhals(table), nw.DataFrame)
+    return is_pandas_frame(table) or isinstance(_as_narwhals(table), nw.DataFrame)
 
 
 def is_made_up(names: Sequence[Any]) -> bool:
@@ -88,7 +90,7 @@ def date_columns(table: Any) -> Iterator[tuple[str, Any]]:
 
 def index_of(table: Any) -> pd.Index | None:
     """Return the index of a pandas frame or series; None for what has none."""
-    return table.index if isinstance(table, (pd.DataFrame, pd.Series)) else None
+    return table.index if is_pandas_frame(table) or is_pandas_series(table) else None
 
 
 def is_default(index: pd.Index) -> bool:
@@ -108,12 +110,12 @@ def numbers_of(table: Any, what: str) -> Any:
     """
     if isinstance(table, _PLAIN):
         return table
-    if isinstance(table, pd.DataFrame):
+    if is_pandas_frame(table):
         if is_numeric(table):
             return table.to_numpy()
         columns: list[Any] = [table.iloc[:, number] for number in range(table.shape[1])]
         return _stacked(columns, list(table.columns), len(table), what)
-    if isinstance(table, pd.Series):
+    if is_pandas_series(table):
         return _column(table, f"{what} {table.name!r}" if table.name is not None else what)
     found = _as_narwhals(table)
     if isinstance(found, nw.DataFrame):
@@ -133,7 +135,7 @@ def _column(column: Any, what: str) -> Any:
 
 def take(values: Any, order: Indices) -> Any:
     """Return rows in another order, as the same kind of thing where it is a table."""
-    if isinstance(values, (pd.DataFrame, pd.Series)):
+    if is_pandas_frame(values) or is_pandas_series(values):
         return values.iloc[order]
     found = None if isinstance(values, _PLAIN) else _as_narwhals(values)
     if isinstance(found, (nw.DataFrame, nw.Series)):
@@ -143,7 +145,7 @@ def take(values: Any, order: Indices) -> Any:
 
 def select(frame: Any, names: Sequence[str]) -> Any:
     """Return some columns of a frame, in this order."""
-    if isinstance(frame, pd.DataFrame):
+    if is_pandas_frame(frame):
         return frame[list(names)]
     return nw.from_native(frame, eager_only=True).select(list(names)).to_native()
 

@@ -13,7 +13,7 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.buckets import Buckets
-from optensemble._core.exact_sums import dots_of_each, row_dots, take_rows
+from optensemble._core.exact_sums import dots_of_each, dots_of_own, row_dots, take_rows
 from optensemble._core.tolerances import SAME_ASSESSMENT
 from optensemble.feasible import FeasibleSet
 from optensemble.members.absence import Absent, absence_titles, join_absent, mean_present
@@ -26,13 +26,13 @@ def first_of_best(assessed: Floats) -> npt.NDArray[np.int32]:
     models, n = assessed.shape
     first = np.zeros(n, np.int32)
     for i in range(n):
-        best = assessed[0, i]
+        best, found = assessed[0, i], 0
         for m in range(1, models):
             best = max(best, assessed[m, i])
         least = best - SAME_ASSESSMENT * abs(best)
-        for m in range(models - 1, -1, -1):
-            if assessed[m, i] >= least:
-                first[i] = m
+        for m in range(models - 1, -1, -1):  # without a branch, which could not be predicted
+            found = m if assessed[m, i] >= least else found
+        first[i] = found
     return first
 
 
@@ -118,9 +118,10 @@ class MemberOutputs:
     @cached_property
     def leaders(self) -> npt.NDArray[np.int32]:
         """Per row the model with the highest self-assessment; of ties the first."""
-        assessed = np.empty((self.models, self.count))
-        for model, (actions, predictions) in enumerate(zip(self.actions, self.predictions, strict=False)):
-            assessed[model] = self.omega.value(actions, predictions)
+        own = self.actions[: self.models]
+        assessed = dots_of_own(np.ascontiguousarray(own), np.ascontiguousarray(self.predictions))
+        if self.omega.has_cost:
+            assessed -= np.stack([self.omega.cost(actions) for actions in own])
         if self.absent is not None:
             assessed[self.absent[: self.models]] = -np.inf
         leaders: npt.NDArray[np.int32] = first_of_best(assessed)

@@ -20,6 +20,7 @@ from optensemble.members.absence import missing_rows, solve_members
 from optensemble.members.alignment import OutputNames, only_columns
 from optensemble.members.context import Context
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved, Tally
+from optensemble.members.number_table import NumberTable
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.read_together import read_together
 from optensemble.members.row_contents import row_contents
@@ -97,12 +98,14 @@ class MemberQuery:
         :func:`~optensemble.members.absence.solve_members`. Without ``copies`` they may lie in X, and must not be
         written to.
         """
+        read = self._read_together(X, said or {})
+        if isinstance(X, NumberTable) and (len(read.plain) < len(self.names) or self._looks_further):
+            X = X.to_pandas()
         omega, n = self.omega.for_rows(X), row_count(X)
         room = self.empty(n) if room is None else room
         room.omega.fill(omega)
         predictions, actions = room.predictions, room.actions
         away: dict[int, npt.NDArray[np.bool_]] = {}
-        read = self._read_together(X, said or {})
         to_read = self.models
         if read.models is not None and not copies and self.sign == 1.0:
             predictions, to_read = read.models, []
@@ -123,6 +126,11 @@ class MemberQuery:
         if away:
             absent = np.stack([away.get(number, np.zeros(n, dtype=np.bool_)) for number in range(len(actions))])
         return self.outputs(X, predictions, actions, omega, absent, room.context)
+
+    @property
+    def _looks_further(self) -> bool:
+        """Whether more is read of X than members' columns."""
+        return self.omega.varies or self.subgroups is not None or self.context is not None
 
     def _read_together(self, X: Any, said: Mapping[str, Floats]) -> _Said:
         """Return what members said already, and what those say that are columns of X, if they can be read at once."""

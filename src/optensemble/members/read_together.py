@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.columns import NUMBERS, Columns
+from optensemble._core.deferred import is_plain_frame, pd
 from optensemble.exceptions import InputError
 from optensemble.members.alignment import Labels, OutputNames
 from optensemble.members.frames import is_numeric, text_names
+from optensemble.members.number_table import NumberTable
 
 ColumnMember = tuple[str, Columns]
 """What a member is called in errors, such as "model 'vendor'", and its columns."""
@@ -32,9 +33,9 @@ def read_together(
 ) -> Floats | None:
     """Return the columns of members in the order of the labels, of shape (n, members, d); NaN where X has no value.
 
-    None unless X is an array or a pandas frame that has all of them as numbers, ``d`` for each member, in an order that
-    the labels' names allow. Read one by one, members tell what is wrong. Unless these are ``all_members``, nor may
-    their names be any that others' names must agree with, for others may come first.
+    None unless X is an array, a table of numbers or a pandas frame that has all of them as numbers, ``d`` for each
+    member, in an order that the labels' names allow. Read one by one, members tell what is wrong. Unless these are
+    ``all_members``, nor may their names be any that others' names must agree with, for others may come first.
     """
     places = _find_places(members, X, d, names.labels)
     if places is None or (places.first is not None and not (all_members and _agree(places.first, names))):
@@ -46,7 +47,8 @@ def read_together(
 def _find_places(members: Sequence[ColumnMember], X: Any, d: int, labels: Labels) -> _Places | None:
     if type(X) is np.ndarray:
         return _numbered_places(X.shape[1], tuple(members), d) if X.ndim == 2 else None
-    columns = text_names(X) if type(X) is pd.DataFrame else None
+    named = isinstance(X, NumberTable) or is_plain_frame(X)
+    columns = text_names(X) if named else None
     if columns is None:
         return None
     return _named_places(columns, tuple(members), d, None if labels is None else tuple(labels))
@@ -94,14 +96,17 @@ def _as_slice(numbers: Sequence[Any]) -> slice | Indices:
     return slice(first, first + count) if consecutive else np.array(numbers, dtype=np.int64)
 
 
-def _taken(X: npt.NDArray[Any] | pd.DataFrame, columns: slice | Indices) -> Floats | None:
+def _taken(X: npt.NDArray[Any] | NumberTable | pd.DataFrame, columns: slice | Indices) -> Floats | None:
     """Return some columns as floats; None if they are not all numbers of numpy's."""
-    if isinstance(X, pd.DataFrame):
+    if isinstance(X, NumberTable):
+        return X.rows[:, columns]
+    numbers: npt.NDArray[Any]
+    if isinstance(X, np.ndarray):
+        numbers = X[:, columns]
+    else:
         whole = isinstance(columns, slice) and columns == slice(0, X.shape[1])
         chosen = X if whole else X.iloc[:, columns]
         if not is_numeric(chosen):
             return None
         numbers = chosen.to_numpy()
-    else:
-        numbers = X[:, columns]
     return numbers.astype(np.float64, copy=False) if numbers.dtype.kind in NUMBERS else None

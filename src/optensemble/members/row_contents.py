@@ -7,12 +7,11 @@ from math import prod
 from numbers import Integral, Real
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.deferred import nw, pd
 from optensemble._core.hashing import hash_labels
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.validation import row_count, take_rows

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, cast
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from numba import njit
-from pandas.api.types import union_categoricals
 
 from optensemble._core.arrays import Floats
+from optensemble._core.deferred import is_plain_frame, nw, pd
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble._core.validation import as_floats, describe_rows, is_finite, require_finite
 from optensemble.exceptions import InputError, OptEnsembleError
@@ -21,6 +19,7 @@ from optensemble.feasible import FeasibleSet
 from optensemble.members.absence import missing_rows
 from optensemble.members.from_files import is_stored, stored_error
 from optensemble.members.mending import DEFAULT_MENDING, Mending, Moved
+from optensemble.members.number_table import NumberTable
 
 _LARGEST_VALUE = 1e100  # squares must not overflow
 _LARGEST_WEIGHT = 1e9  # rows: sums of squares of weights must not lose those of single rows
@@ -124,7 +123,7 @@ def row_count(X: Any) -> int:
     try:
         if isinstance(X, (str, bytes, Mapping)):
             raise TypeError
-        if type(X) in (np.ndarray, pd.DataFrame) and X.ndim > 0:
+        if isinstance(X, NumberTable) or (type(X) is np.ndarray and X.ndim > 0) or is_plain_frame(X):
             return len(X)  # without scikit-learn, which the command line does not load
         from sklearn.utils.validation import _num_samples
 
@@ -324,7 +323,7 @@ def _join_frames(pieces: list[pd.DataFrame]) -> pd.DataFrame:
         given = {getattr(each.dtype, "categories", joined.columns[:0]).dtype for each in columns}
         alike = all(isinstance(each.dtype, pd.CategoricalDtype) for each in columns) and len(given) == 1
         if alike and not isinstance(kind, pd.CategoricalDtype):
-            joined.isetitem(number, union_categoricals(columns, ignore_order=True))
+            joined.isetitem(number, pd.api.types.union_categoricals(columns, ignore_order=True))
     return joined
 
 

@@ -15,10 +15,7 @@ import numpy.typing as npt
 
 from optensemble._core.buckets import Buckets
 from optensemble._core.validation import bucket_count
-from optensemble.ensembles._paper import INIT
-from optensemble.ensembles.black_box import BlackBoxEnsemble
-from optensemble.ensembles.decision import DecisionEnsemble
-from optensemble.ensembles.white_box import WhiteBoxEnsemble
+from optensemble.ensembles.base import INIT
 from optensemble.exceptions import InputError
 from optensemble.multicalibration import events
 from optensemble.persistence.check_common import (
@@ -42,13 +39,20 @@ from optensemble.persistence.check_corrections import (
     check_log,
 )
 from optensemble.persistence.check_rows import check_rows
-from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED, PAPER_FRAMES, PAPER_LEARNED, Rule
+from optensemble.persistence.contents import (
+    BLACK,
+    DECISION,
+    DECISION_FRAMES,
+    DECISION_LEARNED,
+    PAPER_FRAMES,
+    PAPER_LEARNED,
+    WHITE,
+    Rule,
+)
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
 from optensemble.persistence.stored_members import check_stored
 from optensemble.stacking.arms import EVALUATORS, PLAYED
 from optensemble.stacking.forecaster import AVERAGE, CONTEXT, FORECASTS, MEAN, PATCHED, REFINED, RIDGE, STACK
-
-_WHITE, _BLACK, _DECISION = (kind.__name__ for kind in (WhiteBoxEnsemble, BlackBoxEnsemble, DecisionEnsemble))
 
 
 def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: int, blobs: int = 0) -> None:
@@ -58,7 +62,7 @@ def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: in
     """
     require_plain(document)
     file = SavedFile(Part(document), Shelf(arrays), limit)
-    kind = file.root["kind"].choice([_WHITE, _BLACK, _DECISION])
+    kind = file.root["kind"].choice([WHITE, BLACK, DECISION])
     check_feasible(file)
     check_members(file)
     check_stored(file, blobs)
@@ -66,7 +70,7 @@ def check_contents(document: Any, arrays: dict[str, npt.NDArray[Any]], limit: in
     check_names(file)
     _check_own_members(file)
     file.shelf.take("fingerprints_", "u", None)
-    (_check_decision if kind == _DECISION else _check_paper)(file)
+    (_check_decision if kind == DECISION else _check_paper)(file)
 
 
 def _check_learned(file: SavedFile, rules: dict[str, Rule]) -> None:
@@ -77,7 +81,7 @@ def _check_learned(file: SavedFile, rules: dict[str, Rule]) -> None:
 def _check_paper(file: SavedFile) -> None:
     """Check a white box or a black box."""
     root, shelf, k = file.root, file.shelf, len(file.names)
-    black = root["kind"].value == _BLACK
+    black = root["kind"].value == BLACK
     groups = check_subgroups(root.get("grouping"), root["groups"])
     _check_learned(file, PAPER_LEARNED)
     _check_logs(file, groups)
@@ -97,7 +101,7 @@ def _check_paper(file: SavedFile) -> None:
 def _check_logs(file: SavedFile, groups: tuple[int, ...]) -> None:
     """Check the logs of a white box or a black box: one for the fit, and one for each extension of it."""
     root, k = file.root, len(file.names)
-    black = root["kind"].value == _BLACK
+    black = root["kind"].value == BLACK
     conditional = black and root["conditional"].flag()
     rounds = [log["rounds"].whole(0, MOST_LISTED_ROUNDS) for log in root["logs"]]
     root["logs"].require(sum(rounds) < MOST_LISTED_ROUNDS, f"have fewer than {MOST_LISTED_ROUNDS:,} rounds")

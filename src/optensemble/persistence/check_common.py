@@ -10,11 +10,11 @@ from typing import NamedTuple
 from optensemble._core.arrays import Floats
 from optensemble._core.columns import as_column_names
 from optensemble._core.patterns import is_pattern
-from optensemble.ensembles.black_box import OWN, BlackBoxEnsemble
+from optensemble.ensembles.base import OWN
 from optensemble.exceptions import InputError
 from optensemble.feasible.registry import has_inner, is_inner
 from optensemble.members.mending import ON_INFEASIBLE
-from optensemble.persistence.contents import ANY_NUMBER
+from optensemble.persistence.contents import ANY_NUMBER, BLACK
 from optensemble.persistence.parts import Part, Shelf, Wrong
 
 _COPIES_OF_COVARIANCE = 8
@@ -61,7 +61,7 @@ class SavedFile:
     def names(self) -> list[str]:
         """The names of the members."""
         names = self.root["names"].texts(distinct=True)
-        taken = OWN if self.root["kind"].value == BlackBoxEnsemble.__name__ else ""
+        taken = OWN if self.root["kind"].value == BLACK else ""
         self.root["names"].require(bool(names) and not {"", taken} & set(names), "hold the names of the members")
         return names
 

@@ -1,4 +1,4 @@
-"""The contents of a saved ensemble, each listed once: parameters, learned attributes, and tables.
+"""The contents of a saved ensemble, each listed once: learned attributes, and tables.
 
 The packing of an ensemble, its restoration and the validation of its file all go by these lists.
 """
@@ -6,24 +6,25 @@ The packing of an ensemble, its restoration and the validation of its file all g
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 
-from optensemble.ensembles.hyperparameters import Hyperparameters
-from optensemble.multicalibration.schedules import SCHEDULES
 from optensemble.persistence.parts import Part
 
 Rule = Callable[[Part], object]
 """Raises :class:`~optensemble.persistence.parts.Wrong` for a value that no fit can have learned."""
 
-_ENTRIES_OF_THEIR_OWN = ("feasible", "subgroups")
-"""Parameters that are not plain: a set is made of arrays, and subgroups may be a function, which cannot be saved."""
+WHITE, BLACK, DECISION = "WhiteBoxEnsemble", "BlackBoxEnsemble", "DecisionEnsemble"
+"""The classes of ensembles, by the names that files have for them: only that of a file is loaded."""
 
-PAPER_PARAMETERS = tuple(field.name for field in fields(Hyperparameters) if field.name not in _ENTRIES_OF_THEIR_OWN)
-"""The plain parameters of ``WhiteBoxEnsemble`` and ``BlackBoxEnsemble``."""
+
+def _schedule(part: Part) -> str:
+    from optensemble.multicalibration.schedules import SCHEDULES  # loads the debiasing, which few files need
+
+    return str(part.choice(list(SCHEDULES)))
+
 
 PAPER_LEARNED: dict[str, Rule] = {
     "time_ordered_": Part.flag,
-    "schedule_": lambda part: part.choice(list(SCHEDULES)),
+    "schedule_": _schedule,
     "shrinkage_": lambda part: part.number(0.0),
     "min_cell_": lambda part: part.whole(1),
     "M_": lambda part: part.number(0.0),

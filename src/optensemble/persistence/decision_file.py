@@ -112,7 +112,7 @@ def _unpack_context(saved: dict[str, Any] | None, ensemble: DecisionEnsemble, ar
 
 
 def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> DecisionEnsemble:
-    """Return the ensemble, answering as it did, before it has its rows."""
+    """Return the ensemble, answering as it did, before it has its tables and rows."""
     rule = unpack_rule(document.get("subgroups") or _NO_SUBGROUPS, given.subgroups)
     models, policies = _match_members(document, given)
     omega = unpack_set(document["feasible"], arrays, given.feasible)
@@ -129,8 +129,6 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
     ensemble._groups, ensemble._seed = _known_groups(document["groups"], arrays), document["seed"]
     for name in DECISION_LEARNED:
         setattr(ensemble, name, document["learned"][name])
-    for name in DECISION_FRAMES:
-        setattr(ensemble, name, unpack_frame(document["frames"][name], arrays, name))
     forecaster = unpack_forecaster(document["forecaster"], arrays)
     decider = document["decider"]
     choice = unpack_fields(Choice, arrays, "choice")
@@ -162,6 +160,12 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
     unpack_own_members(document, ensemble)
     _unpack_context(document.get("context"), ensemble, arrays)
     return ensemble
+
+
+def restore_frames(document: dict[str, Any], arrays: Arrays, ensemble: DecisionEnsemble) -> None:
+    """Give an ensemble its tables."""
+    for name in DECISION_FRAMES:
+        setattr(ensemble, name, unpack_frame(document["frames"][name], arrays, name))
 
 
 def _known_groups(saved: Any, arrays: Arrays) -> KnownClusters | None:

@@ -18,11 +18,11 @@ from optensemble.exceptions import FileError, InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import RowNames
 from optensemble.members.from_files import printable
-from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, read_contents, write_archive
+from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, Arrays, read_contents, write_archive
 from optensemble.persistence.check import check_contents
-from optensemble.persistence.decision_file import pack_decision, restore_decision
+from optensemble.persistence.contents import DECISION
+from optensemble.persistence.decision_file import pack_decision, restore_decision, restore_frames
 from optensemble.persistence.packing import GivenAgain, by_name
-from optensemble.persistence.paper_file import pack_paper, restore_paper
 from optensemble.persistence.row_file import pack_rows, unpack_rows
 from optensemble.persistence.stored_members import as_trusted, load_stored, pack_libraries, pack_stored
 
@@ -33,8 +33,7 @@ _LONGEST_REASON = 500
 
 def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
     """Write a fitted ensemble to ``path``, whole or not at all, with rows and estimators or without."""
-    pack = pack_decision if isinstance(ensemble, DecisionEnsemble) else pack_paper
-    document, arrays = pack(ensemble)
+    document, arrays = pack_decision(ensemble) if isinstance(ensemble, DecisionEnsemble) else _pack_paper(ensemble)
     if isinstance(ensemble, DecisionEnsemble):
         document["rows"] = pack_rows(ensemble, arrays, keep=keep_rows, stacklevel=4)
     document["table"] = ensemble.table_
@@ -109,19 +108,43 @@ def load(
     if feasible is not None and not isinstance(feasible, FeasibleSet):
         raise InputError(f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}.")
     require_number(limit, "limit", at_least=1, whole=True)
-    accepted = as_trusted(trusted)
-    document, arrays, blobs = read_contents(Path(path), int(limit))
+    return _load(Path(path), members, feasible, subgroups, int(limit), as_trusted(trusted))
+
+
+def load_to_decide(path: Path, trusted: Sequence[str | type] | None = None) -> Any:
+    """Read an ensemble without its tables and the rows of the fit, if all members are columns: none decides by them.
+
+    The file is checked as a whole all the same.
+    """
+    return _load(path, {"models": {}, "policies": {}}, None, None, LIMIT, as_trusted(trusted), to_decide=True)
+
+
+def _load(
+    path: Path,
+    members: dict[str, dict[str, Any]],
+    feasible: FeasibleSet | None,
+    subgroups: Any,
+    limit: int,
+    trusted: Any,
+    *,
+    to_decide: bool = False,
+) -> Any:
+    document, arrays, blobs = read_contents(path, limit)
     try:
-        check_contents(document, arrays, int(limit), len(blobs))
-        stored = load_stored(document, blobs, members, accepted, int(limit), path)
-        restore = restore_decision if document["kind"] == DecisionEnsemble.__name__ else restore_paper
-        ensemble: Any = restore(document, arrays, GivenAgain(members, feasible, subgroups, stored))
+        check_contents(document, arrays, limit, len(blobs))
+        stored = load_stored(document, blobs, members, trusted, limit, path)
+        given = GivenAgain(members, feasible, subgroups, stored)
+        whole = not to_decide or set(document["columns"]) != set(document["names"])
+        decides = document["kind"] == DECISION
+        ensemble: Any = (restore_decision if decides else _restore_paper)(document, arrays, given)
+        if decides and whole:
+            restore_frames(document, arrays, ensemble)
         if document.get("table"):
             ensemble.table_ = document["table"]
         ensemble._learn_names(names := _saved_names(document))
         if (count := document.get("n_features")) is not None:  # older files do not know it
             ensemble.n_features_in_ = count
-        if isinstance(ensemble, DecisionEnsemble):
+        if decides and whole:
             unpack_rows(document.get("rows"), ensemble, arrays, names)
     except OptEnsembleError:
         raise  # the members or the set that were given again do not fit
@@ -129,6 +152,18 @@ def load(
         what = printable(str(error), _LONGEST_REASON).rstrip(".") or type(error).__name__
         raise FileError(f"{path} is not what this version writes: {what}. Save the ensemble again.") from error
     return ensemble
+
+
+def _pack_paper(ensemble: Any) -> tuple[dict[str, Any], Arrays]:
+    from optensemble.persistence.paper_file import pack_paper  # white and black boxes are loaded when there is one
+
+    return pack_paper(ensemble)
+
+
+def _restore_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> Any:
+    from optensemble.persistence.paper_file import restore_paper
+
+    return restore_paper(document, arrays, given)
 
 
 def _saved_names(document: dict[str, Any]) -> RowNames:

@@ -8,9 +8,9 @@ from numbers import Integral
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.columns import Columns
+from optensemble._core.deferred import pd
 from optensemble._core.suggestions import did_you_mean
 from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN, LabelRange
 from optensemble.exceptions import InputError, OptEnsembleError

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from optensemble._core.columns import Columns
-from optensemble.ensembles._paper import INIT, PaperEnsemble
+from optensemble.ensembles._paper import PaperEnsemble
+from optensemble.ensembles.base import INIT
 from optensemble.ensembles.black_box import BlackBoxEnsemble
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.white_box import WhiteBoxEnsemble
@@ -16,7 +18,7 @@ from optensemble.exceptions import InputError
 from optensemble.members.estimators import unfitted
 from optensemble.members.subgroups import Grouping
 from optensemble.persistence.archive import Arrays
-from optensemble.persistence.contents import PAPER_FRAMES, PAPER_LEARNED, PAPER_PARAMETERS
+from optensemble.persistence.contents import PAPER_FRAMES, PAPER_LEARNED
 from optensemble.persistence.packing import (
     GivenAgain,
     as_plain,
@@ -40,6 +42,12 @@ from optensemble.persistence.packing import (
     unpack_set,
 )
 
+_ENTRIES_OF_THEIR_OWN = ("feasible", "subgroups")
+"""Parameters that are not plain: a set is made of arrays, and subgroups may be a function, which cannot be saved."""
+
+_PARAMETERS = tuple(field.name for field in fields(Hyperparameters) if field.name not in _ENTRIES_OF_THEIR_OWN)
+"""The plain parameters of ``WhiteBoxEnsemble`` and ``BlackBoxEnsemble``."""
+
 _PAPER_KINDS: dict[str, type[PaperEnsemble]] = {kind.__name__: kind for kind in (WhiteBoxEnsemble, BlackBoxEnsemble)}
 
 _INIT = "init"
@@ -54,7 +62,7 @@ def pack_paper(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
         "kind": type(ensemble).__name__,
         "names": [name for name, _ in ensemble.members_],
         "columns": pack_columns(ensemble.members_),
-        "parameters": {name: as_plain(getattr(terms, name)) for name in PAPER_PARAMETERS},
+        "parameters": {name: as_plain(getattr(terms, name)) for name in _PARAMETERS},
         "learned": {name: as_plain(getattr(ensemble, name)) for name in PAPER_LEARNED},
         "feasible": pack_set(terms.feasible, arrays),
         "groups": pack_rule(terms.subgroups),
@@ -128,7 +136,7 @@ def _make_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> 
         name: match(needed[name], given.members[name], columns[name], name, stored[name], given.stored.reasons)
         for name in needed
     }
-    parameters = {name: document["parameters"][name] for name in PAPER_PARAMETERS}
+    parameters = {name: document["parameters"][name] for name in _PARAMETERS}
     parameters["subgroups"] = unpack_rule(document["groups"], given.subgroups)
     if kind is BlackBoxEnsemble:
         parameters["init"] = dict(matched["models"]).get(_INIT, "mean")

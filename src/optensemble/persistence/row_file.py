@@ -11,11 +11,10 @@ import json
 import warnings
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from optensemble._core.deferred import nw, pd
 from optensemble.ensembles._decision_rows import is_streamed, needed_columns
 from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.members.alignment import RowNames

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from optensemble._core.deferred import compute, pd
 from optensemble.tables.formats import CSV, ColumnSelection, column_names, format_of, naming_file, read_batches
 from optensemble.tables.reading import BATCH, KEPT, Tables, require_columns
 
@@ -37,7 +36,7 @@ def _date_columns(path: Path, names: list[str]) -> list[str]:
         for batch in read_batches(path, ColumnSelection(texts=tuple(names)), BATCH):
             columns = {name: batch.column(name) for name in left}
             left = [name for name, column in columns.items() if _are_dates(column)]
-            filled.update(name for name in left if pc.any(pc.not_equal(columns[name], "")).as_py())
+            filled.update(name for name in left if compute.any(compute.not_equal(columns[name], "")).as_py())
             if not left:
                 break
     return [name for name in left if name in filled]
@@ -46,7 +45,7 @@ def _date_columns(path: Path, names: list[str]) -> list[str]:
 def _are_dates(column: Any) -> bool:
     """Return whether text is that of dates; empty text is a gap."""
     try:
-        column.filter(pc.not_equal(column, "")).cast(pa.date32())
+        column.filter(compute.not_equal(column, "")).cast(pa.date32())
     except pa.ArrowInvalid:
         return False
     return True

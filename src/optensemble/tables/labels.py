@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime
 from typing import Any
 
-import pandas as pd
+from optensemble._core.deferred import pd
 
 _ISO_MIDNIGHT = "T00:00:00"
 _TRUTH = ("True", "False", "TRUE", "FALSE")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from optensemble._core.arrays import Floats
+from optensemble._core.deferred import compute, pd
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.exceptions import FileError, InputError
+from optensemble.members.number_table import NumberTable
+from optensemble.tables.arrow_columns import as_numpy
 from optensemble.tables.formats import (
     CSV,
     ColumnSelection,
@@ -38,6 +40,27 @@ BATCH = 1 << 16
 
 KEPT = "kept: "
 """Begins the names of columns that are read to be copied: the same columns may be read as numbers or text too."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumberBatch:
+    """Rows that were read without pandas: numbers, and columns of whole numbers that are read as text otherwise."""
+
+    numbers: NumberTable
+    texts: dict[str, npt.NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self.texts[name]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the same as a pandas frame."""
+        return self.numbers.to_pandas().assign(**self.texts)
+
+
+Batch = TypeVar("Batch")
 
 
 @dataclass(frozen=True)
@@ -74,6 +97,9 @@ class Tables:
 
     def batches(self, selection: ColumnSelection, size: int = BATCH) -> Iterator[pd.DataFrame]:
         """Read the selected columns in batches of at most ``size`` rows."""
+        return self._batches(selection, size, _validated)
+
+    def _batches(self, selection: ColumnSelection, size: int, made: Callable[..., Batch]) -> Iterator[Batch]:
         for path in self.paths:
             names, start = column_names(path), 0
             require_columns(selection.names, names, str(path))
@@ -84,8 +110,12 @@ class Tables:
                 )
             for batch in self._read_file(path, selection, size):
                 if batch.num_rows:
-                    yield _validated(batch, selection, path, start)
+                    yield made(batch, selection, path, start)
                     start += batch.num_rows
+
+    def number_batches(self, selection: ColumnSelection, size: int = BATCH) -> Iterator[pd.DataFrame | NumberBatch]:
+        """Read the same, without pandas the batches that are numbers only, and whole numbers in place of text."""
+        return self._batches(selection, size, _number_batch if _are_plain(selection) else _validated)
 
     def _read_file(self, path: Path, selection: ColumnSelection, size: int) -> Iterator[pa.RecordBatch]:
         with naming_file(path):
@@ -140,6 +170,31 @@ def _validated(batch: pa.RecordBatch, selection: ColumnSelection, path: Path, st
     return pd.DataFrame(found)
 
 
+def _are_plain(selection: ColumnSelection) -> bool:
+    """Return whether nothing but numbers that may be missing is read as numbers, and nothing to be copied."""
+    return selection.optional.issuperset(selection.numbers) and not (selection.gaps or selection.kept)
+
+
+def _number_batch(
+    batch: pa.RecordBatch, selection: ColumnSelection, path: Path, start: int
+) -> pd.DataFrame | NumberBatch:
+    """Return a batch as numbers; where it has gaps, text or other types, as a validated frame."""
+    names, texts = tuple(dict.fromkeys(selection.numbers)), dict[str, npt.NDArray[Any]]()
+    columns = np.empty((len(names), batch.num_rows))
+    for number, name in enumerate(names):
+        found = as_numpy(batch.column(name))
+        if found is None:
+            return _validated(batch, selection, path, start)
+        columns[number] = found
+        _require_finite(columns[number], name, path, start)
+    for name in selection.texts:
+        found = None if name in names else as_numpy(batch.column(name))
+        if found is None or found.dtype.kind not in "iu":
+            return _validated(batch, selection, path, start)
+        texts[name] = found
+    return NumberBatch(NumberTable(names, columns), texts)
+
+
 def _require_numbers(column: pa.Array, name: str, path: Path) -> pa.Array:
     if not any(is_kind(column.type) for is_kind in (*_NUMERIC, pa.types.is_null)):
         shown = "" if not len(column) else f", such as {str(column[0].as_py())[:40]!r}"
@@ -181,9 +236,9 @@ def _decoded(column: pa.Array) -> pa.Array:
 
 def _require_values(column: pa.Array, name: str, path: Path, start: int) -> None:
     """Raise ``InputError`` on missing values and empty text."""
-    missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+    missing = compute.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        missing |= pc.equal(column.fill_null(""), "").to_numpy(zero_copy_only=False)
+        missing |= compute.equal(column.fill_null(""), "").to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(missing)
     if rows.size:
         more = f" and {rows.size - 1} more rows soon after" if rows.size > 1 else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Indices
+from optensemble._core.deferred import pd
 from optensemble.exceptions import InputError
 from optensemble.tables.reading import is_number
 

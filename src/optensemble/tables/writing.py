@@ -7,14 +7,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as compute
 import pyarrow.csv as pc
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 
 from optensemble._core.atomic_files import whole
+from optensemble._core.deferred import compute
 from optensemble.exceptions import InputError
+from optensemble.tables.arrow_columns import as_arrow, as_numpy, is_convertible
 from optensemble.tables.formats import ARROW, PARQUET, format_of
 
 _SAMPLE = 1 << 12  # rows that tell whether values repeat
@@ -77,7 +79,9 @@ def _repeats(column: pa.ChunkedArray) -> bool:
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         return True
     sample = column.slice(0, _SAMPLE)
-    return 2 * int(compute.count_distinct(sample).as_py()) <= len(sample)
+    numbers = as_numpy(sample.chunk(0)) if sample.num_chunks == 1 else None
+    distinct = int(compute.count_distinct(sample).as_py()) if numbers is None else len(np.unique(numbers))
+    return 2 * distinct <= len(sample)
 
 
 def _require_in_csv(field: pa.Field) -> None:
@@ -91,6 +95,8 @@ def _require_in_csv(field: pa.Field) -> None:
 
 
 def _arrow_array(values: Any) -> pa.Array:
+    if is_convertible(values):
+        return as_arrow(values)
     array = values if isinstance(values, pa.Array) else pa.array(values, from_pandas=True)
     return array.cast(pa.string()) if pa.types.is_large_string(array.type) else array
 

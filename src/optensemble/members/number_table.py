@@ -1,0 +1,31 @@
+"""A table of numbers without a library of tables: what decisions need of a file whose members are columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optensemble._core.arrays import Floats
+from optensemble._core.deferred import pd
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTable:
+    """Columns of numbers by distinct names; ``columns`` is of shape (columns, rows).
+
+    Members that are columns are read from it as from a pandas frame. For all else it is made into one.
+    """
+
+    names: tuple[str, ...]
+    columns: Floats
+
+    def __len__(self) -> int:
+        return int(self.columns.shape[1])
+
+    @property
+    def rows(self) -> Floats:
+        """The numbers, row by row."""
+        return self.columns.T
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the same as a pandas frame, without a copy."""
+        return pd.DataFrame(self.rows, columns=list(self.names), copy=False)

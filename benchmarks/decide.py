@@ -8,7 +8,10 @@ one that decides for a quarter of them, but for a tenth.
 With another checkout, the same rows are decided by it too, in turns: the tables must be equal, and this version must
 take at most 1 / 2.5 of the time, start of the process included. What rows cost beyond the first 50,000 is shown too.
 
-    python benchmarks/decide.py [ROWS] --against CHECKOUT
+    build/wheel/env/bin/python benchmarks/decide.py [ROWS] --against CHECKOUT
+
+An environment with the package alone, as ``make wheel`` makes it, is what users have: numba loads tools for tests
+where it finds them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Where the time of ``make demo`` goes: the paper's four experiments, in seconds by phase.
 
-Another checkout of the package, say the version before, is run after this one, on the same data.
+Another checkout of the package, say the version before, is run after this one, on the same data. Machines differ: the
+replay on fresh rows must then take less than 4 / 17 of its time there, which is 4 seconds where it was 17.
 
     python benchmarks/demo.py
     python benchmarks/demo.py --against ../before
@@ -27,7 +28,7 @@ TRAINING, FIT, REPLAY_IN_SAMPLE = "training members", "fit in sample", "replay i
 REPLAY_FRESH, DECISION, DRAWING = "replay on fresh rows", "decision ensemble", "figures and page"
 TOTAL = "total"
 PHASES = (TRAINING, FIT, REPLAY_IN_SAMPLE, REPLAY_FRESH, DECISION, DRAWING)
-AT_MOST = 4.0  # seconds for the replay on fresh rows
+AT_MOST, BEFORE = 4.0, 17.0  # seconds for the replay on fresh rows, where it once took so many
 
 Spent = defaultdict[str, float]
 
@@ -122,8 +123,9 @@ def main() -> None:
         columns["the other"] = run_version(given.against / "src")
     print_table(columns)
     ours, *others = (seconds[REPLAY_FRESH] for seconds in columns.values())
-    if ours >= AT_MOST or any(ours >= other for other in others):
-        raise SystemExit(f"the replay on fresh rows took {ours:.1f} s; less than {AT_MOST:g} s is expected")
+    most = AT_MOST / BEFORE * min(others) if others else AT_MOST
+    if ours >= most:
+        raise SystemExit(f"the replay on fresh rows took {ours:.1f} s; less than {most:.1f} s is expected")
 
 
 if __name__ == "__main__":

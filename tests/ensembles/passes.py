@@ -13,9 +13,8 @@ import pandas as pd
 
 import optensemble as oe
 from optensemble import feasible
-from optensemble.stacking.arms import PLAYED
+from optensemble.stacking.arms import ENSEMBLE, PLAYED
 from optensemble.stacking.forecaster import MEAN, PATCHED
-from optensemble.stacking.leaderboard import ENSEMBLE
 from tests.counting import CountingMember, CountingSet
 from tests.problems import Floats
 

@@ -80,6 +80,7 @@ def test_every_public_method_asks_to_be_fitted_first() -> None:
         **dict.fromkeys(("answer", "decide", "predict", "self_assess", "choose", "promise", "explain"), (X,)),
         **dict.fromkeys(("score", "audit", "audit_with_answer", "update"), (X, Y)),
         "promise_of": (Assessments.of(Y[:, 0]),),
+        "finds_unlike": (Assessments.of(Y[:, 0]),),
         "earned": (X, Y, Y),
         "extend": (),
         "save": ("nowhere.oe",),

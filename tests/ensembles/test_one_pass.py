@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import optensemble as oe
-from optensemble.stacking.leaderboard import ENSEMBLE
+from optensemble.stacking.arms import ENSEMBLE
 from tests.ensembles.passes import (
     FITTED,
     NEW,

@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Floats
 from optensemble._core.buckets import Buckets
+from optensemble._core.deferred import pd
 from optensemble._core.hashing import Hashes
 from optensemble._core.suggestions import listed
 from optensemble._core.threads import one_blas_thread
-from optensemble.ensembles._decision_fit import audit_inputs
 from optensemble.ensembles.base import DECISION, Answer, Policy
-from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.possible_payoffs import Possible
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
-from optensemble.explanation.cases import Question, explain_decision
-from optensemble.explanation.explanation import Explanation, as_coordinates, as_row, with_promise
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import OutputNames, align_labels, in_fitted_order
 from optensemble.members.context import Context
@@ -40,6 +36,10 @@ from optensemble.members.validation import as_labels, as_weights, require_rows, 
 from optensemble.stacking.arms import Decisions
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
 from optensemble.stats.row_design import KnownClusters
+
+if TYPE_CHECKING:
+    from optensemble.evaluation.audit_inputs import AuditInputs
+    from optensemble.explanation.explanation import Explanation
 
 _FEW_ABSENT = 0.05  # share of the rows: fewer hardly move their mean
 
@@ -133,12 +133,22 @@ class FittedDecision(Policy):
 
     def _with_doubts(self, promise: Promise, absent: Mapping[str, int]) -> Promise:
         """Return a promise that says so if members are absent that never were in fitting: no record tells of that."""
-        known = {self.members_[number][0] for number in self._absences}
-        new = [name for name, count in absent.items() if name not in known and count > _FEW_ABSENT * promise.rows]
+        new = self._newly_absent(absent, promise.rows)
         if not new:
             return promise
         told = f"{listed(new, 3)} had an answer in every fitting row, but not here: the promise may not hold"
         return replace(promise, unlike=True, note="; ".join(filter(None, [promise.note, told])))
+
+    def _newly_absent(self, absent: Mapping[str, int], rows: int) -> list[str]:
+        """Return the members that are absent in more than a few of the rows, and never were in fitting."""
+        known = {self.members_[number][0] for number in self._absences}
+        return [name for name, count in absent.items() if name not in known and count > _FEW_ABSENT * rows]
+
+    def finds_unlike(self, assessed: Assessments, absent: Mapping[str, int] | None = None) -> bool:
+        """Return whether a promise over rows would say that they are unlike the fitting rows."""
+        self._require_fitted()
+        require_rows(assessed.count, 1)
+        return self.record_.finds_unlike(assessed) or bool(self._newly_absent(absent or {}, assessed.count))
 
     def promise(self, X: Any) -> Promise:
         """Promise the average payoff over the rows of X, with a 95 % interval for what will be realised on them."""
@@ -167,6 +177,9 @@ class FittedDecision(Policy):
         coordinates
             Names of the coordinates of an action, for tables and words; by default those of the labels, or numbers.
         """
+        from optensemble.explanation.cases import Question, explain_decision  # not loaded by those who only decide
+        from optensemble.explanation.explanation import as_coordinates, as_row, with_promise
+
         now = self._as_it_stands()
         now._require_fitted()
         row = as_row(row, row_count(X))
@@ -189,6 +202,9 @@ class FittedDecision(Policy):
         return float(np.average(done.outputs.omega.value(done.decisions.actions, labels), weights=weights))
 
     def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:
+        from optensemble.ensembles._decision_fit import audit_inputs  # not loaded by those who only decide
+        from optensemble.evaluation.audit_inputs import SEEN
+
         tally = Tally()
         done, labels = self._decide_labelled(X, Y, every=True, tally=tally)
         found, (fitted, later) = fingerprints(*done.outputs.known_by, labels), self._marks

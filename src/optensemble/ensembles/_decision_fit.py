@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.deferred import pd
 from optensemble._core.engine import Engine
 from optensemble._core.hashing import Hashes
 from optensemble._core.number_format import format_by_error
@@ -37,7 +37,7 @@ from optensemble.members.absence import absence_notes, require_present
 from optensemble.members.blocks import ArrayBlocks, Block, Chunk
 from optensemble.members.fit_inputs import require_size, require_weights
 from optensemble.members.sources import SourceBlocks
-from optensemble.stacking.arms import last_of
+from optensemble.stacking.arms import ENSEMBLE, ENSEMBLE_NAME, last_of
 from optensemble.stacking.cells import Counts, RowCells, make_layout
 from optensemble.stacking.contest import (
     ArmSums,
@@ -55,8 +55,6 @@ from optensemble.stacking.filling import PairPass, look_at_pairs
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass, title_all
 from optensemble.stacking.forecaster import AVERAGE, CORRECTED, MEAN, RIDGE, STACK
 from optensemble.stacking.leaderboard import (
-    ENSEMBLE,
-    ENSEMBLE_NAME,
     Competition,
     PayoffScale,
     PayoffSums,
@@ -73,20 +71,8 @@ from optensemble.stats.blocks import UnitSums, part_of
 from optensemble.stats.row_design import EXACT_ROWS, RowDesign
 from optensemble.stats.row_sample import RowSample
 
-STALE = 0.4
-"""New rows, as a share of those fitted on, after which a fit in time order is due again."""
-
 _BROKEN = 2.0  # half-widths: an honest promise is missed by more in one batch of ten thousand
 _ROUNDING = 1e-12  # relative: where members know the labels, the half-width may be next to nothing
-
-
-class FitOptions(TypedDict, total=False):
-    """Options that a fit and an extension share; see :meth:`~optensemble.DecisionEnsemble.fit`."""
-
-    random_state: int | None
-    n_jobs: int | None
-    progress: Progress | None
-    engine: Any
 
 
 @dataclass(frozen=True)

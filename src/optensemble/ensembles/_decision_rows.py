@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from optensemble._core.columns import Columns
 from optensemble._core.engine import Engine, Local
 from optensemble._core.hashing import Hashes
 from optensemble._core.patterns import is_pattern
+from optensemble._core.progress import Progress
 from optensemble._core.threads import thread_count
 from optensemble.evaluation.data_sample import DataSample
 from optensemble.exceptions import InputError
@@ -23,6 +24,16 @@ from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
 from optensemble.members.validation import join_rows, pick_rows, row_count
 from optensemble.stats.row_design import ClusterTable, KnownClusters, RowDesign
+
+
+class FitOptions(TypedDict, total=False):
+    """Options that a fit and an extension share; see :meth:`~optensemble.DecisionEnsemble.fit`."""
+
+    random_state: int | None
+    n_jobs: int | None
+    progress: Progress | None
+    engine: Any
+
 
 _FIRST_ROWS = 1 << 13  # for a median, and to see which columns there are
 

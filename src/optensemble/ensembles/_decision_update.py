@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 
+from optensemble._core.deferred import pd
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_answers import FittedDecision
-from optensemble.ensembles._decision_fit import STALE, why_broken
 from optensemble.ensembles._decision_rows import as_batch
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.possible_payoffs import LabelRange
@@ -32,6 +31,9 @@ from optensemble.members.known_rows import KnownRows, Recognised, count_alike, f
 from optensemble.members.sources import RowSource
 from optensemble.members.validation import join_rows, row_labels
 from optensemble.stacking.final_policy import PolicyPass
+
+STALE = 0.4
+"""New rows, as a share of those fitted on, after which a fit in time order is due again."""
 
 REPEATED = ["raise", "skip"]
 """What may be done with rows that were given before."""
@@ -219,6 +221,8 @@ class UpdatedDecision(FittedDecision):
         before, mean = self.n_updated_, float(np.average(realised, weights=weights))
         self.n_updated_ += len(labels)
         self._later = [*self._later, rows]
+        from optensemble.ensembles._decision_fit import why_broken  # not loaded by those who only decide
+
         reasons = [self.refit_due_] if self.refit_due_ else []
         if not reasons and (broken := why_broken(promised, mean)):  # the first time tells enough
             reasons.append(broken)

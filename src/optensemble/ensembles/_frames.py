@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.deferred import is_pandas_frame, pd
 from optensemble._core.number_format import format_significant
 from optensemble._core.suggestions import did_you_mean
 from optensemble.exceptions import InputError
@@ -28,7 +28,7 @@ _MOST_NAMED = 4  # in a short text
 
 def kind_of(X: Any) -> str:
     """Return which kind of table X is; "numpy" for everything that is no frame."""
-    if isinstance(X, pd.DataFrame):
+    if is_pandas_frame(X):
         return PANDAS
     for kind, name in ((POLARS, "DataFrame"), (PYARROW, "Table")):
         if any(each.__name__ == name and each.__module__.partition(".")[0] == kind for each in type(X).__mro__):

@@ -40,6 +40,7 @@ from optensemble.ensembles._paper_streams import (
     require_passes,
     survey_labels,
 )
+from optensemble.ensembles.base import INIT
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.data_warnings import find_forgotten_time, tell
@@ -57,9 +58,6 @@ from optensemble.members.validation import as_labels, pick_rows, require_rows, r
 from optensemble.multicalibration.history import history_frame
 from optensemble.multicalibration.loop import Callback, Run
 from optensemble.stats.sample_size import MINIMUM_ROWS
-
-INIT = "the model begun with"
-"""The name by which the model that a black box begins with is fitted."""
 
 
 class FitTerms(NamedTuple):

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.deferred import pd
 from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles._own_members import NOTHING_SAID
 from optensemble.ensembles._paper_fit import (

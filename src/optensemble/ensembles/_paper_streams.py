@@ -16,7 +16,7 @@ from optensemble._core.arrays import Floats
 from optensemble._core.engine import BLOCK_ROWS, Engine
 from optensemble._core.exact_sums import add_rows
 from optensemble._core.sums import LARGEST, Sums
-from optensemble.ensembles._paper_fit import Algorithm, Consistency, DebiasedFit, Ending, said_by
+from optensemble.ensembles._paper_fit import Algorithm, DebiasedFit, Ending, said_by
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.ensembles.starting_point import StartingPoint
 from optensemble.evaluation.fitting_sums import FittingSums
@@ -39,7 +39,7 @@ from optensemble.members.validation import as_labels, row_count
 from optensemble.multicalibration.corrections import correct
 from optensemble.multicalibration.events import Layout
 from optensemble.multicalibration.history import SOLVES
-from optensemble.multicalibration.loop import Callback
+from optensemble.multicalibration.loop import Callback, Consistency
 from optensemble.multicalibration.passes import Guess, Look, debias_in_passes, look_well
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.resolution import require_resolution

@@ -13,16 +13,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.deferred import pd
 from optensemble._core.validation import as_flag, as_floats, require_choice
 from optensemble.ensembles._frames import DEFAULT, NUMPY, answer_frame, answer_text, kind_of, output_of, require_output
 from optensemble.ensembles._own_members import OwnMembers
 from optensemble.ensembles._shown import Shown
-from optensemble.evaluation.audit import Audit, make_audit
-from optensemble.evaluation.audit_inputs import AuditInputs
-from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.payoff_record import Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.possible_payoffs import Possible
@@ -36,6 +33,9 @@ from optensemble.members.subgroups import Grouping
 from optensemble.members.validation import as_labels, number_labels, row_count, row_labels
 
 if TYPE_CHECKING:
+    from optensemble.evaluation.audit import Audit
+    from optensemble.evaluation.audit_inputs import AuditInputs
+    from optensemble.evaluation.data_sample import Finding
     from optensemble.explanation.explanation import Explanation
 
 _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -44,6 +44,12 @@ _LOOKING_UP = threading.Lock()
 
 DECISION, WHITE_BOX, BLACK_BOX = "decision", "white_box", "black_box"
 """The kinds of ensembles."""
+
+INIT = "the model begun with"
+"""The name by which the model that a black box begins with is fitted."""
+
+OWN = "own"
+"""The name, last in a black box's ``names_``, of the model's own policy."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,6 +195,10 @@ class Policy(Shown, OwnMembers, ABC):
 
         ``absent`` counts the rows in which each member has no answer, as :attr:`Answer.absent` does.
         """
+
+    def finds_unlike(self, assessed: Assessments, absent: Mapping[str, int] | None = None) -> bool:
+        """Return whether a promise over rows would say that they are unlike the fitting rows."""
+        return self.promise_of(assessed, absent).unlike
 
     @abstractmethod
     def explain(self, X: Any, row: int = 0, coordinates: Any = None) -> Explanation:
@@ -376,6 +386,8 @@ class Policy(Shown, OwnMembers, ABC):
             clusters = None
         inputs = replace(inputs, time_ordered=ordered, clusters=clusters, weights=batch.weights)
         inputs = replace(inputs, unlabelled=n - len(kept), coordinates=tuple(now.labels_ or ()))
+        from optensemble.evaluation.audit import make_audit  # not loaded by those who only decide
+
         return AuditedRows(make_audit(inputs), answer, batch, None if rows.order is None else rows.order[kept])
 
     @property

@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.deferred import pd
 from optensemble._core.exact_sums import exact_mean
 from optensemble._core.progress import Progress, as_progress, silent
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_rows import as_batch
 from optensemble.ensembles._own_members import NOTHING_SAID
-from optensemble.ensembles._paper import INIT, FitTerms, PaperEnsemble, forgotten_time, refuse_weights
+from optensemble.ensembles._paper import FitTerms, PaperEnsemble, forgotten_time, refuse_weights
 from optensemble.ensembles._paper_fit import Algorithm, FittingRows
 from optensemble.ensembles._paper_streams import Beginning, SourceLabels, require_in_memory
-from optensemble.ensembles.base import BLACK_BOX
+from optensemble.ensembles.base import BLACK_BOX, INIT, OWN
 from optensemble.ensembles.hyperparameters import Hyperparameters
 from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.evaluation.data_sample import DataSample, Finding
@@ -53,9 +53,6 @@ from optensemble.multicalibration import events
 from optensemble.multicalibration.cell_names import subgroup_parts
 from optensemble.multicalibration.loop import Callback
 from optensemble.multicalibration.state import Situation
-
-OWN = "own"
-"""The name, last in ``names_``, of the model's own policy."""
 
 
 class BlackBoxEnsemble(PaperEnsemble):

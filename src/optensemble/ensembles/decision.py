@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from optensemble._core.engine import Engine
 from optensemble._core.progress import Progress, Stage, as_progress
 from optensemble._core.validation import as_flag, require_choice, require_number, require_options
-from optensemble.ensembles._decision_fit import DecisionData, FitOptions, learn_decision
 from optensemble.ensembles._decision_members import DecisionMembers
 from optensemble.ensembles._decision_rows import (
+    FitOptions,
     as_batch,
     as_engine,
     common_rule,
@@ -52,8 +52,10 @@ from optensemble.members.mending import Mending, Tally
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, SourceBlocks, SurveyPass, around_rows, as_source
 from optensemble.members.subgroups import Subgroups
 from optensemble.members.validation import as_members, row_count
-from optensemble.stacking.leaderboard import leaderboard_frame
 from optensemble.stats.row_design import ClusterTable, RowDesign
+
+if TYPE_CHECKING:
+    from optensemble.ensembles._decision_fit import DecisionData
 
 _FIT_KEYWORDS = ("time_ordered", "groups", "sample_weight", "missing_labels", "ids")
 
@@ -307,6 +309,9 @@ class DecisionEnsemble(DecisionMembers):
 
         ``context`` are the columns of an earlier fit, if there was one.
         """
+        from optensemble.ensembles._decision_fit import learn_decision  # not loaded by those who only decide
+        from optensemble.stacking.leaderboard import leaderboard_frame
+
         progress, seed = as_progress(options.get("progress")), options.get("random_state")
         engine = as_engine(options.get("engine"), options.get("n_jobs"))
         fitted = self._with_terms(False if time_ordered is None else time_ordered, seed)
@@ -427,6 +432,8 @@ class DecisionEnsemble(DecisionMembers):
     def _designed(
         self, blocks: ArrayBlocks | SourceBlocks, clusters: ClusterTable | None, n_jobs: int | None = None
     ) -> DecisionData:
+        from optensemble.ensembles._decision_fit import DecisionData  # not loaded by those who only decide
+
         design = RowDesign(blocks.row_count, self.time_ordered_, self._seed or 0)
         design, self._groups = known_clusters(design, clusters)
         single = None

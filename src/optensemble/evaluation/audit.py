@@ -12,8 +12,7 @@ from functools import cached_property
 from math import isqrt
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
+from optensemble._core.deferred import pd
 from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
 from optensemble.evaluation.audit_tables import (
     AuditSummary,

@@ -8,10 +8,9 @@ from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
-from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
+from optensemble._core.deferred import pd
 from optensemble.evaluation.audit_inputs import SEEN, AuditInputs
 from optensemble.multicalibration.cell_names import CellName
 from optensemble.stats.intervals import Family, Means, means
@@ -65,6 +64,8 @@ def summarise(inputs: AuditInputs, units: Indices) -> tuple[AuditSummary, bool]:
     gap = interval.mean - realised  # a trend may set the promise of a mean apart from the mean of promises
     # without limits there is nothing to keep, and rows that were fitted on prove nothing
     judged = np.isfinite([interval.low, interval.high]).any() and inputs.seen <= SEEN * len(inputs.realised)
+    from scipy.special import stdtrit  # only audits need it, and it takes a tenth of a second to load
+
     chance = float(found.error[0]) * float(stdtrit(max(found.freedom, 1.0), (1 + BIAS_LEVEL) / 2))
     totals = AuditSummary(
         rows=len(inputs.realised),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
+from optensemble._core.deferred import pd
 from optensemble.evaluation.audit_tables import AuditSummary, CellFindings
 from optensemble.evaluation.promise import Promise
 

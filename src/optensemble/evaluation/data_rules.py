@@ -69,30 +69,43 @@ def find_code(series: Series, title: Callable[[int], str]) -> str | None:
     # most columns are cleared by their ends alone: no value is further out than these
     (low, high), values = series.ends, series.values
     n = values.shape[1]
-    ends = np.quantile(values[:, :: -(-n // _GATE_ROWS)], [0.01, 0.99], axis=1)
-    reach = np.maximum(high - ends[1], ends[0] - low)
-    for j in np.flatnonzero((reach > _CODE * (ends[1] - ends[0])) | _is_code(low) | _is_code(high)).tolist():
+    first, last = _most(values[:, :: -(-n // _GATE_ROWS)])
+    reach = np.maximum(high - last, first - low)
+    for j in np.flatnonzero((reach > _CODE * (last - first)) | _is_code(low) | _is_code(high)).tolist():
         for value in (float(low[j]), float(high[j])):
             count = int((values[j] == value).sum())
             others = values[j, :: -(-n // _QUANTILE_ROWS)]
             others = others[others != value]
             if count > _FEW * n or not others.size:
                 continue
-            first, last = np.quantile(others, [0.01, 0.99])
-            beyond = max(first - value, value - last)
-            code = bool(_is_code(np.array(value))) and beyond > _CODE * (last - first)
-            if code or (last > first and beyond > _FARTHEST * (last - first)):
+            near, far = (float(end) for end in _most(others))
+            beyond = max(near - value, value - far)
+            code = bool(_is_code(np.array(value))) and beyond > _CODE * (far - near)
+            if code or (far > near and beyond > _FARTHEST * (far - near)):
                 where = f"{count:,} of {n:,} rows"
                 return (
-                    f"{title(j)} is {number(value)} in {where}, far from all others ({number(first)} to "
-                    f"{number(last)}). It looks like a code for a missing value, or an outlier"
+                    f"{title(j)} is {number(value)} in {where}, far from all others ({number(near)} to "
+                    f"{number(far)}). It looks like a code for a missing value, or an outlier"
                 )
     return None
+
+
+def _most(values: Floats) -> tuple[Floats, Floats]:
+    """Return the quantiles between which 98 % of each line lie; as ``np.quantile``, in a fraction of its time."""
+    ordered, last = np.sort(values, axis=-1), values.shape[-1] - 1
+    place = int(0.01 * last)
+    share = 0.01 * last - place
+    following = min(place + 1, last)
+    low = ordered[..., place] + share * (ordered[..., following] - ordered[..., place])
+    high = ordered[..., last - place] - share * (ordered[..., last - place] - ordered[..., last - following])
+    return low, high
 
 
 def _is_code(values: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Return which numbers are 999, 9999, … or a large power of ten, of either sign."""
     size = np.abs(values)
+    if (size < 999).all():
+        return np.zeros(size.shape, dtype=np.bool_)
     digits, powers = np.log10(size + 1.0), np.log10(np.maximum(size, 1.0))
     nines = (size >= 999) & (size < 1e10) & (np.abs(digits - np.round(digits)) < 1e-12)
     return np.asarray(nines | ((size >= 1e10) & (np.abs(powers - np.round(powers)) < 1e-12)))
@@ -101,7 +114,10 @@ def _is_code(values: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
 def feasible_decisions(rows: ModelRows) -> str | None:
     """Doubt predictions that are feasible in every row, and on the border of the set in most of them."""
     omega, slack = rows.omega, _SLACK * rows.omega.extent
-    for some in (slice(64), slice(None)):  # the first rows nearly always tell
+    low, high = rows.said.ends
+    if (low < omega.lower - slack).any() or (high > omega.upper + slack).any():  # this nearly always tells
+        return None
+    for some in (slice(64), slice(None)):
         said = np.ascontiguousarray(rows.said.values[:, some].T)
         if (omega.take(some).violation(said) > slack).any():
             return None
@@ -115,11 +131,12 @@ def seen_before(rows: ModelRows) -> str | None:
     """Doubt a model whose errors are much smaller in the first rows than in the others: it was trained on them."""
     tenths = np.linspace(0, len(rows.missed), _STRETCHES + 1).astype(np.int64)
     error = np.add.reduceat(rows.missed, tenths[:-1]) / np.diff(tenths)
-    error = np.log(error + 1e-12 * error.max() + np.finfo(float).tiny)
+    logs = np.log(error + 1e-12 * error.max() + np.finfo(float).tiny).tolist()
     for tenth in range(1, _STRETCHES):
-        before, after = error[:tenth], error[tenth:]
+        before, after = logs[:tenth], logs[tenth:]
+        apart = max(max(before) - min(before), max(after) - min(after))
         # training ends at once: errors that grow little by little come from the world
-        if after.min() - before.max() <= max(_AT_ONCE, np.ptp(before), np.ptp(after)):
+        if min(after) - max(before) <= max(_AT_ONCE, apart):
             continue
         begin, end = slice(0, int(tenths[tenth])), slice(int(tenths[tenth]), None)
         small, large = rows.missed[begin].mean(), rows.missed[end].mean()

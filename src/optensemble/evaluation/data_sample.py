@@ -205,10 +205,9 @@ class ModelRows:
 
     def lagged(self, lag: int) -> Floats:
         """Return the same with labels of ``lag`` rows later; earlier if it is negative."""
-        n, total = self.count - abs(lag), np.zeros(self.count - abs(lag))
-        for said, labels in zip(self.said.standard, self.labels.standard, strict=True):
-            total += said[max(-lag, 0) :][:n] * labels[max(lag, 0) :][:n]
-        return total / max(len(self.varied), 1)
+        n, said, labels = self.count - abs(lag), self.said.standard, self.labels.standard
+        total = np.einsum("ij,ij->j", said[:, max(-lag, 0) :][:, :n], labels[:, max(lag, 0) :][:, :n])
+        return np.asarray(total / max(len(self.varied), 1))
 
     @cached_property
     def table(self) -> Floats:

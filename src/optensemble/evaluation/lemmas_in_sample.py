@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from optensemble import guarantees
+from optensemble._core.deferred import pd
 from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.evaluation.fitting_sums import FittingSums, compared_partitions
 from optensemble.feasible import FeasibleSet

@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from optensemble import guarantees
 from optensemble._core.arrays import Floats, Indices, gathered
 from optensemble._core.buckets import Buckets
 from optensemble._core.cell_sums import add_limbs, renumbered
+from optensemble._core.deferred import pd
 from optensemble._core.sums import LARGEST, Sums
 from optensemble.evaluation.audit_inputs import AuditedPartition
 from optensemble.members.outputs import MemberOutputs

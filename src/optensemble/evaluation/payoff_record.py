@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble.evaluation.payoff_summary import Assessments
@@ -200,7 +199,7 @@ class Record:
         level = self.noise * (self.design_effect - 1) / self.effective
         if self.time_ordered:
             level += (1 + 1 / BLOCKS) * self.wander
-        return self.quantile * float(np.sqrt(level))
+        return self.quantile * float(np.sqrt(level)) if level else 0.0
 
     def promise(self, rows: Floats | Assessments) -> Promise:
         """Promise the average payoff over new rows, with an interval for what will be realised on them.
@@ -227,6 +226,10 @@ class Record:
             note="; ".join(notes),
         )
 
+    def finds_unlike(self, rows: Assessments) -> bool:
+        """Return whether rows are unlike the fitting rows; less is computed for that than for a promise."""
+        return bool(self._strangeness(rows))
+
     def _of_row(self, assessed: Assessments) -> tuple[float, float, float]:
         """Return the calibrated payoff of a single row, and its limits."""
         row = np.array([assessed.mean]), np.array([assessed.incomplete > 0])
@@ -243,6 +246,10 @@ class Record:
     def _drift(self, m: int) -> tuple[float, float]:
         """Return how far a trend carries the mean over the next ``m`` rows, and the half-width of that."""
         slope, error = self.trend
+        if not error:
+            return slope * m / 2, 0.0
+        from scipy.special import stdtrit  # takes a tenth of a second to load, and most rows have no trend
+
         ahead = (len(self) + m) / 2  # from the centre of the record to the centre of the new rows
         return slope * m / 2, float(stdtrit(BLOCKS - 2, (1 + LEVEL) / 2)) * error * ahead
 

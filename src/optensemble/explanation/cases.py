@@ -14,11 +14,11 @@ from optensemble.explanation.patch_trace import Move, trace
 from optensemble.multicalibration.events import PartNames
 from optensemble.multicalibration.patches import PatchLog
 from optensemble.multicalibration.state import Situation
-from optensemble.stacking.arms import PLAYED, absent_arms, assess_arms
+from optensemble.stacking.arms import ENSEMBLE, PLAYED, absent_arms, assess_arms
 from optensemble.stacking.cells import part_names
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
 from optensemble.stacking.forecaster import MEAN, PATCHED, RIDGE, Forecasts
-from optensemble.stacking.leaderboard import ENSEMBLE, winning_reason
+from optensemble.stacking.leaderboard import winning_reason
 from optensemble.stacking.patch import situate
 
 

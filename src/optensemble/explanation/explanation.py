@@ -9,9 +9,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from optensemble._core.arrays import Floats
+from optensemble._core.deferred import pd
 from optensemble.exceptions import InputError
 from optensemble.explanation.patch_trace import Move
 from optensemble.explanation.text import Comparison, explanation_text, reason

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import Any
 
-import pandas as pd
-
+from optensemble._core.deferred import pd
 from optensemble._core.number_format import (
     NO_NUMBER,
     format_interval,

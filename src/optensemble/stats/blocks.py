@@ -7,7 +7,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numba import njit
-from scipy.special import stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.sums import Sums
@@ -199,4 +198,6 @@ def t_quantile(n: float, time_ordered: bool, sizes: Floats | None, family: int =
         freedom = float(sizes.sum() ** 2 / np.square(sizes).sum()) - 1
     if time_ordered:
         freedom = min(freedom, BLOCKS - 1)
+    from scipy.special import stdtrit  # takes a tenth of a second to load
+
     return float(-stdtrit(max(freedom, 1.0), (1 - LEVEL) / 2 / family))

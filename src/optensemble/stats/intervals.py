@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, stdtrit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import cell_sums
@@ -41,6 +40,8 @@ class Means(NamedTuple):
 
     def half_width(self) -> Floats:
         """Return half the width of each column's own 95 % interval; NaN if there is but one unit."""
+        from scipy.special import stdtrit  # takes a tenth of a second to load
+
         return self.error * float(stdtrit(max(self.freedom, 1.0), (1 + LEVEL) / 2))
 
 
@@ -114,6 +115,8 @@ class Family:
     def critical(self, freedom: Iterable[float]) -> Floats:
         """Return how many standard errors means with so much ``freedom`` may be off."""
         largest = float(np.quantile(self._largest, LEVEL, method="higher"))
+        from scipy.special import ndtr, stdtrit
+
         alone = ndtr(-largest) if self.count else (1 - LEVEL) / 2
         return np.asarray(np.abs(stdtrit(np.maximum(list(freedom), 1.0), alone)))
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
-
+from optensemble._core.deferred import pd
 from optensemble._core.number_format import NO_NUMBER, column_decimals, format_number
 from optensemble.evaluation.audit import Audit
 from optensemble.report.cell_text import cell_text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-import pandas as pd
-
+from optensemble._core.deferred import pd
 from optensemble._core.number_format import column_decimals
 from optensemble.report.html import Cell, Column, Sheet
 from optensemble.report.numbers import (

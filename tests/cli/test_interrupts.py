@@ -51,8 +51,8 @@ def stopped(much: Path, sent: signal.Signals) -> Said:
 
 def test_an_interrupt_leaves_nothing_but_a_line(much: Path) -> None:
     said = stopped(much, signal.SIGINT)
-    assert (said.code, said.out) == (INTERRUPTED, "")
     assert re.fullmatch(r"optensemble: [Ii]nterrupted\. Nothing was written\.\n", said.err)
+    assert (said.code, said.out) == (INTERRUPTED, "")
 
 
 def test_a_run_that_is_ended_by_a_scheduler_leaves_nothing(much: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,21 @@ def test_a_fit_in_memory_that_is_interrupted_keeps_nothing(line: Line, folder: P
         said = line(*FIT)
     assert (said.code, said.err) == (INTERRUPTED, "optensemble: Interrupted. Nothing was written.\n")
     assert not (folder / PASSES).exists()
+
+
+def test_an_interrupt_that_compiled_code_turns_into_an_error_is_one(line: Line, folder: Path) -> None:
+    def stop(self: ProgressBar, stage: str, share: float) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("numpy failed to import") from None
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may have it ignored
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProgressBar, "__call__", stop)
+        said = line(*FIT)
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+    assert (said.code, said.err) == (INTERRUPTED, "optensemble: Interrupted. Nothing was written.\n")
 
 
 def test_resuming_without_a_checkpoint(line: Line, folder: Path) -> None:

@@ -7,6 +7,9 @@ import json
 import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -70,27 +73,53 @@ def _run() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console without ± or − prints a substitute
     warnings.showwarning = _warn  # type: ignore[assignment]  # without the line of code it comes from
+    interrupts = list[int]()
     try:
-        code = app(standalone_mode=False)
-    except OptEnsembleError as error:
-        _fail(str(error), WRONG_USE if isinstance(error, (InputError, FeasibleSetError)) else FAILED)
+        with _collect_interrupts(interrupts):
+            code = app(standalone_mode=False)
     except CommandInterrupted as error:
         _fail(str(error), INTERRUPTED)
-    except BrokenPipeError:  # the reader has closed the pipe
-        sys.stderr.close()
-        sys.exit(FAILED)
-    except OSError as error:
-        _fail(f"cannot write the output: {error.strerror or error}. Make room, and try again.", FAILED)
     except Exception as error:
-        # versions of typer differ in where click's exceptions are; their methods are the same
-        if hasattr(error, "format_message") and hasattr(error, "exit_code"):
-            _fail_use(error)
-        if type(error).__name__ == "Abort":
+        if interrupts:
             _fail(_NOTHING_WRITTEN, INTERRUPTED)
-        raise
+        _fail_for(error)
     if code == INTERRUPTED:
         _fail(_NOTHING_WRITTEN, INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _collect_interrupts(received: list[int]) -> Iterator[None]:
+    """Note each Ctrl-C: compiled code, such as that of a module being loaded, can turn its exception into another."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        signal.default_int_handler(number, frame)
+
+    if before is signal.default_int_handler:  # it is ignored in the background of a shell
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _fail_for(error: Exception) -> NoReturn:
+    """Exit with the message of an error and the code of its kind; raise it again if it is of none."""
+    if isinstance(error, OptEnsembleError):
+        _fail(str(error), WRONG_USE if isinstance(error, (InputError, FeasibleSetError)) else FAILED)
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
+        sys.stderr.close()
+        sys.exit(FAILED)
+    if isinstance(error, OSError):
+        _fail(f"cannot write the output: {error.strerror or error}. Make room, and try again.", FAILED)
+    # versions of typer differ in where click's exceptions are; their methods are the same
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):
+        _fail_use(error)
+    if type(error).__name__ == "Abort":
+        _fail(_NOTHING_WRITTEN, INTERRUPTED)
+    raise error
 
 
 def _fail(message: str, code: int) -> NoReturn:

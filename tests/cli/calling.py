@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import warnings
@@ -16,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from optensemble import cli
+from tests.interrupts import heed_interrupts
 
 FORCED = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "GITHUB_ACTIONS", "COLUMNS"}
 PLAIN = {name: value for name, value in os.environ.items() if name not in FORCED}
@@ -54,7 +54,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         encoding="utf-8",
         env=PLAIN,
         cwd=folder,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell may have it ignored
+        preexec_fn=heed_interrupts,
     )
 
 

@@ -23,6 +23,7 @@ from optensemble.experiments.learning_curve.store import save_curve
 from optensemble.experiments.settings import CurveSettings, Settings
 from tests.experiments.curves import made_up_curve
 from tests.experiments.outcomes import made_up
+from tests.interrupts import heed_interrupts
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         encoding="utf-8",
         env=PLAIN,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell in the background ignores it
+        preexec_fn=heed_interrupts,
     )
 
 

@@ -17,6 +17,7 @@ from optensemble._core.kernel import make_kernel
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError, SolverError
 from optensemble.feasible import FeasibleSet
 from optensemble.feasible._batches import Unsolved
+from tests.interrupts import heed_interrupts
 
 
 @njit
@@ -138,7 +139,7 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_stops_a_long_batch(threads: int) -> None:
     command = [sys.executable, "-c", LONG, str(threads)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         time.sleep(1.0)

@@ -19,6 +19,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from optensemble.exceptions import EmptySetError, FallbackWarning, InputError, SolverError, UnboundedSetError
 from optensemble.feasible import mixed_integer
 from optensemble.feasible.mixed_integer import MixedInteger
+from tests.interrupts import heed_interrupts
 from tests.sample_sets import Floats, hard_rows
 
 pytestmark = pytest.mark.slow
@@ -262,7 +263,11 @@ except KeyboardInterrupt:
 def test_an_interrupt_stops_a_hard_row() -> None:
     """Market split problems of this size take hours; the first row must end at once, and the others never begin."""
     process = subprocess.Popen(
-        [sys.executable, "-c", MARKET_SPLIT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", MARKET_SPLIT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     try:
         assert process.stdout is not None

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
-from optensemble._core.kernel import inner
+from optensemble._core.kernel import entry, inner
 from optensemble._core.lanes import LANES, larger, load, load_column, spread, store, where_greater
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.risk_budget.support_proof import (
@@ -36,6 +36,9 @@ NEGATIVE = 1e-12
 _KINDS, _FEW_KINDS = 4096, 16
 """Kinds of rows for which the last support is remembered, a power of two; few where most rows have a hint."""
 
+
+_CHUNK = 64
+"""Rows whose first guesses are tried before those that are left are solved, from which the next guesses learn."""
 
 _SOLVED, _LEFT = -3, -2.0
 """In place of the first guess of a row that is solved, or is left to be solved by itself."""
@@ -63,13 +66,13 @@ def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ig
     covariance, centre, shared = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[d * d + d :]
     last = np.full(_FEW_KINDS if hinted else _KINDS, np.int16(number[support_of(centre)]))
     supports = Supports(number, sizes, order, records, covariance, centre, shared)
-    lanes, begun = np.zeros((5 + 2 * LANES, LANES)), 0
+    lanes, left = np.zeros((5 + 2 * LANES, LANES)), np.empty(_CHUNK, dtype=np.int64)
+    places = lanes[3:5].view(np.int64)
     room = RowRoom(last, lanes[0], lanes[1], lanes[2])
-    if own.shape[1] == 0:  # limits of their own are left to rows by themselves
-        places, begun = lanes[3:5].view(np.int64), len(C) - len(C) % LANES
-        eight = LanesRoom(places[0], places[1], lanes[5:].reshape(-1))
-        solve_side_by_side(C[:begun], hinted, actions, own, supports, room, eight)
-    solve_one_by_one(C, hinted, actions, own, supports, room, begun, len(C))
+    eight = LanesRoom(places[0], places[1], lanes[5:].reshape(-1), left)
+    for first in range(0, len(C), _CHUNK):
+        count = prove_guesses(C, hinted, actions, own, supports, room, eight, first, min(first + _CHUNK, len(C)))
+        solve_left(C, hinted, actions, own, supports, room, left[:count])
 
 
 class RowRoom(NamedTuple):
@@ -82,47 +85,34 @@ class RowRoom(NamedTuple):
 
 
 @inner
-def solve_one_by_one(C, hinted, actions, own, supports, room, first, last):  # type: ignore[no-untyped-def]
-    """Solve rows from the first to before the last."""
-    for i in range(first, last):
-        solve_row(C, hinted, actions, own, supports, room, i)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def solve_row(C, hinted, actions, own, supports, room, i):  # type: ignore[no-untyped-def]
-    """Solve one row."""
-    varies = own.shape[1] > 0
-    c, mine = room.c[: C.shape[1]], own[i] if varies else supports.limit
-    top, low, high = read_row(C[i], c)
-    size = max(high, -low)
-    if supports.covariance[top, top] <= mine[0] and stands_out(c, top, 3.0 * SAME_VALUE * size):
-        take_everything(top, actions[i])
-        return
-    kind = -1
-    guess = supports.number[support_of(actions[i])] if hinted else -1
-    if guess < 0:
-        kind = kind_of(c, low, high) & (len(room.last) - 1)
-        guess = np.int64(room.last[kind])
-    # a number that was once written out would be compiled for by itself
-    winner = search_supports(size, np.int64(top), guess, varies, mine, supports, room, actions[i])
-    if kind >= 0:
-        room.last[kind] = winner
-
-
-@inner
-def search_supports(size, top, guess, varies, mine, supports, room, action):  # type: ignore[no-untyped-def]
-    """Find the best support of the row in ``room.c``, from a guess on, and write its action; return the support."""
-    number, sizes, order, records, covariance, centre, _ = supports
-    winner = pursue(room.c, size, top, guess, varies, mine, number, sizes, order, records, room.y)
-    if winner < 0:
-        winner = compare_all(room.c, size, varies, mine, sizes, order, records, room.y, room.best)
-    write_support(room.y, records[winner, KIND * LANES :], action)
-    inside = records[winner, 10] != 0.0
-    if varies:
-        inside = stays_inside(records[winner], mine[0], mine[3], largest_variance(covariance))
-    if not inside:
-        pull_row_inside(action, covariance, mine[0], mine[1], centre)
-    return winner
+def solve_left(C, hinted, actions, own, supports, room, left):  # type: ignore[no-untyped-def]
+    """Solve the rows that are left, one by one."""
+    number, sizes, order, records, covariance, centre, shared = supports
+    varies, c = own.shape[1] > 0, room.c[: C.shape[1]]
+    for i in left:
+        mine = own[i] if varies else shared
+        top, low, high = read_row(C[i], c)
+        size = max(high, -low)
+        if covariance[top, top] <= mine[0] and stands_out(c, top, 3.0 * SAME_VALUE * size):
+            take_everything(top, actions[i])
+            continue
+        kind = -1
+        guess = number[support_of(actions[i])] if hinted else -1
+        if guess < 0:
+            kind = kind_of(c, low, high) & (len(room.last) - 1)
+            guess = np.int64(room.last[kind])
+        # a number that was once written out would be compiled for by itself
+        winner = pursue(room.c, size, np.int64(top), guess, varies, mine, number, sizes, order, records, room.y)
+        if winner < 0:
+            winner = compare_all(room.c, size, varies, mine, sizes, order, records, room.y, room.best)
+        if kind >= 0:
+            room.last[kind] = winner
+        write_support(room.y, records[winner, KIND * LANES :], actions[i])
+        inside = records[winner, 10] != 0.0
+        if varies:
+            inside = stays_inside(records[winner], mine[0], mine[3], largest_variance(covariance))
+        if not inside:
+            pull_row_inside(actions[i], covariance, mine[0], mine[1], centre)
 
 
 @inner
@@ -153,14 +143,17 @@ class LanesRoom(NamedTuple):
     guess: Indices
     record: Indices
     lanes: Floats
+    left: Indices  # rows of a chunk that are not solved
 
 
 @inner
-def solve_side_by_side(C, hinted, actions, own, supports, room, eight):  # type: ignore[no-untyped-def]
-    """Solve rows eight at a time: what needs no search, where the guess is proven, and the others one by one."""
-    d, lanes, records = C.shape[1], eight.lanes, supports.records.reshape(-1)
-    weights = lanes[d * LANES :]
-    for first in range(0, len(C), LANES):
+def prove_guesses(C, hinted, actions, own, supports, room, eight, start, stop):  # type: ignore[no-untyped-def]
+    """Solve rows eight at a time: what needs no search, and where the guess is proven; list and count the others."""
+    d, lanes, records, left = C.shape[1], eight.lanes, supports.records.reshape(-1), eight.left
+    weights, count = lanes[d * LANES :], 0
+    # limits of their own are left to rows by themselves, and so are the last few rows
+    tried = start if own.shape[1] > 0 else stop - (stop - start) % LANES
+    for first in range(start, tried, LANES):
         make_guesses(C, hinted, actions, supports, room, eight, first)
         store(room.best, 0, prove_side_by_side(lanes, eight.record, records, d, weights))
         for lane in range(LANES):
@@ -173,8 +166,11 @@ def solve_side_by_side(C, hinted, actions, own, supports, room, eight):  # type:
                     pull_row_inside(actions[i], supports.covariance, limit, slack, supports.centre)
                 eight.guess[lane] = _SOLVED
         for lane in range(LANES):
-            if eight.guess[lane] != _SOLVED:
-                solve_one_by_one(C, hinted, actions, own, supports, room, first + lane, first + lane + 1)
+            left[count] = first + lane
+            count += eight.guess[lane] != _SOLVED
+    for i in range(tried, stop):
+        left[count], count = i, count + 1
+    return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -264,7 +260,7 @@ def first_at(y, order, start, value):  # type: ignore[no-untyped-def]
     return order[place]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inner
 def pursue(c, c_size, top, start, varies, mine, number, sizes, order, records, y):  # type: ignore[no-untyped-def]
     """Exchange one coordinate after the other until a support is proven; return it, or -1 if none is."""
     t = start
@@ -329,7 +325,7 @@ def write_support(y, kind, action):  # type: ignore[no-untyped-def]
         action[j] = y[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@entry
 def pull_row_inside(action, covariance, limit, slack, centre):  # type: ignore[no-untyped-def]
     """Move an action beyond the limit and its slack toward the centre, no further than needed."""
     variance = bilinear(covariance, action, action)
@@ -353,7 +349,7 @@ def pull_inside(actions, covariance, limit, slack, centre):  # type: ignore[no-u
         pull_row_inside(actions[i], covariance, limit, slack, centre)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def bilinear(covariance, a, b):  # type: ignore[no-untyped-def]
     """Return ``a'Cb``."""
     total = 0.0

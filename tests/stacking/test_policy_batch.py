@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,26 @@ def test_rows_are_decided_alike_a_few_at_a_time_and_all_at_once(name: str, monke
     ensemble, X = fit(sets()[name], bias=2.0)
     whole = ensemble.decider_(ensemble._asked(X)).decisions
     monkeypatch.setattr(final_policy, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(final_policy, "SMALL_PRODUCT", 0)
     cut = ensemble.decider_.decide(ensemble._asked(X[:129]))  # the last is not left alone
     for ours, theirs in zip(vars(cut).values(), vars(whole).values(), strict=True):
         np.testing.assert_allclose(ours, theirs[:129], atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [100, 9259, 9260, 18_520, 50_000])
+def test_no_forecast_is_made_by_a_product_that_is_small_only_because_rows_were_cut(n: int) -> None:
+    """The refinement of three members multiplies 18 by 6 numbers in a row; without it, rows are cut as suits them."""
+    ensemble, X = fit(sets()["amounts"])
+    decider, asked = ensemble.decider_, ensemble._asked(np.resize(X, (n, X.shape[1])))
+    for refinement in (None, decider.forecaster.ridge):
+        kept = dataclasses.replace(decider, forecaster=dataclasses.replace(decider.forecaster, refinement=refinement))
+        pieces = np.diff(kept._cut(asked))
+        assert pieces.sum() == n
+        if refinement is None:
+            assert pieces.max() <= final_policy.ROWS_AT_ONCE + final_policy.ROWS_TOGETHER
+            assert pieces.min() > 1
+        else:
+            assert len(pieces) == 1 or pieces.min() * refinement.coefficients.size > final_policy.SMALL_PRODUCT
 
 
 def test_policies_that_cannot_win_are_not_solved() -> None:
@@ -140,6 +158,7 @@ def test_an_unsolved_row_is_named_by_its_place_among_all(monkeypatch: pytest.Mon
     models = [(f"m{m}", oe.Columns(list(range(m * D, (m + 1) * D)))) for m in range(3)]
     ensemble = oe.DecisionEnsemble(models=models, feasible=omega, context=None).fit(X, X[:, :D] + X[:, D : 2 * D])
     monkeypatch.setattr(final_policy, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(final_policy, "SMALL_PRODUCT", 0)
     kernel = omega.kernel
     assert kernel is not None
 

@@ -6,6 +6,7 @@ later, so that what is judged is what is played.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,9 @@ ROWS_TOGETHER = 64
 
 ROWS_AT_ONCE, NUMBERS_AT_ONCE = 1 << 13, 1 << 15
 """The most rows, and numbers of one member, that are decided at once: their forecasts and actions stay in the cache."""
+
+SMALL_PRODUCT = 1_000_000
+"""A product of matrices by so few multiplications is rounded otherwise where BLAS has kernels for small ones."""
 
 MARGIN = 2.0
 POLICY_MARGIN = 0.5  # the choice knows little of a policy without predictions: it needs less to be preferred
@@ -105,14 +109,20 @@ class FinalPolicy:
             return self(asked).decisions
         return room
 
-    @staticmethod
-    def _cut(asked: MemberOutputs) -> Sequence[int]:
+    def _cut(self, asked: MemberOutputs) -> Sequence[int]:
         """Return where to cut rows: not where a solver sees all at once, or their number is part of a warning."""
         omega, n = asked.omega, asked.count
         if omega.kernel is None or omega.on_failure == "fallback" or asked.absent is not None:
             return [0, n]
-        step = max(min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // omega.dimension) // ROWS_TOGETHER, 1) * ROWS_TOGETHER
-        return [*range(0, max(n - 1, 1), step), n]  # none is left alone
+        least = self._fewest_rows
+        step = math.ceil(max(min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // omega.dimension), least) / ROWS_TOGETHER)
+        return [*range(0, max(n - least, 0) + 1, step * ROWS_TOGETHER), n]
+
+    @property
+    def _fewest_rows(self) -> int:
+        """The fewest rows that forecasts are made for at once, with the bits they have in any larger number."""
+        ridges = [self.forecaster.refinement, self.forecaster.ridge if RIDGE in self._needed else None]
+        return max([2, *(SMALL_PRODUCT // ridge.coefficients.size + 1 for ridge in ridges if ridge is not None)])
 
     def follow_winner(self, outputs: MemberOutputs, batch: ForecastBatch) -> PolicyPass:
         """Return what the winner of the leaderboard, which is not the ensemble, does under other forecasts."""

@@ -26,8 +26,10 @@ def sum_cells(cells: Indices, values: Floats, counts: Indices, high: Floats, low
     n, d = values.shape
     top = 0.0
     for i in range(n):
+        largest = 0.0  # of each row by itself: they need not wait for one another
         for j in range(d):
-            top = max(top, abs(values[i, j]))
+            largest = max(largest, abs(values[i, j]))
+        top = max(top, largest)
     coarse, fine = grids(top, n)
     to_coarse, to_fine = 1.0 / coarse, 1.0 / fine  # steps are powers of two: a product is exact where a quotient is
     counts[:], high[:], low[:] = 0, 0.0, 0.0

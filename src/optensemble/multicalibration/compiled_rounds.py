@@ -128,7 +128,7 @@ def run_rounds(  # type: ignore[no-untyped-def]
         turn = (begun + number) % len(cycle)
         member, event, part = cycle[turn, 0], cycle[turn, 1], cycle[turn, 2]
         visited = find_rows(state, course.plan, member, event, part, (0, n), found)
-        width = look(state, course, member, event, found.rows[:visited], found.cell)
+        width = look(state, course, member, event, part, found.rows[:visited], found.cell)
         worst, length = write_down(course, event, part, width, number, written, diary)
         if moved > 0:
             record(tally, state, worst, solves, diary.entries[number])
@@ -151,16 +151,16 @@ def run_rounds(  # type: ignore[no-untyped-def]
 
 
 @inner
-def look(state, course, member, event, rows, cell):  # type: ignore[no-untyped-def]
-    """Sum the residuals of rows over their cells, which are counted from the event's first on; return their number.
+def look(state, course, member, event, part, rows, cell):  # type: ignore[no-untyped-def]
+    """Sum the residuals of rows over the cells of a part of the event's first partition; return their number.
 
-    All rows lie in one part of the event's first partition.
+    All rows lie in that part, whose cells are numbered from 0 on afterwards.
     """
     plan, sums, labels, predictions = course.plan, course.sums, course.labels, state.predictions[member]
     residual, count = sums.residual, len(rows)
     width = (plan.offsets[event + 1] - plan.offsets[event]) // plan.sizes[plan.partitions[event, 0]]
     for i in range(count):
-        cell[i] %= width
+        cell[i] -= part * width
         row = rows[i]
         for j in range(residual.shape[1]):
             residual[i, j] = labels[row, j] - predictions[row, j]

@@ -23,9 +23,13 @@ SOLVES = 3
 
 
 class Tally(NamedTuple):
-    """Running summaries of a situation, for compiled code: payoffs per contender and row, and means."""
+    """Running summaries of a situation, for compiled code: payoffs per contender and row, and means.
+
+    ``followed`` holds for every row what the action that is taken there promises, and what it earns.
+    """
 
     realised: Floats
+    followed: Floats
     promised_by: Floats
     realised_by: Floats
     squared_error: Floats
@@ -38,13 +42,15 @@ class Recorder:
         contenders, members, n = len(situation.actions), len(situation.predictions), len(labels)
         self._situation, self._labels = situation, labels
         self.columns = 4 + 3 * contenders + members
-        self.tally = Tally(np.empty((contenders, n)), np.empty(contenders), np.empty(contenders), np.empty(members))
+        payoffs, means = (np.empty((contenders, n)), np.empty((2, n))), (np.empty(contenders) for _ in range(2))
+        self.tally = Tally(*payoffs, *means, squared_error=np.empty(members))
         for contender, actions in enumerate(situation.actions):
             realised, cost = row_dots(actions, labels), situation.state.cost[contender]
             self.tally.realised[contender] = realised - cost if len(cost) else realised
             self.tally.realised_by[contender] = mean(self.tally.realised[contender])
         for member in range(members):
             refresh(self.tally, situation.state, labels, member, np.empty(0, dtype=np.int64))
+        follow(self.tally, situation.state, np.arange(n))
 
     @property
     def squared_error(self) -> Floats:
@@ -74,18 +80,23 @@ def refresh(tally: Tally, state: State, labels: Floats, member: int, rows: Indic
         tally.promised_by[contender] = mean(state.assessed[contender])
     tally.promised_by[own] = mean(state.assessed[own])
     tally.squared_error[member] = squared_distance(labels.ravel(), predictions.ravel()) / n
+    follow(tally, state, rows)
+
+
+@entry
+def follow(tally: Tally, state: State, rows: Indices) -> None:
+    """Take up what the actions that are taken on ``rows`` promise and earn."""
+    for row in rows:
+        contender = state.winner[row]
+        tally.followed[0, row] = state.assessed[contender, row]
+        tally.followed[1, row] = tally.realised[contender, row]
 
 
 @entry
 def record(tally: Tally, state: State, violation: float, solves: int, line: Floats) -> None:
     """Write down the state as it is now, in the order of :func:`history_frame`."""
-    contenders, n = state.assessed.shape
-    promised = realised = 0.0
-    winner, assessed, earned = state.winner, state.assessed, tally.realised
-    for row in range(n):
-        promised += assessed[winner[row], row]
-        realised += earned[winner[row], row]
-    line[0], line[1], line[2], line[3] = promised / n, realised / n, violation, solves
+    contenders, promised, earned = len(state.assessed), tally.followed[0], tally.followed[1]
+    line[0], line[1], line[2], line[3] = mean(promised), mean(earned), violation, solves
     for contender in range(contenders):
         line[4 + contender] = tally.promised_by[contender]
         line[4 + contenders + contender] = tally.realised_by[contender]
@@ -103,32 +114,45 @@ def count_equal(numbers: Indices, number: int) -> int:
     return count
 
 
-# Sums in eight strands, always the same: a processor adds them at once, and fewer digits are lost.
+# Sums in strands, always the same: a processor adds them side by side, and fewer digits are lost.
 
 
 @entry
 def mean(values: Floats) -> float:
     """Return the mean of a vector."""
-    strands, rest = spread(0.0), 0.0
-    for i in range(len(values) // LANES):
-        strands = strands + load(values, i)
-    for i in range(len(values) - len(values) % LANES, len(values)):
+    first = second = third = fourth = spread(0.0)
+    vectors, rest = len(values) // LANES, 0.0
+    for i in range(0, vectors - vectors % 4, 4):
+        first, second = first + load(values, i), second + load(values, i + 1)
+        third, fourth = third + load(values, i + 2), fourth + load(values, i + 3)
+    for i in range(vectors - vectors % 4, vectors):
+        first = first + load(values, i)
+    for i in range(vectors * LANES, len(values)):
         rest += values[i]
-    total: float = added_up(strands) + rest
+    total: float = added_up((first + second) + (third + fourth)) + rest
     return total / len(values)
 
 
 @inner
 def squared_distance(left: Floats, right: Floats) -> float:
     """Return ``‖left − right‖²`` of two vectors."""
-    strands, rest = spread(0.0), 0.0
-    for i in range(len(left) // LANES):
-        apart = load(left, i) - load(right, i)
-        strands = strands + apart * apart
-    for i in range(len(left) - len(left) % LANES, len(left)):
+    first = second = third = fourth = spread(0.0)
+    vectors, rest = len(left) // LANES, 0.0
+    for i in range(0, vectors - vectors % 4, 4):
+        first, second = first + _squares(left, right, i), second + _squares(left, right, i + 1)
+        third, fourth = third + _squares(left, right, i + 2), fourth + _squares(left, right, i + 3)
+    for i in range(vectors - vectors % 4, vectors):
+        first = first + _squares(left, right, i)
+    for i in range(vectors * LANES, len(left)):
         rest += (left[i] - right[i]) ** 2
-    total: float = added_up(strands) + rest
+    total: float = added_up((first + second) + (third + fourth)) + rest
     return total
+
+
+@inner
+def _squares(left, right, vector):  # type: ignore[no-untyped-def]
+    apart = load(left, vector) - load(right, vector)
+    return apart * apart
 
 
 def history_frame(entries: Floats, contenders: Sequence[str], members: Sequence[str]) -> pd.DataFrame:

@@ -13,7 +13,19 @@ from numba import njit
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import entry, inner
-from optensemble._core.lanes import LANES, larger, load, load_column, spread, store, where_greater
+from optensemble._core.lanes import (
+    LANES,
+    all_greater,
+    gather,
+    larger,
+    load,
+    load_column,
+    magnitudes,
+    spread,
+    store,
+    store_column,
+    where_greater,
+)
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.risk_budget.support_proof import (
     BLOCKS,
@@ -40,8 +52,8 @@ _KINDS, _FEW_KINDS = 4096, 16
 _CHUNK = 64
 """Rows whose first guesses are tried before those that are left are solved, from which the next guesses learn."""
 
-_SOLVED, _LEFT = -3, -2.0
-"""In place of the first guess of a row that is solved, or is left to be solved by itself."""
+_SEARCHED, _LEFT = -1.0, -2.0
+"""In place of the coordinate that takes everything: a support is to be found, or the row is left by itself."""
 
 
 class Supports(NamedTuple):
@@ -66,10 +78,9 @@ def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ig
     covariance, centre, shared = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[d * d + d :]
     last = np.full(_FEW_KINDS if hinted else _KINDS, np.int16(number[support_of(centre)]))
     supports = Supports(number, sizes, order, records, covariance, centre, shared)
-    lanes, left = np.zeros((5 + 2 * LANES, LANES)), np.empty(_CHUNK, dtype=np.int64)
-    places = lanes[3:5].view(np.int64)
-    room = RowRoom(last, lanes[0], lanes[1], lanes[2])
-    eight = LanesRoom(places[0], places[1], lanes[5:].reshape(-1), left)
+    lanes, places = np.zeros((3 + 2 * LANES, LANES)), np.empty(LANES + _CHUNK, dtype=np.int64)
+    left, room = places[LANES:], RowRoom(last, lanes[0], lanes[1], lanes[2])
+    eight = LanesRoom(places[:LANES], lanes[3:].reshape(-1), left)
     for first in range(0, len(C), _CHUNK):
         count = prove_guesses(C, hinted, actions, own, supports, room, eight, first, min(first + _CHUNK, len(C)))
         solve_left(C, hinted, actions, own, supports, room, left[:count])
@@ -135,12 +146,8 @@ def take_everything(top, action):  # type: ignore[no-untyped-def]
 
 
 class LanesRoom(NamedTuple):
-    """Room for eight rows: the first guess of each, where its record begins, and lanes.
+    """Room for eight rows: where the record of each one's first guess begins, and lanes."""
 
-    Instead of a guess it is ``_SOLVED``, or ``_LEFT`` for rows that are solved by themselves.
-    """
-
-    guess: Indices
     record: Indices
     lanes: Floats
     left: Indices  # rows of a chunk that are not solved
@@ -148,37 +155,53 @@ class LanesRoom(NamedTuple):
 
 @inner
 def prove_guesses(C, hinted, actions, own, supports, room, eight, start, stop):  # type: ignore[no-untyped-def]
-    """Solve rows eight at a time: what needs no search, and where the guess is proven; list and count the others."""
+    """Solve rows eight at a time: what needs no search, and where the guess is proven; list and count the others.
+
+    There is no branch on a row: it could not be predicted, and the next eight would wait for the outcome.
+    """
     d, lanes, records, left = C.shape[1], eight.lanes, supports.records.reshape(-1), eight.left
-    weights, count = lanes[d * LANES :], 0
+    weights, nothing, one, count = lanes[d * LANES :], spread(0.0), spread(1.0), 0
     # limits of their own are left to rows by themselves, and so are the last few rows
     tried = start if own.shape[1] > 0 else stop - (stop - start) % LANES
     for first in range(start, tried, LANES):
-        make_guesses(C, hinted, actions, supports, room, eight, first)
-        store(room.best, 0, prove_side_by_side(lanes, eight.record, records, d, weights))
-        for lane in range(LANES):
-            guess, i = eight.guess[lane], first + lane
-            if guess >= 0 and room.best[lane] > 0.0:
-                for j in range(d):
-                    actions[i, j] = weights[j * LANES + lane]
-                if supports.records[guess, 10] == 0.0:
-                    limit, slack = supports.limit[0], supports.limit[1]
-                    pull_row_inside(actions[i], supports.covariance, limit, slack, supports.centre)
-                eight.guess[lane] = _SOLVED
+        alone = make_guesses(C, hinted, actions, supports, room, eight, first)
+        proven = prove_side_by_side(lanes, eight.record, records, d, weights)
+        single = where_greater(alone, spread(_SEARCHED), one, nothing)
+        solved = where_greater(single, nothing, one, where_greater(alone, spread(_LEFT), proven, nothing))
+        for j in range(d):
+            weight = where_greater(magnitudes(alone - spread(np.float64(j))), nothing, nothing, one)
+            weight = where_greater(single, nothing, weight, load(weights, j))
+            store_column(actions, first, j, where_greater(solved, nothing, weight, load_column(actions, first, j)))
+        store(room.best, 0, solved)
         for lane in range(LANES):
             left[count] = first + lane
-            count += eight.guess[lane] != _SOLVED
+            count += room.best[lane] == 0.0
+        if not all_greater(gather(records, eight.record, 10), nothing):
+            store(room.y, 0, where_greater(single, nothing, nothing, solved))
+            pull_lanes_inside(actions, supports, room.y, eight.record, first)
     for i in range(tried, stop):
         left[count], count = i, count + 1
     return count
 
 
+@inner
+def pull_lanes_inside(actions, supports, proven, record, first):  # type: ignore[no-untyped-def]
+    """Move those of eight rows inside that are proven, but on a support whose rounding may lead beyond the limit."""
+    records, limit, slack = supports.records.reshape(-1), supports.limit[0], supports.limit[1]
+    for lane in range(LANES):
+        if proven[lane] > 0.0 and records[record[lane] + 10] == 0.0:
+            pull_row_inside(actions[first + lane], supports.covariance, limit, slack, supports.centre)
+
+
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def make_guesses(C, hinted, actions, supports, room, eight, first):  # type: ignore[no-untyped-def]
-    """Guess the supports of eight rows; those whose best coordinate may take everything are solved."""
-    d, lanes = C.shape[1], eight.lanes
+    """Guess the supports of eight rows; return lanes of the coordinate that takes everything.
+
+    That is ``_SEARCHED`` of other rows, and ``_LEFT`` of those that are to be solved by themselves.
+    """
+    d, lanes, width, nothing = C.shape[1], eight.lanes, supports.records.shape[1], spread(0.0)
     low, high, second = spread(np.inf), spread(-np.inf), spread(-np.inf)
-    top, variance = spread(0.0), spread(0.0)
+    top, variance = nothing, nothing
     for j in range(d):
         c = load_column(C, first, j)
         store(lanes, j, c)
@@ -187,26 +210,22 @@ def make_guesses(C, hinted, actions, supports, room, eight, first):  # type: ign
         variance = where_greater(c, high, spread(supports.covariance[j, j]), variance)
         high = larger(c, high)
         low = where_greater(low, c, c, low)
-    size = larger(high, spread(0.0) - low)
-    alone = where_greater(high - spread(3.0 * SAME_VALUE) * size, second, top, spread(-1.0))
-    alone = where_greater(variance, spread(supports.limit[0]), spread(-1.0), alone)
+    size, searched, left = larger(high, nothing - low), spread(_SEARCHED), spread(_LEFT)
+    alone = where_greater(high - spread(3.0 * SAME_VALUE) * size, second, top, searched)
+    alone = where_greater(variance, spread(supports.limit[0]), searched, alone)
     # products of a row of extreme size could overflow or vanish: it is solved by itself, and scaled
-    alone = where_greater(size, spread(LARGE), spread(_LEFT), alone)
-    alone = where_greater(spread(SMALL), size, where_greater(size, spread(0.0), spread(_LEFT), alone), alone)
-    store(lanes, d, alone)
-    store(lanes, d + 1, low)
-    store(lanes, d + 2, high)
+    alone = where_greater(size, spread(LARGE), left, alone)
+    alone = where_greater(spread(SMALL), size, where_greater(size, nothing, left, alone), alone)
+    store(lanes, d, low)
+    store(lanes, d + 1, high)
     for lane in range(LANES):
-        i, guess = first + lane, int(lanes[d * LANES + lane])
-        if guess >= 0:
-            take_everything(guess, actions[i])
-            guess = _SOLVED
-        elif guess != _LEFT:
-            guess = supports.number[support_of(actions[i])] if hinted else -1
-            if guess < 0:
-                kind = kind_of(C[i], lanes[(d + 1) * LANES + lane], lanes[(d + 2) * LANES + lane])
-                guess = room.last[kind & (len(room.last) - 1)]
-        eight.guess[lane], eight.record[lane] = guess, max(guess, 0) * supports.records.shape[1]
+        i = first + lane
+        guess = supports.number[support_of(actions[i])] if hinted else -1
+        if guess < 0:
+            kind = kind_of(C[i], lanes[d * LANES + lane], lanes[(d + 1) * LANES + lane])
+            guess = room.last[kind & (len(room.last) - 1)]
+        eight.record[lane] = guess * width
+    return alone
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")

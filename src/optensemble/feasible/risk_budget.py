@@ -37,7 +37,7 @@ from optensemble.feasible._solvers.risk_budget.kept import Kept
 from optensemble.feasible._solvers.risk_budget.nearest import NearestPortfolios
 from optensemble.feasible._solvers.risk_budget.portfolio import HELD, Packed, polishing, with_limit
 from optensemble.feasible._solvers.risk_budget.rows import as_dense_rows, collect_rows, scaled_rows
-from optensemble.feasible._solvers.risk_budget.support_search import pull_inside, pull_row_inside
+from optensemble.feasible._solvers.risk_budget.support_search import pull_inside
 from optensemble.feasible._solvers.risk_budget.supports import own_limits, supports_kernel
 from optensemble.feasible._solvers.scale import normalised
 
@@ -410,7 +410,7 @@ class RiskBudget(FeasibleSet):
             centre = self._with_caps(caps)._centre if self._bounds_vary() else self._centre
             found[rows[~known[rows]]] = centre
             for row in rows:
-                pull_row_inside(found[row], self.covariance, limit[row], slack[row], centre)
+                pull_inside(found[row : row + 1], self.covariance, limit[row], slack[row], centre)
 
     @checks_actions
     def violation(self, actions: Floats) -> Floats:

@@ -42,8 +42,13 @@ class Recorder:
         contenders, members, n = len(situation.actions), len(situation.predictions), len(labels)
         self._situation, self._labels = situation, labels
         self.columns = 4 + 3 * contenders + members
-        payoffs, means = (np.empty((contenders, n)), np.empty((2, n))), (np.empty(contenders) for _ in range(2))
-        self.tally = Tally(*payoffs, *means, squared_error=np.empty(members))
+        self.tally = Tally(
+            realised=np.empty((contenders, n)),
+            followed=np.empty((2, n)),
+            promised_by=np.empty(contenders),
+            realised_by=np.empty(contenders),
+            squared_error=np.empty(members),
+        )
         for contender, actions in enumerate(situation.actions):
             realised, cost = row_dots(actions, labels), situation.state.cost[contender]
             self.tally.realised[contender] = realised - cost if len(cost) else realised

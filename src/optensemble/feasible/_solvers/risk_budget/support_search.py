@@ -15,7 +15,6 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.kernel import entry, inner
 from optensemble._core.lanes import (
     LANES,
-    all_greater,
     gather,
     larger,
     load,
@@ -26,6 +25,7 @@ from optensemble._core.lanes import (
     store_column,
     where_greater,
 )
+from optensemble._core.scratch import scratch
 from optensemble._core.tolerances import SAME_VALUE
 from optensemble.feasible._solvers.risk_budget.support_proof import (
     BLOCKS,
@@ -52,6 +52,9 @@ _KINDS, _FEW_KINDS = 4096, 16
 _CHUNK = 64
 """Rows whose first guesses are tried before those that are left are solved, from which the next guesses learn."""
 
+_ROOM = 2 * LANES * LANES
+"""Numbers of the lanes of eight rows, and of their weights."""
+
 _SEARCHED, _LEFT = -1.0, -2.0
 """In place of the coordinate that takes everything: a support is to be found, or the row is left by itself."""
 
@@ -68,7 +71,7 @@ class Supports(NamedTuple):
     limit: Floats  # as from own_limits, if all rows have the same
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry
 def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ignore[no-untyped-def]
     """Take for each row a coordinate that may take everything, the support that is proven, or the best of all."""
     d, count, width = C.shape[1], ints[0], BLOCKS * LANES
@@ -76,13 +79,15 @@ def best_on_supports(C, hinted, actions, status, own, floats, ints):  # type: ig
     order = ints[1 + (1 << d) + count :].reshape(count, d)
     records, rest = floats[: count * width].reshape(count, width), floats[count * width :]
     covariance, centre, shared = rest[: d * d].reshape(d, d), rest[d * d : d * d + d], rest[d * d + d :]
-    last = np.full(_FEW_KINDS if hinted else _KINDS, np.int16(number[support_of(centre)]))
+    last = scratch(_KINDS, np.int16)[: _FEW_KINDS if hinted else _KINDS]
+    last[:] = number[support_of(centre)]
     supports = Supports(number, sizes, order, records, covariance, centre, shared)
-    lanes, places = np.zeros((3 + 2 * LANES, LANES)), np.empty(LANES + _CHUNK, dtype=np.int64)
-    left, room = places[LANES:], RowRoom(last, lanes[0], lanes[1], lanes[2])
-    eight = LanesRoom(places[:LANES], lanes[3:].reshape(-1), left)
+    c, y, best = scratch(LANES, np.float64), scratch(LANES, np.float64), scratch(LANES, np.float64)
+    c[:], left, room = 0.0, scratch(_CHUNK, np.int64), RowRoom(last, c, y, best)
+    eight = LanesRoom(scratch(LANES, np.int64), scratch(_ROOM, np.float64), left)
     for first in range(0, len(C), _CHUNK):
-        count = prove_guesses(C, hinted, actions, own, supports, room, eight, first, min(first + _CHUNK, len(C)))
+        stop = first + _CHUNK if first + _CHUNK < len(C) else len(C)
+        count = prove_guesses(C, hinted, actions, own, supports, room, eight, first, stop)
         solve_left(C, hinted, actions, own, supports, room, left[:count])
 
 
@@ -95,7 +100,7 @@ class RowRoom(NamedTuple):
     best: Floats
 
 
-@inner
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def solve_left(C, hinted, actions, own, supports, room, left):  # type: ignore[no-untyped-def]
     """Solve the rows that are left, one by one."""
     number, sizes, order, records, covariance, centre, shared = supports
@@ -103,7 +108,7 @@ def solve_left(C, hinted, actions, own, supports, room, left):  # type: ignore[n
     for i in left:
         mine = own[i] if varies else shared
         top, low, high = read_row(C[i], c)
-        size = max(high, -low)
+        size = high if high > -low else -low
         if covariance[top, top] <= mine[0] and stands_out(c, top, 3.0 * SAME_VALUE * size):
             take_everything(top, actions[i])
             continue
@@ -131,7 +136,7 @@ def largest_variance(covariance):  # type: ignore[no-untyped-def]
     """Return the largest variance of a coordinate; 1 if all are 0."""
     largest = 0.0
     for j in range(len(covariance)):
-        largest = max(largest, covariance[j, j])
+        largest = covariance[j, j] if covariance[j, j] > largest else largest
     return 1.0 if largest == 0.0 else largest
 
 
@@ -153,7 +158,7 @@ class LanesRoom(NamedTuple):
     left: Indices  # rows of a chunk that are not solved
 
 
-@inner
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def prove_guesses(C, hinted, actions, own, supports, room, eight, start, stop):  # type: ignore[no-untyped-def]
     """Solve rows eight at a time: what needs no search, and where the guess is proven; list and count the others.
 
@@ -166,6 +171,8 @@ def prove_guesses(C, hinted, actions, own, supports, room, eight, start, stop): 
     for first in range(start, tried, LANES):
         alone = make_guesses(C, hinted, actions, supports, room, eight, first)
         proven = prove_side_by_side(lanes, eight.record, records, d, weights)
+        # what rounding may lead beyond the limit is left to rows by themselves
+        proven = where_greater(gather(records, eight.record, 10), nothing, proven, nothing)
         single = where_greater(alone, spread(_SEARCHED), one, nothing)
         solved = where_greater(single, nothing, one, where_greater(alone, spread(_LEFT), proven, nothing))
         for j in range(d):
@@ -176,21 +183,9 @@ def prove_guesses(C, hinted, actions, own, supports, room, eight, start, stop): 
         for lane in range(LANES):
             left[count] = first + lane
             count += room.best[lane] == 0.0
-        if not all_greater(gather(records, eight.record, 10), nothing):
-            store(room.y, 0, where_greater(single, nothing, nothing, solved))
-            pull_lanes_inside(actions, supports, room.y, eight.record, first)
     for i in range(tried, stop):
         left[count], count = i, count + 1
     return count
-
-
-@inner
-def pull_lanes_inside(actions, supports, proven, record, first):  # type: ignore[no-untyped-def]
-    """Move those of eight rows inside that are proven, but on a support whose rounding may lead beyond the limit."""
-    records, limit, slack = supports.records.reshape(-1), supports.limit[0], supports.limit[1]
-    for lane in range(LANES):
-        if proven[lane] > 0.0 and records[record[lane] + 10] == 0.0:
-            pull_row_inside(actions[first + lane], supports.covariance, limit, slack, supports.centre)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -236,11 +231,11 @@ def read_row(row, c):  # type: ignore[no-untyped-def]
     for j in range(len(c)):
         c[j] = row[j] / scale if scale != 1.0 else row[j]
         top, high = (j, c[j]) if c[j] > high else (top, high)
-        low = min(low, c[j])
+        low = c[j] if c[j] < low else low
     return top, low, high
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inner
 def kind_of(c, low, high):  # type: ignore[no-untyped-def]
     """Return a number below ``_KINDS`` that rows of the same pattern share; they often hold the same support.
 
@@ -257,11 +252,11 @@ def stands_out(c, top, margin):  # type: ignore[no-untyped-def]
     """Return whether one coefficient is larger than all others by more than the margin."""
     rival = -np.inf
     for j in range(len(c)):
-        rival = max(rival, c[j]) if j != top else rival
+        rival = c[j] if c[j] > rival and j != top else rival
     return rival < c[top] - margin
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inner
 def support_of(action):  # type: ignore[no-untyped-def]
     """Return the coordinates that an action holds, as the bits of a number."""
     bits = 0
@@ -344,7 +339,7 @@ def write_support(y, kind, action):  # type: ignore[no-untyped-def]
         action[j] = y[j]
 
 
-@entry
+@inner
 def pull_row_inside(action, covariance, limit, slack, centre):  # type: ignore[no-untyped-def]
     """Move an action beyond the limit and its slack toward the centre, no further than needed."""
     variance = bilinear(covariance, action, action)
@@ -361,7 +356,7 @@ def pull_row_inside(action, covariance, limit, slack, centre):  # type: ignore[n
         action[j] = centre[j] + t * (action[j] - centre[j])
 
 
-@njit(cache=True, nogil=True)
+@entry
 def pull_inside(actions, covariance, limit, slack, centre):  # type: ignore[no-untyped-def]
     """Move every row beyond the limit toward the centre."""
     for i in range(len(actions)):

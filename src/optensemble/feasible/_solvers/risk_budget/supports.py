@@ -16,11 +16,12 @@ a proven support compare them all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from optensemble._core.arrays import Floats
 from optensemble._core.kernel import Kernel, make_kernel
@@ -149,9 +150,15 @@ def _record(
     return flat
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def limit_records(records, limit, face, scale):  # type: ignore[no-untyped-def]
+def limit_records(records: Floats, limit: float, face: float, scale: float) -> None:
     """Write the room that a limit shared by all rows leaves each support, and whether rounding stays within it."""
-    for t in range(len(records)):
-        records[t, 8], records[t, 9] = leave_room(records[t], limit, face)
-        records[t, 10] = stays_inside(records[t], limit, face, scale)
+    room_and_price, inside = in_python(leave_room), in_python(stays_inside)  # of a few records, sooner than compiled
+    with np.errstate(over="ignore"):
+        for record in records:
+            record[8:10], record[10] = room_and_price(record, limit, face), inside(record, limit, face, scale)
+
+
+def in_python(function: Any) -> Callable[..., Any]:
+    """Return a compiled function as it was before."""
+    found: Callable[..., Any] = function.py_func
+    return found

@@ -211,8 +211,9 @@ def make_guesses(C, hinted, actions, supports, room, eight, first):  # type: ign
     # products of a row of extreme size could overflow or vanish: it is solved by itself, and scaled
     alone = where_greater(size, spread(LARGE), left, alone)
     alone = where_greater(spread(SMALL), size, where_greater(size, nothing, left, alone), alone)
-    store(lanes, d, low)
-    store(lanes, d + 1, high)
+    # the range of such a row may be infinite, and no pattern be read off it
+    store(lanes, d, where_greater(size, spread(LARGE), nothing, low))
+    store(lanes, d + 1, where_greater(size, spread(LARGE), nothing, high))
     for lane in range(LANES):
         i = first + lane
         guess = supports.number[support_of(actions[i])] if hinted else -1

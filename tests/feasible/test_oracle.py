@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from optensemble.exceptions import FallbackWarning, InfeasibleActionError, InputError
 from optensemble.feasible import Oracle
+from optensemble.feasible.registry import to_spec
 from tests.sample_sets import Floats, top_one
 
 
@@ -41,6 +44,19 @@ def test_violation_is_infinite_where_contains_refuses() -> None:
     omega = Oracle(top_one, dimension=2, contains=sums_to_one)
     np.testing.assert_array_equal(omega.violation(np.array([[1.0, 0.0], [0.2, 0.2]])), [0.0, np.inf])
     np.testing.assert_allclose(Oracle(top_one, 2).violation(np.array([[1.5, 0.0]])), [0.5])
+
+
+def test_an_oracle_is_convex_if_the_user_says_so() -> None:
+    omega = Oracle(top_one, 2, contains=sums_to_one, convex=True)
+    assert omega.convex is True
+    assert omega.violation(np.array([[0.3, 0.7]]))[0] == 0.0
+    assert not Oracle(top_one, 2).convex
+    for twin in (copy.deepcopy(omega), pickle.loads(pickle.dumps(omega))):
+        assert twin.convex
+    assert to_spec(omega) is None
+    for wrong in (1, "yes", None):
+        with pytest.raises(InputError, match="convex must be one of True, False; got"):
+            Oracle(top_one, 2, convex=wrong)  # type: ignore[arg-type]
 
 
 def test_errors_say_what_to_do() -> None:
@@ -149,6 +165,14 @@ def test_rows_of_several_tables() -> None:
     np.testing.assert_array_equal(room.argmax(C)[:, 0], order + 1.0)
     again = joined.joined([joined, room])
     np.testing.assert_array_equal(again.argmax(np.ones((16, 2)))[:, 0], [*TABLE["most"], *(order + 1.0)])
+
+
+@pytest.mark.parametrize("convex", [True, False])
+def test_an_oracle_bound_to_rows_stays_as_convex_as_it_is(convex: bool) -> None:
+    omega = Oracle(spend, 2, upper=9.0, rows=True, convex=convex)
+    bound = omega.for_rows(TABLE)
+    for other in (omega, bound, bound.take([1, 2]), bound.joined([bound, bound]), omega.unfilled(3), bound.of_row(3)):
+        assert other.convex is convex
 
 
 def test_contains_takes_the_rows_too() -> None:

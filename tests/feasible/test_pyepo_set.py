@@ -80,6 +80,14 @@ def test_the_set_passes_the_contract_check() -> None:
     np.testing.assert_array_equal(PyEPOSet(Routes()).violation(np.array([[0.0, 1.5, 0.0, 0.0]])), [0.5])
 
 
+def test_a_model_is_convex_if_the_user_says_so() -> None:
+    assert PyEPOSet(Routes(), convex=True).convex is True
+    assert PyEPOSet(Routes()).convex is False
+    assert to_spec(PyEPOSet(Routes(), convex=True)) is None
+    with pytest.raises(InputError, match="convex must be one of True, False; got 1"):
+        PyEPOSet(Routes(), convex=1)  # type: ignore[arg-type]
+
+
 def test_a_model_with_a_memory_is_found_by_the_check() -> None:
     class Stays(Routes):
         last = 0

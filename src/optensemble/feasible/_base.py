@@ -66,12 +66,14 @@ class FeasibleSet(BoundRows):
     The same bits are promised on one kind of processor. Another kind (other vector instructions, another BLAS kernel)
     rounds otherwise: actions agree there within :attr:`tolerance`, unless two of them are tied.
 
-    :meth:`project` moves actions that are off by rounding onto the set.
+    :meth:`project` moves actions that are off by rounding onto the set, and :attr:`convex` says whether mixtures of
+    actions are actions.
 
     A set only maximises, and knows nothing of labels, models or events. To write one, set the attributes
     below in ``__init__`` by :meth:`_set_bounds` and implement :meth:`_argmax`, :meth:`violation` and
     :meth:`spec`. A compiled set sets ``kernel``, and implements :meth:`_argmax` only for rows that the kernel gives up.
-    If logged actions are to be moved onto it, implement :meth:`_project`.
+    If logged actions are to be moved onto it, implement :meth:`_project`. If every mixture of its actions is one, say
+    so: ``convex = True`` in the class.
 
     A set whose parameters come from the row (:class:`~optensemble.Columns`, or a callable of X, in place of numbers) is
     *bound* to the rows in hand by :meth:`for_rows`; only then it has an argmax. Estimators do that for each batch. To
@@ -121,6 +123,16 @@ class FeasibleSet(BoundRows):
         """Whether a solve takes so long that one more pays if its value shows that others are needless; hints do then.
 
         Only a set whose argmax is exact says so: the value is taken for a bound.
+        """
+        return False
+
+    @property
+    def convex(self) -> bool:
+        """Whether every mixture of actions of the set is one: mixtures may then be played.
+
+        In each row, if sets differ between rows; a known cost is then convex too, so that a mixture is worth at least
+        the mixture of what its actions are worth. False where it is not known. It speaks of the set's actions: a
+        fallback need not be one where sets differ between rows.
         """
         return False
 

@@ -71,6 +71,11 @@ class Composite(FeasibleSet):
         self.has_cost = any(omega.has_cost for omega in self.inner)
 
     @property
+    def convex(self) -> bool:
+        """Whether every mixture of actions is one: where that is so in all inner sets."""
+        return all(omega.convex for omega in self.inner)
+
+    @property
     def _own_width(self) -> int:
         """How many numbers of a row are the set's own; those of inner sets follow."""
         return sum(parameter.size for parameter in self._own_parameters)

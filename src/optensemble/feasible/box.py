@@ -46,6 +46,8 @@ class Box(FeasibleSet):
            [0. , 2. ]])
     """
 
+    convex = True
+
     def __init__(
         self,
         lower: Any = 0.0,

@@ -190,6 +190,11 @@ class CvxpySet(FeasibleSet):
         """The kind of set that was recognised, such as "Polytope" or "WithCost", or "conic" for Clarabel."""
         return "conic" if self.inner is None else type(self.inner).__name__
 
+    @property
+    def convex(self) -> bool:
+        """Whether every mixture of actions is one: unless variables are whole numbers, the action's or others."""
+        return self.inner is None or self.inner.convex
+
     def argmax(self, C: npt.ArrayLike, hint: npt.ArrayLike | None = None) -> Floats:
         """Return the action that maximises ``c·a``, less the cost, for every row ``c`` of ``C``."""
         self._watched.require_unchanged()

@@ -133,6 +133,11 @@ class Knapsack(FeasibleSet):
         return True
 
     @property
+    def convex(self) -> bool:
+        """Whether every mixture of actions is one: of fractions."""
+        return not self.integer
+
+    @property
     def resources(self) -> int:
         """The number of resources."""
         given = self.weights if self.weights is not None else next(p for p in self.parameters if p.name == "weights")

@@ -162,6 +162,11 @@ class MixedInteger(LinearSet):
             self._set_whole_bounds(self.lower, self.upper)
         self._set_failure(on_failure, fallback)
 
+    @property
+    def convex(self) -> bool:
+        """Whether every mixture of actions is one: where no coordinate is whole."""
+        return not self.integer.any()
+
     def _tighten(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         if np.isfinite(lower).all() and np.isfinite(upper).all():
             return lower, upper

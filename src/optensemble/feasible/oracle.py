@@ -45,6 +45,9 @@ class Oracle(FeasibleSet):
         take the "fallback" action and warn.
     rows
         Whether the set differs between rows, and the functions take them too.
+    convex
+        Whether every mixture of actions of the set is one, in each row: mixtures may then be played. It is for you to
+        know; ``contains`` must allow for the rounding of mixtures.
 
     Examples
     --------
@@ -61,6 +64,8 @@ class Oracle(FeasibleSet):
            [5., 0.]])
     """
 
+    convex = False
+
     def __init__(
         self,
         function: Callable[..., npt.ArrayLike],
@@ -72,6 +77,7 @@ class Oracle(FeasibleSet):
         fallback: npt.ArrayLike | None = None,
         *,
         rows: bool = False,
+        convex: bool = False,
     ) -> None:
         for name, value in (("function", function), ("contains", contains)):
             if not callable(value) and not (name == "contains" and value is None):
@@ -79,6 +85,8 @@ class Oracle(FeasibleSet):
         self.function = function
         self.contains = contains
         require_choice(rows, "rows", [True, False])
+        require_choice(convex, "convex", [True, False])
+        self.convex = convex
         self.needs_table = bool(rows)
         # No number is read: the functions look at the rows themselves.
         self.parameters = (RowParameter("rows", (function,), (0,)),) if rows else ()
@@ -100,7 +108,7 @@ class Oracle(FeasibleSet):
 
         contains = None if self.contains is None else of_row(self.contains)
         bounds = (self.dimension, self.lower, self.upper)
-        return Oracle(of_row(self.function), *bounds, contains, self.on_failure, self.fallback)
+        return Oracle(of_row(self.function), *bounds, contains, self.on_failure, self.fallback, convex=self.convex)
 
     def _call(self, function: Callable[..., npt.ArrayLike], batch: Floats) -> npt.ArrayLike:
         """Return what a function says of a batch; one that takes the rows is called with each table's."""

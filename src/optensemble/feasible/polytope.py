@@ -95,6 +95,8 @@ class Polytope(LinearSet):
            [0. , 0.2, 0.4]])
     """
 
+    convex = True
+
     def __init__(
         self,
         A_ub: Any = None,

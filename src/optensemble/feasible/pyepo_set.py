@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats, Indices
 from optensemble._core.exact_sums import row_dots
+from optensemble._core.validation import require_choice
 from optensemble.exceptions import InputError
 from optensemble.feasible._base import FeasibleSet, checks_actions
 from optensemble.feasible._batches import Unsolved
@@ -52,6 +53,9 @@ class PyEPOSet(FeasibleSet):
         A box around the set.
     on_failure, fallback
         What to do with a row for which the model fails: "raise" an error, or take the "fallback" action and warn.
+    convex
+        Whether every mixture of actions of the model is one, as in a linear programme: mixtures may then be played. It
+        is for you to know.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class PyEPOSet(FeasibleSet):
     array([[0., 1., 0.]])
     """
 
+    convex = False
     _one_at_a_time = threading.Lock()
 
     def __init__(
@@ -76,6 +81,8 @@ class PyEPOSet(FeasibleSet):
         upper: npt.ArrayLike = 1.0,
         on_failure: str = "raise",
         fallback: npt.ArrayLike | None = None,
+        *,
+        convex: bool = False,
     ) -> None:
         missing = [name for name in ("setObj", "solve", "num_cost", "modelSense") if not hasattr(optmodel, name)]
         if missing or isinstance(optmodel, type):
@@ -85,6 +92,8 @@ class PyEPOSet(FeasibleSet):
                 "optmodel must be an object with setObj, solve, num_cost and modelSense, as PyEPO's models are; "
                 f"got {found}{lack}."
             )
+        require_choice(convex, "convex", [True, False])
+        self.convex = convex
         self.optmodel = optmodel
         self._sign = _as_sign(optmodel.modelSense)
         self._set_bounds(lower, upper, as_dimension(optmodel.num_cost))

@@ -111,6 +111,8 @@ class RiskBudget(FeasibleSet):
     array([[0.6 , 0.25, 0.15]])
     """
 
+    convex = True
+
     def __init__(
         self,
         covariance: npt.ArrayLike | None = None,

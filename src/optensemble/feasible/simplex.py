@@ -68,6 +68,8 @@ class Simplex(FeasibleSet):
            [0., 2., 0.]])
     """
 
+    convex = True
+
     def __init__(
         self,
         dimension: int,

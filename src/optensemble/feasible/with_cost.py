@@ -30,7 +30,8 @@ class WithCost(Composite):
 
     (no factor 1/2 in the quadratic part), and payoffs, self-assessments, leaderboards, promises and audits are net of
     it. With ``sense="min"`` labels are costs too: ``a·y + cost(a)`` is minimised, and reported. The difference between
-    what is promised and what is realised does not see a known cost, so that everything proven holds.
+    what is promised and what is realised does not see a known cost, so that everything proven holds. Every such
+    cost is convex: mixtures may be played where they may be without it (:attr:`FeasibleSet.convex`).
 
     What the set and the cost are decides how rows are solved (:attr:`recognised`):
 

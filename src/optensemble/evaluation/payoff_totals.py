@@ -173,7 +173,8 @@ class PairTotals(Sums):
             return np.empty(0), np.empty(0)
         sizes = self.bins[:, -1]
         ends = np.cumsum(sizes)
-        tenth = block_of((ends - sizes / 2).astype(np.int64), self.rows)
+        middles = np.minimum((ends - sizes / 2).astype(np.int64), self.rows - 1)  # the last bins may be empty
+        tenth = block_of(middles, self.rows)
         summed = np.zeros((BLOCKS, 3))
         np.add.at(summed, tenth, self.bins)
         where = np.bincount(tenth, weights=(ends - sizes / 2 - 0.5) * sizes, minlength=BLOCKS)

@@ -89,7 +89,7 @@ def test_an_ensemble_without_its_rows_is_not_extended(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"{forgotten} from them. Fit again, on all rows"):
             again.extend(**given)
     assert same(state(again), before)
-    with pytest.warns(RefitWarning, match=r"far from the promised .*\. Fit again, on all rows\.$"):
+    with pytest.warns(RefitWarning, match=r"more than the promise allows for .*\. Fit again, on all rows\.$"):
         again.update(X[NEW], Y[NEW] + 50)
     with pytest.raises(InputError, match=forgotten):
         loaded(again, tmp_path, models=problem().models).extend()

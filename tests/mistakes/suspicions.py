@@ -472,7 +472,7 @@ def _(w: World) -> Seen:
 
 @ASKED.told(
     "label columns of an array are swapped in `update`",
-    "far from the promised .*Call extend",
+    "earned less than the promise allows for .*Call extend",
     before="the same",
     kind="RefitWarning",
 )

@@ -16,7 +16,7 @@ from optensemble._core.hashing import Hashes
 from optensemble._core.suggestions import listed
 from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles.base import DECISION, Answer, Policy
-from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.payoff_record import Calibration, Record
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.possible_payoffs import Possible
 from optensemble.evaluation.promise import Promise
@@ -33,6 +33,7 @@ from optensemble.members.query import MemberQuery
 from optensemble.members.sources import RowSource, SourceBlocks
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.members.validation import as_labels, as_weights, require_rows, row_count
+from optensemble.monitoring.monitor import Monitor
 from optensemble.stacking.arms import Decisions
 from optensemble.stacking.final_policy import FinalPolicy, PolicyPass
 from optensemble.stats.row_design import KnownClusters
@@ -63,6 +64,7 @@ class FittedDecision(Policy):
     notes_: list[str]
     record_: Record
     advantage_: Record
+    monitor_: Monitor
     time_ordered_: bool
     n_updated_: int
     _set: FeasibleSet
@@ -72,6 +74,7 @@ class FittedDecision(Policy):
     _seed: int | None
     _subgroups: Subgroups | None
     _groups: KnownClusters | None
+    _watched: Calibration
     _absences: tuple[int, ...] = ()
     on_error: str
     _rows: list[LabelledBatch]
@@ -86,9 +89,21 @@ class FittedDecision(Policy):
 
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
-        now, tally = self._as_it_stands(), Tally()
-        asked = now._asked(X, tally)
-        return now._answer(asked, now._decided(asked), X, tally)
+        return self._as_it_stands()._look(X)[1]
+
+    def _look(self, X: Any, asked: MemberOutputs | None = None) -> tuple[MemberOutputs, Answer]:
+        tally = Tally()
+        asked = self._asked(X, tally) if asked is None else asked
+        return asked, self._answer(asked, self._decided(asked), X, tally)
+
+    def _asks_as(self, other: Policy) -> bool:
+        if not isinstance(other, FittedDecision) or len(self.members_) != len(other.members_):
+            return False
+        if any(each._context is not None or each._subgroups is not None for each in (self, other)):
+            return False
+        same = [ours is theirs for (_, ours), (_, theirs) in zip(self.members_, other.members_, strict=True)]
+        box = np.array_equal(self._set.lower, other._set.lower) and np.array_equal(self._set.upper, other._set.upper)
+        return all(same) and box and self._absences == other._absences
 
     def _actions(self, X: Any) -> Floats:
         return self._decided(self._asked(X)).actions
@@ -265,6 +280,18 @@ class FittedDecision(Policy):
         return [self.finding_, *self.notes_]
 
     # Rows
+
+    @property
+    def _kept_rows(self) -> list[LabelledBatch]:
+        return [*self._rows, *self._later]
+
+    @property
+    def _label_scale(self) -> Floats:
+        return np.asarray(self.decider_.forecaster.scale)
+
+    @property
+    def _spread(self) -> float:
+        return float(np.median(np.abs(self.advantage_.realised)))
 
     def _query(self, tally: Tally | None = None) -> MemberQuery:
         """Return how members are asked; ``tally`` counts policies' actions that are mended."""

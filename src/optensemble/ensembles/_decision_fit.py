@@ -15,7 +15,6 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble._core.deferred import pd
 from optensemble._core.engine import Engine
 from optensemble._core.hashing import Hashes
-from optensemble._core.number_format import format_by_error
 from optensemble._core.progress import Progress, Stage
 from optensemble._core.sums import Sums
 from optensemble._core.threads import one_blas_thread
@@ -70,9 +69,6 @@ from optensemble.stacking.patch import MOST_ROUNDS, Selection
 from optensemble.stats.blocks import UnitSums, part_of
 from optensemble.stats.row_design import EXACT_ROWS, RowDesign
 from optensemble.stats.row_sample import RowSample
-
-_BROKEN = 2.0  # half-widths: an honest promise is missed by more in one batch of ten thousand
-_ROUNDING = 1e-12  # relative: where members know the labels, the half-width may be next to nothing
 
 
 @dataclass(frozen=True)
@@ -463,13 +459,3 @@ def audit_inputs(
         sign=sign,
         blind=None if policy.winner == blind else earned[blind],
     )
-
-
-def why_broken(promised: Promise, realised: float) -> str:
-    """Return by how far rows that came to ``realised`` on average missed their promise; nothing if not by far."""
-    half = max(promised.high - promised.mean, promised.mean - promised.low)  # one side may end at what is possible
-    missed = abs(realised - promised.mean)
-    if missed <= max(_BROKEN * half, _ROUNDING * abs(promised.mean)):
-        return ""
-    shown = format_by_error([realised, promised.low, promised.high, half])
-    return f"{promised.rows:,} rows came to {shown[0]} on average, far from the promised {shown[1]} to {shown[2]}"

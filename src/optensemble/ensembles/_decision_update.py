@@ -8,11 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from optensemble._core.arrays import Floats
 from optensemble._core.deferred import pd
 from optensemble._core.hashing import Hashes, hash_labels
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_answers import FittedDecision
 from optensemble.ensembles._decision_rows import as_batch
+from optensemble.ensembles._watch import tell
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.possible_payoffs import LabelRange
 from optensemble.evaluation.promise import Promise
@@ -87,7 +89,8 @@ class UpdatedDecision(FittedDecision):
 
         The rows are in time order if those fitted on were, with groups if those had groups (a column name or a callable
         need not be given again). Weights and rows that lack labels are as of :meth:`fit`. When it is time to fit again,
-        ``refit_due_`` says why, and a :class:`RefitWarning` does; ``extend()`` does it.
+        ``refit_due_`` says why, and a :class:`RefitWarning` does: many rows in time order, or an alarm of ``monitor_``,
+        which looks at the rows in the order in which they come. ``extend()`` fits again.
 
         Parameters
         ----------
@@ -221,15 +224,18 @@ class UpdatedDecision(FittedDecision):
         before, mean = self.n_updated_, float(np.average(realised, weights=weights))
         self.n_updated_ += len(labels)
         self._later = [*self._later, rows]
-        from optensemble.ensembles._decision_fit import why_broken  # not loaded by those who only decide
-
-        reasons = [self.refit_due_] if self.refit_due_ else []
-        if not reasons and (broken := why_broken(promised, mean)):  # the first time tells enough
-            reasons.append(broken)
+        self._watch(self._watched.correct(assessed, incomplete, possible), realised)
         if self.time_ordered_ and before < STALE * self.n_rows_ <= self.n_updated_:
-            reasons.append(f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}")
-        self.refit_due_ = "; ".join(reasons)
+            stale = f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}"
+            self.refit_due_ = "; ".join(filter(None, [self.refit_due_, stale]))
         return promised, mean
+
+    def _watch(self, promised: Floats, realised: Floats) -> None:
+        """Have the monitor look at rows, promised as at the fit; what it tells is the first reason for a refit."""
+        told, self.monitor_ = tell(self.monitor_), self.monitor_.copy().observe(promised, realised)
+        now, due = tell(self.monitor_), self.refit_due_
+        if now != told:
+            self.refit_due_ = due.replace(told, now) if told and told in due else "; ".join(filter(None, [now, due]))
 
     @property
     def _rows_known(self) -> int:

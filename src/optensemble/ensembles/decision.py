@@ -23,6 +23,7 @@ from optensemble.ensembles._decision_rows import (
 )
 from optensemble.ensembles._decision_update import merge_in_time
 from optensemble.ensembles._own_members import refuse_streamed
+from optensemble.ensembles._watch import monitor_of
 from optensemble.evaluation.data_sample import Finding
 from optensemble.evaluation.data_warnings import (
     find_forgotten_time,
@@ -137,6 +138,8 @@ class DecisionEnsemble(DecisionMembers):
         files: in some).
     record_
         Self-assessed and realised payoff, out of fold: what the promise rests on.
+    monitor_
+        The :class:`Monitor` of the promise of the fit, which is not redone: :meth:`update` shows it every row.
     refit_due_
         After :meth:`update`: why the ensemble should be fitted again; empty if it need not be.
     last_update_
@@ -280,21 +283,44 @@ class DecisionEnsemble(DecisionMembers):
                 raise InputError("extend needs X and Y together; got only one of them.")
             further = [] if X is None else [as_batch(X, Y, self._same_groups(groups), sample_weight, ids)]
             further = [self._in_order(batch, self._known) for batch in further]
-            wider = self._same_parameters()
             known = self._as_given(self.members_)
-            wider.models = [*known[: self.n_models_], *as_member_list(models, "models")]
-            wider.policies = [*known[self.n_models_ :], *as_member_list(policies, "policies")]
+            members = (
+                [*known[: self.n_models_], *as_member_list(models, "models")],
+                [*known[self.n_models_ :], *as_member_list(policies, "policies")],
+            )
             self._require_same_rows()
-            rows = merge_in_time([*self._rows, *self._later, *further], self._time_column)
             if options.get("random_state") is None:
                 options["random_state"] = self._seed
-            wider._fit_rows(rows, self.time_ordered_, missing_labels, options, self._doubts, self._context_columns)
-            if self.table_ is not None:
-                wider.table_ = self.table_
+            wider = self._with_rows(
+                [*self._rows, *self._later, *further], *members, missing_labels, options, self._doubts
+            )
             self._become(wider)
         return self
 
     # Fitting
+
+    def _fitted_again(self, rows: list[LabelledBatch]) -> Self:
+        known = self._as_given(self.members_)
+        members = known[: self.n_models_], known[self.n_models_ :]
+        return self._with_rows(rows, *members, "raise", {"random_state": self._seed}, None)
+
+    def _with_rows(
+        self,
+        rows: list[LabelledBatch],
+        models: Any,
+        policies: Any,
+        missing_labels: str,
+        options: FitOptions,
+        told: Sequence[Finding] | None,
+    ) -> Self:
+        """Return an ensemble with the same parameters, fitted on these rows with these members."""
+        wider = self._same_parameters()
+        wider.models, wider.policies = models, policies
+        rows = merge_in_time(rows, self._time_column)
+        wider._fit_rows(rows, self.time_ordered_, missing_labels, options, told, self._context_columns)
+        if self.table_ is not None:
+            wider.table_ = self.table_
+        return wider
 
     def _fit_rows(
         self,
@@ -302,12 +328,13 @@ class DecisionEnsemble(DecisionMembers):
         time_ordered: bool | None,
         missing_labels: str,
         options: FitOptions,
-        told: Sequence[Finding] = (),
+        told: Sequence[Finding] | None = (),
         context: Sequence[Any] | None = None,
     ) -> None:
         """Learn on a copy, so that a failure or an interrupt loses nothing; warn of what was not ``told`` before.
 
-        ``context`` are the columns of an earlier fit, if there was one.
+        Where ``told`` is None nothing is: a fit again on rows of which most were looked at before. ``context`` are the
+        columns of an earlier fit, if there was one.
         """
         from optensemble.ensembles._decision_fit import learn_decision  # not loaded by those who only decide
         from optensemble.stacking.leaderboard import leaderboard_frame
@@ -346,14 +373,16 @@ class DecisionEnsemble(DecisionMembers):
         ]
         fitted._absences = tuple(number for number, count in enumerate(fit.absent) if count)
         fitted.record_, fitted.advantage_, fitted.fingerprints_ = fit.record, fit.advantage, fit.marks
+        fitted.monitor_, fitted._watched = monitor_of(fit.record, fitted._sense), fit.record.calibration
         fitted._known_rows = with_keys(judged, fit.prints)
         if fit.policy.forecaster.context is None:
             fitted._context = None  # nothing looks at it
         fitted._mark_leading()
         fitted.n_rows_, fitted.n_updated_, fitted.refit_due_, fitted._later = data.design.rows, 0, "", []
         self._become(fitted)
-        warn_of_absence(names, fit.absent, data.design.rows, stacklevel=4)
-        tell(self._doubts, told, stacklevel=4)
+        if told is not None:
+            warn_of_absence(names, fit.absent, data.design.rows, stacklevel=4)
+            tell(self._doubts, told, stacklevel=4)
 
     def _with_terms(self, time_ordered: bool, seed: int | None) -> Self:
         """Return an ensemble of the same parameters, which are checked, ready to learn."""

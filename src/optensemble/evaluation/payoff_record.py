@@ -20,6 +20,7 @@ from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN, LabelRange, P
 from optensemble.evaluation.promise import Promise
 from optensemble.stats.blocks import BLOCKS, LEVEL, left_by_centring, t_quantile
 from optensemble.stats.intervals import outer_quantiles
+from optensemble.stats.long_run import long_run_ratio
 from optensemble.stats.row_design import EXACT_ROWS
 from optensemble.stats.sample_size import LEARNING
 
@@ -158,11 +159,13 @@ class Record:
 
         It lies within what is ``possible`` in each row, if anything is known of that.
         """
-        calibrated = self.level + self.trend[0] * len(self) / 2 + self.slope * (assessed - self.centre)
-        if self.absence is not None:
-            away = np.zeros(len(assessed)) if incomplete is None else incomplete
-            calibrated = np.asarray(calibrated + self.absence.offset * (away - self.absence.share))
-        return calibrated if possible is None else possible.clip(calibrated)
+        return self.calibration.correct(assessed, incomplete, possible)
+
+    @property
+    def calibration(self) -> Calibration:
+        """How self-assessments are calibrated."""
+        offset, share = (0.0, 0.0) if self.absence is None else (self.absence.offset, self.absence.share)
+        return Calibration(self.level + self.trend[0] * len(self) / 2, self.slope, self.centre, offset, share)
 
     def limits(
         self,
@@ -270,6 +273,34 @@ class Record:
         wandering = noise * (1 / n + 1 / m) + (1 + 1 / BLOCKS) * self.wander + self.design_effect * noise * leverage
         widened = max(together, wandering) * max(1.0, self._widening(assessed))
         return max(self.quantile * float(np.sqrt(widened)), self._floor)
+
+    @property
+    def own_half_width(self) -> float:
+        """Return half the width of the promise for as many rows again as the record has, of the same kind."""
+        n, share = len(self), 0.0 if self.absence is None else self.absence.share
+        squares, weighed = n * self._sums.deviation**2, None if self._sums.weight_squares is None else self.effective
+        mean, _, high = self._of_mean(Assessments(n, self.centre, squares, weighed=weighed, incomplete=share))
+        return high - mean
+
+    @property
+    def deviation(self) -> float:
+        """Return the standard deviation of a row's payoff about the calibrated one; never 0, for payoffs are rounded.
+
+        >>> Record(np.ones(9), np.ones(9)).deviation
+        1e-09
+        """
+        size = max(map(abs, self._sums.means))
+        return max(float(np.sqrt(self.noise)), _ROUNDING * (size or 1.0))
+
+    @cached_property
+    def long_run(self) -> float:
+        """Return the ratio of the long-run variance of residuals to their variance, at least 1.
+
+        Where only a sample of the rows is kept, which do not follow each other, it is the design effect.
+        """
+        if self.totals is not None:
+            return self.design_effect
+        return max(long_run_ratio(self.residual), self._cluster_effect)
 
     @cached_property
     def _floor(self) -> float:
@@ -394,17 +425,20 @@ class Record:
     @cached_property
     def design_effect(self) -> float:
         """Return the ratio of the variance of a mean to that of independent rows."""
-        if self.noise == 0:
+        if self.noise == 0 or not self.time_ordered:
+            return self._cluster_effect
+        return max(self._cluster_effect, self._block_variance * self.effective / BLOCKS / self.noise)
+
+    @property
+    def _cluster_effect(self) -> float:
+        """Return the same where only rows of a cluster go together."""
+        found = self._sums.cluster_residuals(self.slope)
+        if self.noise == 0 or found is None:
             return 1.0
-        effect = 1.0
-        if self.time_ordered:
-            effect = max(effect, self._block_variance * self.effective / BLOCKS / self.noise)
-        if (found := self._sums.cluster_residuals(self.slope)) is not None:
-            sums, sizes = found
-            left = max(left_by_centring(sizes), 1e-9)
-            squares = len(self) if self._sums.weight_squares is None else self._sums.weight_squares
-            effect = max(effect, float(np.square(sums).sum()) / (squares * self.noise) / left)
-        return effect
+        sums, sizes = found
+        left = max(left_by_centring(sizes), 1e-9)
+        squares = len(self) if self._sums.weight_squares is None else self._sums.weight_squares
+        return max(1.0, float(np.square(sums).sum()) / (squares * self.noise) / left)
 
     @cached_property
     def quantile(self) -> float:
@@ -430,6 +464,29 @@ class Record:
     def _widening(self, assessed: Assessments) -> float:
         fitted = self._sums.deviation
         return assessed.deviation / fitted if fitted > 0 and assessed.count > 1 else 1.0
+
+
+class Calibration(NamedTuple):
+    """How a self-assessment becomes a promise: by a line through ``base`` at ``centre``, and by whether members lack.
+
+    Where a member is absent, as in a ``share`` of the rows, payoffs are higher by ``offset``.
+    """
+
+    base: float
+    slope: float
+    centre: float
+    offset: float
+    share: float
+
+    def correct(
+        self, assessed: Floats, incomplete: npt.NDArray[np.bool_] | None = None, possible: Possible | None = None
+    ) -> Floats:
+        """Return the calibrated payoff of each row; see :meth:`Record.correct`."""
+        calibrated = self.base + self.slope * (assessed - self.centre)
+        if self.offset:
+            away = np.zeros(len(assessed)) if incomplete is None else incomplete
+            calibrated = np.asarray(calibrated + self.offset * (away - self.share))
+        return calibrated if possible is None else possible.clip(calibrated)
 
 
 class Absence(NamedTuple):

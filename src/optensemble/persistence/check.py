@@ -16,6 +16,7 @@ import numpy.typing as npt
 from optensemble._core.buckets import Buckets
 from optensemble._core.validation import bucket_count
 from optensemble.ensembles.base import INIT
+from optensemble.evaluation.payoff_record import Calibration
 from optensemble.exceptions import InputError
 from optensemble.multicalibration import events
 from optensemble.persistence.check_common import (
@@ -49,6 +50,7 @@ from optensemble.persistence.contents import (
     WHITE,
     Rule,
 )
+from optensemble.persistence.monitor_part import check_monitor
 from optensemble.persistence.parts import Part, Shelf, Wrong, require_plain
 from optensemble.persistence.stored_members import check_stored
 from optensemble.stacking.arms import EVALUATORS, PLAYED
@@ -95,6 +97,8 @@ def _check_paper(file: SavedFile) -> None:
         check_record(file)
     if (simple := root.get("simple")) is not None:
         check_forecaster(file, simple, None)
+    if (seed := root.get("seed")) is not None:
+        seed.whole()
     check_roles(file, len(groups))
 
 
@@ -143,6 +147,7 @@ def _check_decision(file: SavedFile) -> None:
     if (seed := root.get("seed")) is not None:
         seed.whole()
     _check_context(file)
+    _check_monitor(file)
     check_frames(file, DECISION_FRAMES, *DECISION_FRAMES)
     chosen = root["frames"]["leaderboard_"]["columns"].value.index("chosen")
     if shelf.take(f"leaderboard_/{chosen}", "b", None).sum() != 1:
@@ -166,6 +171,14 @@ def _check_context(file: SavedFile) -> None:
         given = context.get("given")
         if given is not None and not isinstance(given.value, str):
             given.require(isinstance(given.value, int) or len(check_context(given)) > 0, "be columns")
+
+
+def _check_monitor(file: SavedFile) -> None:
+    """Check the monitor, and the calibration that it watches; older files have none."""
+    if (monitor := file.root.get("monitor")) is not None:
+        check_monitor(file.shelf, monitor, "monitor")
+        watched = [each.number() for each in file.root["watched"]]
+        file.root["watched"].require(len(watched) == len(Calibration._fields), f"be {', '.join(Calibration._fields)}")
 
 
 def _check_absences(file: SavedFile) -> list[int]:

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from optensemble._core.hashing import hash_labels
+from optensemble.ensembles._watch import monitor_of
 from optensemble.ensembles.decision import DecisionEnsemble
-from optensemble.evaluation.payoff_record import Record
+from optensemble.evaluation.payoff_record import Calibration, Record
 from optensemble.evaluation.payoff_totals import PairTotals
 from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN
 from optensemble.members.context import Context
 from optensemble.members.subgroups import Grouping, Subgroups
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import DECISION_FRAMES, DECISION_LEARNED
+from optensemble.persistence.monitor_part import pack_monitor, unpack_monitor
 from optensemble.persistence.packing import (
     GivenAgain,
     as_plain,
@@ -43,6 +45,9 @@ from optensemble.stacking.final_policy import FinalPolicy
 from optensemble.stats.row_design import KnownClusters
 
 _NO_SUBGROUPS = pack_rule(None)
+
+MONITOR = "monitor"
+"""The key of the monitor's arrays."""
 
 
 def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
@@ -82,6 +87,8 @@ def pack_decision(ensemble: DecisionEnsemble) -> tuple[dict[str, Any], Arrays]:
         "mending": pack_mending(ensemble._mending),
         **pack_own_members(ensemble),
         "context": _pack_context(ensemble, arrays),
+        "watched": [float(each) for each in ensemble._watched],
+        "monitor": pack_monitor(ensemble.monitor_, arrays, MONITOR),
         "frames": {name: pack_frame(getattr(ensemble, name), arrays, name) for name in DECISION_FRAMES},
     }
     return document, arrays
@@ -109,6 +116,18 @@ def _unpack_context(saved: dict[str, Any] | None, ensemble: DecisionEnsemble, ar
     ensemble.context, ensemble._context_columns = saved["given"], tuple(saved["columns"])
     if saved["decides"] is not None:
         ensemble._context = Context(tuple(saved["decides"]), arrays["context/fill"])
+
+
+def _unpack_monitor(document: dict[str, Any], ensemble: DecisionEnsemble, arrays: Arrays) -> None:
+    """Restore the monitor; of an older file it is new, and watches the promise of the fit as far as that is known."""
+    if document.get("monitor") is not None:
+        ensemble._watched = Calibration(*document["watched"])
+        ensemble.monitor_ = unpack_monitor(document["monitor"], arrays, MONITOR)
+        return
+    record = ensemble.record_
+    if record.totals is None and 0 < ensemble.n_rows_ < len(record) == ensemble.n_rows_ + ensemble.n_updated_:
+        record = record.first(ensemble.n_rows_)
+    ensemble._watched, ensemble.monitor_ = record.calibration, monitor_of(record, ensemble._sense)
 
 
 def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> DecisionEnsemble:
@@ -157,6 +176,7 @@ def restore_decision(document: dict[str, Any], arrays: Arrays, given: GivenAgain
         labels=NOTHING_KNOWN,
     )
     ensemble.fingerprints_ = arrays["fingerprints_"]
+    _unpack_monitor(document, ensemble, arrays)
     unpack_own_members(document, ensemble)
     _unpack_context(document.get("context"), ensemble, arrays)
     return ensemble

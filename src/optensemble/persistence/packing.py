@@ -34,6 +34,9 @@ T = TypeVar("T")
 PATTERN_PARTS = ("stack", "ridge", "refinement")
 """The forecasts of rows in which some members are absent."""
 
+INIT_MODEL = "init"
+"""The name under which a black box's first model is given again."""
+
 _SET = "feasible/"
 """The prefix of a feasible set's arrays."""
 
@@ -277,6 +280,11 @@ def unpack_frame(saved: dict[str, Any], arrays: Arrays, key: str) -> pd.DataFram
     columns = {name: arrays[f"{key}/{number}"] for number, name in enumerate(saved["columns"])}
     plain = {name: column.tolist() if column.dtype.kind == "U" else column for name, column in columns.items()}
     return pd.DataFrame(plain).rename_axis(saved["index"])
+
+
+def under(arrays: Arrays, key: str) -> Arrays:
+    """Return the arrays that lie under a key, by the rest of their names."""
+    return {name.removeprefix(f"{key}/"): array for name, array in arrays.items() if name.startswith(f"{key}/")}
 
 
 def pack_fields(found: Any, arrays: Arrays, key: str) -> None:

@@ -1,0 +1,1 @@
+"""Monitoring: whether payoffs still are what was promised, looked at after every row."""

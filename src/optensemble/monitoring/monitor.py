@@ -1,0 +1,319 @@
+"""The monitor: it looks at promised and realised payoffs after every row, and says when they have come apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, fields
+from math import log10
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._core.arrays import Floats
+from optensemble._core.deferred import pd
+from optensemble._core.spans import Spans
+from optensemble._core.validation import as_floats, require_choice, require_number
+from optensemble.exceptions import InputError
+from optensemble.monitoring.alarm import Alarm
+from optensemble.monitoring.detector import DIRECTIONS, KINDS, Detector, Terms
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_LISTED = 1000
+"""The number of alarms, and of restarts, that are remembered."""
+
+LARGEST_VALUE = 1e120
+"""The largest payoff or scale: sums over rows stay small enough for a file."""
+
+LEAST_SIGMA = 1e-300
+"""The smallest scale."""
+
+MOST_ROWS = 10**12
+"""The longest horizon."""
+
+LEAST_FALSE_ALARMS = 1e-9
+"""The smallest probability of a false alarm that may be asked for."""
+
+_PLAIN = ("sigma", "half_width", "long_run", "tolerance", "horizon", "false_alarms", "sense")
+
+
+class Monitor:
+    """A monitor of any forecast of payoffs: it looks at every row, and says when payoffs are off what was promised.
+
+    It looks for a change in the mean of realised − promised, and may be asked after every row: repeated looks are
+    allowed for. For each kind of alarm, a false one is raised within ``horizon`` rows after a restart with a
+    probability of at most ``false_alarms``, all directions together; over more rows this grows in proportion. That
+    holds for any distribution, heavy tails and rare large losses among them, as long as in every row the mean of the
+    error, given the rows before, is within the tolerance of 0 (for ``"broken"``, within the half-width), and the mean
+    of its square about the edge of that at most the running one, which starts at ``sigma²``, has a memory of 250 rows,
+    and is never below half of ``sigma²``. For dependence beyond that there is only ``long_run``, an approximation.
+
+    Parameters
+    ----------
+    sigma
+        The standard deviation of realised − promised where promises hold, best from rows out of fold.
+    half_width
+        By how much the mean of realised may differ from that of promised if the promise holds, in units of the payoff;
+        None if that is unknown: no alarm then says that the promise is broken.
+    long_run
+        The ratio of the long-run variance of the error to its variance, at least 1; 1 if rows are independent.
+    tolerance
+        A difference of means that does not matter, in units of ``sigma``.
+    horizon, false_alarms
+        The probability of a false alarm within this number of rows.
+    directions
+        ``"less"`` if alarms are to be raised where less is realised than promised, ``"more"`` where more is, or both.
+    sense
+        ``"max"`` for payoffs, ``"min"`` for costs: for the words.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = Monitor(sigma=2.0)
+    >>> print(monitor.observe(10.0, rng.normal(10.0, 2.0, size=1000)))
+    no alarm in 1,000 rows
+    >>> monitor.observe(10.0, rng.normal(8.0, 2.0, size=100)).standing[0].direction
+    'less'
+    >>> print(monitor.restart().observe(8.0, 8.5))
+    no alarm in 1 row since the restart at row 1,100
+    """
+
+    def __init__(
+        self,
+        sigma: float,
+        *,
+        half_width: float | None = None,
+        long_run: float = 1.0,
+        tolerance: float = 0.1,
+        horizon: int = 5000,
+        false_alarms: float = 0.05,
+        directions: Sequence[str] = ("less", "more"),
+        sense: str = "max",
+    ) -> None:
+        _require_scale(sigma, half_width, long_run)
+        _require_size(tolerance, "tolerance", at_least=0.0)
+        require_number(horizon, "horizon", at_least=1, whole=True)
+        require_number(false_alarms, "false_alarms", at_least=LEAST_FALSE_ALARMS)
+        if horizon > MOST_ROWS or false_alarms >= 1:
+            raise InputError(
+                f"horizon must be at most {MOST_ROWS:,} rows, and false_alarms, a probability, below 1; got "
+                f"{horizon:,} and {false_alarms:g}. The defaults are 5,000 and 0.05."
+            )
+        require_choice(sense, "sense", ["max", "min"])
+        self.directions = _as_directions(directions)
+        self.tolerance, self.horizon, self.false_alarms = float(tolerance), int(horizon), float(false_alarms)
+        self.sense = sense
+        self._set_scale(sigma, half_width, long_run)
+        self._spans = Spans(history_columns(self.directions))
+        self._detector, self._since = Detector.fresh(len(self.directions), 0), 0
+        self._restarts, self._past = list[int](), list[Alarm]()
+
+    def _set_scale(self, sigma: float, half_width: float | None, long_run: float) -> None:
+        self.sigma, self.long_run = float(sigma), float(long_run)
+        self.half_width = None if half_width is None else float(half_width)
+
+    # Rows
+
+    def observe(self, promised: Any, realised: Any) -> Self:
+        """Take in what was promised and realised, in the order in which it became known.
+
+        Parameters
+        ----------
+        promised, realised
+            An array with a number for each row, or a single number, of the same unit; a single promise stands for all
+            rows. Each row is one look.
+        """
+        before, after = _as_pairs(promised, realised)
+        with np.errstate(over="ignore"):  # the detector takes errors for no larger than it can count
+            errors = (after - before) / self.sigma
+        shown = self._detector.look(errors, self.rows, self._terms)
+        self._spans.add(np.column_stack([before, after, shown]))
+        return self
+
+    def restart(
+        self, sigma: float | None = None, *, half_width: float | None = None, long_run: float | None = None
+    ) -> Self:
+        """Begin anew, as after a refit: the evidence so far is dropped, alarms so far stay listed.
+
+        Parameters
+        ----------
+        sigma, half_width, long_run
+            The scale from now on, as of the constructor; what is None stays as it is.
+        """
+        scale = (
+            self.sigma if sigma is None else sigma,
+            self.half_width if half_width is None else half_width,
+            self.long_run if long_run is None else long_run,
+        )
+        _require_scale(*scale)
+        self._past = [*self._past, *_in_order(self.standing)][-MOST_LISTED:]
+        self._restarts = [*self._restarts, self.rows][-MOST_LISTED:]
+        self._detector, self._since = Detector.fresh(len(self.directions), self.rows), self.rows
+        self._set_scale(*scale)
+        return self
+
+    def copy(self) -> Self:
+        """Return a monitor that has seen the same rows, and goes on by itself."""
+        return self.of_state(*self.state())
+
+    # Findings
+
+    @property
+    def rows(self) -> int:
+        """The number of rows observed, since the very first."""
+        return self._spans.rows
+
+    @property
+    def threshold(self) -> float:
+        """The evidence at which an alarm is raised."""
+        return self.horizon / self.false_alarms * len(self.directions)
+
+    @property
+    def doubt(self) -> str:
+        """How often alarms are false, in words."""
+        return f"false alarms at most {100 * self.false_alarms:g} % in {self.horizon:,} rows"
+
+    @property
+    def restarts(self) -> tuple[int, ...]:
+        """The rows at which the monitor was restarted, the last 1,000 of them."""
+        return tuple(self._restarts)
+
+    @property
+    def standing(self) -> tuple[Alarm, ...]:
+        """The alarms since the last restart, at most one of each kind and direction; ``"broken"`` comes first."""
+        raised, strength = self._detector.raised, self._detector.strength
+        return tuple(
+            Alarm(int(row), int(onset), self.directions[way], KINDS[kind], float(strength[kind, way]), self._since)
+            for kind in range(len(KINDS))
+            for row, onset, way in sorted((*raised[kind, way].tolist(), way) for way in range(len(self.directions)))
+            if row >= 0
+        )
+
+    @property
+    def alarms(self) -> pd.DataFrame:
+        """All alarms, the last 1,000 of them, with a column for each attribute of :class:`Alarm`."""
+        found = [*self._past, *_in_order(self.standing)][-MOST_LISTED:]
+        return pd.DataFrame([asdict(alarm) for alarm in found], columns=[field.name for field in fields(Alarm)])
+
+    @property
+    def evidence(self) -> pd.DataFrame:
+        """The evidence over time, in at most 512 spans of equally many rows.
+
+        A row for each span has the number of its ``first`` row and of its ``rows``, what was ``promised`` and
+        ``realised`` in it on average, and for each direction the largest decimal logarithm of the evidence of drift.
+        ``attrs["threshold"]`` is that of the threshold.
+        """
+        frame = self._spans.frame()
+        for name in ("promised", "realised"):
+            frame[name] /= frame["rows"]
+        for name in self.directions:
+            frame[name] = np.log10(np.maximum(frame[name], _LEAST_SHOWN))
+        frame.attrs["threshold"] = log10(self.threshold)
+        return frame
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the evidence over time on a logarithmic scale, with the threshold, alarms, onsets and restarts.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib to draw into; by default those of a new figure of ``matplotlib.pyplot``.
+
+        Returns
+        -------
+        The axes drawn into.
+        """
+        from optensemble.report.plots import plot_monitor
+
+        return plot_monitor(self, ax)
+
+    def __str__(self) -> str:
+        if standing := self.standing:
+            return standing[0].sentence(self.sense, doubt=self.doubt)
+        rows = self.rows - self._since
+        began = f" since the restart at row {self._since:,}" if self._restarts else ""
+        return f"no alarm in {rows:,} row{'' if rows == 1 else 's'}{began}"
+
+    def __repr__(self) -> str:
+        return f"Monitor({self})"
+
+    @property
+    def _terms(self) -> Terms:
+        signs = np.array([DIRECTIONS[name] for name in self.directions])
+        broken = np.inf if self.half_width is None else max(self.tolerance, self.half_width / self.sigma)
+        return Terms(signs, np.array([broken, self.tolerance]), self.long_run, self.threshold)
+
+    # State
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return all that the monitor knows, as plain values and arrays: :meth:`of_state` goes on from there."""
+        document = {name: getattr(self, name) for name in _PLAIN}
+        document |= {"directions": list(self.directions), "since": self._since, "restarts": list(self._restarts)}
+        document["alarms"] = [list(astuple(alarm)) for alarm in self._past]
+        arrays = {name: each.copy() for name, each in self._detector._asdict().items()}
+        return document, arrays | {f"spans/{name}": each for name, each in self._spans.arrays().items()}
+
+    @classmethod
+    def of_state(cls, document: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the monitor that :meth:`state` tells of."""
+        given = {name: document[name] for name in _PLAIN}
+        monitor = cls(given.pop("sigma"), directions=document["directions"], **given)
+        monitor._since, monitor._restarts = document["since"], list(document["restarts"])
+        monitor._past = [Alarm(*alarm) for alarm in document["alarms"]]
+        monitor._detector = Detector.of_arrays(arrays)
+        of_spans = {name: arrays[f"spans/{name}"] for name in ("values", "place")}
+        monitor._spans = Spans.of_arrays(history_columns(monitor.directions), of_spans)
+        return monitor
+
+
+_LEAST_SHOWN = 1e-300  # evidence of 0 has no logarithm
+
+
+def history_columns(directions: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a monitor's history, and how they are joined."""
+    return {"promised": "sum", "realised": "sum", **dict.fromkeys(directions, "max")}
+
+
+def _in_order(alarms: Sequence[Alarm]) -> list[Alarm]:
+    return sorted(alarms, key=lambda alarm: alarm.row)
+
+
+def _as_directions(given: Any) -> tuple[str, ...]:
+    directions = (given,) if isinstance(given, str) else tuple(given)
+    for each in directions:
+        require_choice(each, "directions", list(DIRECTIONS))
+    if not directions or len(set(directions)) < len(directions):
+        raise InputError(f"directions must be 'less', 'more' or both; got {given!r}. Name each once.")
+    return directions
+
+
+def _as_pairs(promised: Any, realised: Any) -> tuple[Floats, Floats]:
+    """Return promised and realised payoffs as arrays of the same length."""
+    given = {"promised": promised, "realised": realised}
+    before, after = (np.atleast_1d(as_floats(values, name)) for name, values in given.items())
+    if before.ndim > 1 or after.ndim > 1 or (len(before) != len(after) and np.ndim(promised)):
+        raise InputError(
+            f"promised and realised must have a number for each row; got shapes {before.shape} and {after.shape}. Give "
+            "arrays of the same length, or single numbers."
+        )
+    for name, values in zip(given, (before, after), strict=True):
+        if len(values) and np.abs(values).max() > LARGEST_VALUE:
+            raise InputError(
+                f"{name} must be at most {LARGEST_VALUE:g} in size; got {np.abs(values).max():.3g}. Use larger units."
+            )
+    return np.broadcast_to(before, after.shape), after
+
+
+def _require_scale(sigma: Any, half_width: Any, long_run: Any) -> None:
+    _require_size(sigma, "sigma", at_least=LEAST_SIGMA)
+    if half_width is not None:
+        _require_size(half_width, "half_width", at_least=0.0)
+    _require_size(long_run, "long_run", at_least=1.0)
+
+
+def _require_size(value: Any, name: str, *, above: float | None = None, at_least: float | None = None) -> None:
+    require_number(value, name, above=above, at_least=at_least)
+    if value > LARGEST_VALUE:
+        raise InputError(f"{name} must be at most {LARGEST_VALUE:g}; got {value:.3g}. Use larger units.")

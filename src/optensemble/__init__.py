@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from optensemble import exceptions, feasible, guarantees
     from optensemble._core.columns import Columns
+    from optensemble.ensembles._live_answer import LiveAnswer
     from optensemble.ensembles.base import Answer
     from optensemble.ensembles.black_box import BlackBoxEnsemble
     from optensemble.ensembles.decision import DecisionEnsemble
+    from optensemble.ensembles.live import LiveEnsemble
     from optensemble.ensembles.pipeline import make_pipeline
     from optensemble.ensembles.white_box import WhiteBoxEnsemble
     from optensemble.evaluation.audit import Audit
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from optensemble.evaluation.promise import Promise
     from optensemble.evaluation.verdict import Grade, Verdict
     from optensemble.explanation.explanation import Explanation
+    from optensemble.monitoring.monitor import Monitor
     from optensemble.multicalibration.state import Situation
     from optensemble.persistence.files import load
     from optensemble.tables.rows import Rows
@@ -27,6 +30,9 @@ __all__ = [
     "DecisionEnsemble",
     "Explanation",
     "Grade",
+    "LiveAnswer",
+    "LiveEnsemble",
+    "Monitor",
     "Promise",
     "RowPlan",
     "Rows",
@@ -52,6 +58,9 @@ if not TYPE_CHECKING:
         "DecisionEnsemble": "ensembles.decision",
         "Explanation": "explanation.explanation",
         "Grade": "evaluation.verdict",
+        "LiveAnswer": "ensembles._live_answer",
+        "LiveEnsemble": "ensembles.live",
+        "Monitor": "monitoring.monitor",
         "Promise": "evaluation.promise",
         "RowPlan": "evaluation.planning",
         "Rows": "tables.rows",

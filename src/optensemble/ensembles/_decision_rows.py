@@ -9,16 +9,19 @@ from typing import Any, TypedDict
 import numpy as np
 
 from optensemble._core.columns import Columns
+from optensemble._core.deferred import nw, pd
 from optensemble._core.engine import Engine, Local
 from optensemble._core.hashing import Hashes
 from optensemble._core.patterns import is_pattern
 from optensemble._core.progress import Progress
 from optensemble._core.threads import thread_count
+from optensemble.ensembles.base import DECISION
 from optensemble.evaluation.data_sample import DataSample
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.blocks import Block
 from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_groups
+from optensemble.members.frames import column_names, is_frame, select
 from optensemble.members.known_rows import KnownRows
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
@@ -130,6 +133,23 @@ def needed_columns(members: Members, rules: Sequence[Any], omega: FeasibleSet) -
             return None
         names += [name for name in columns if name is not None]
     return None if any(map(is_pattern, names)) else list(dict.fromkeys(names))
+
+
+def needed_part(ensemble: Any, X: Any, groups: Any) -> Any:
+    """Return X, or its columns that are needed; another kind of frame becomes pandas where no function sees it.
+
+    ``groups`` is the rule by which groups are found. Of a white or black box all columns are needed.
+    """
+    if ensemble.kind != DECISION or not is_frame(X):
+        return X
+    columns = needed_columns(ensemble.members_, (groups, ensemble.subgroups, ensemble._context_columns), ensemble._set)
+    if columns is None or (isinstance(X, pd.DataFrame) and not X.columns.is_unique):
+        return X
+    time = ensemble._time_column
+    columns += [time] if time is not None and time not in columns and time in (column_names(X) or ()) else []
+    if isinstance(X, pd.DataFrame):
+        return X[columns].reset_index(drop=True)
+    return nw.from_native(select(X, columns), eager_only=True).to_pandas()
 
 
 def common_rule(rows: list[LabelledBatch], what: str) -> Any:

@@ -192,6 +192,16 @@ class PaperEnsemble(FittedPaper):
     def _trainees(self) -> list[Trainee]:
         """Return the members that are to be fitted."""
 
+    def _fitted_again(self, rows: list[LabelledBatch]) -> Self:
+        joined = TrainingRows.of(rows)
+        again = self._same_parameters()
+        for what in self.member_parameters if self.cross_fitted_ else ():
+            members = getattr(again, what)
+            setattr(again, what, None if members is None else self._as_given(members))
+        fit: Any = getattr(again, "fit")  # noqa: B009  (each of the two ensembles has its own)
+        fitted: Self = fit(joined.X, joined.labels, time_ordered=self.time_ordered_, random_state=self._seed)
+        return fitted
+
     def _ready(self, terms: FitTerms) -> Self:
         """Return a copy that has the parameters, which are checked, and no rows yet."""
         time_ordered, random_state, missing_labels = terms

@@ -42,7 +42,7 @@ from optensemble.explanation.explanation import (
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import align_labels, in_fitted_order
 from optensemble.members.fingerprints import count_seen, fingerprints
-from optensemble.members.fit_inputs import Origin
+from optensemble.members.fit_inputs import LabelledBatch, Origin
 from optensemble.members.mending import Tally
 from optensemble.members.outputs import MemberOutputs
 from optensemble.members.query import MemberQuery
@@ -96,9 +96,28 @@ class FittedPaper(Policy):
 
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X, from one replay of the corrections."""
-        now, tally = self._as_it_stands(), Tally()
-        now._require_fitted()
-        return now._answer(replay_all(now._start([X], tally).situation(), now.log_), X, tally)
+        return self._as_it_stands()._look(X)[1]
+
+    def _look(self, X: Any, asked: MemberOutputs | None = None) -> tuple[MemberOutputs, Answer]:
+        self._require_fitted()
+        tally = Tally()
+        start = self._start([X], tally)
+        return start.outputs, self._answer(replay_all(start.situation(), self.log_), X, tally)
+
+    def _asks_as(self, other: Policy) -> bool:
+        return False  # a black box begins with a model of its own, which is asked too
+
+    @property
+    def _kept_rows(self) -> list[LabelledBatch]:
+        return [LabelledBatch(X, labels, names=self._known) for X, labels in self._rows]
+
+    @property
+    def _label_scale(self) -> Floats:
+        return np.ones(self._set.dimension)
+
+    @property
+    def _spread(self) -> float:
+        return 0.0
 
     def _answer(self, situation: Situation, X: Any, tally: Tally) -> Answer:
         assessed: Floats = situation.taken(situation.assessed)

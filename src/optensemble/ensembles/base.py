@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from optensemble.evaluation.audit_inputs import AuditInputs
     from optensemble.evaluation.data_sample import Finding
     from optensemble.explanation.explanation import Explanation
+    from optensemble.members.outputs import MemberOutputs
 
 _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _LOOKING_UP = threading.Lock()
@@ -184,6 +185,33 @@ class Policy(Shown, OwnMembers, ABC):
     @abstractmethod
     def answer(self, X: Any) -> Answer:
         """Return actions, promises, choices and predictions for the rows of X at once."""
+
+    @abstractmethod
+    def _look(self, X: Any, asked: MemberOutputs | None = None) -> tuple[MemberOutputs, Answer]:
+        """Return the answer for the rows of X, and what members said of them, unless that is given."""
+
+    @abstractmethod
+    def _asks_as(self, other: Policy) -> bool:
+        """Return whether another ensemble asks the same of the same members: what it was told will do."""
+
+    @property
+    @abstractmethod
+    def _kept_rows(self) -> list[LabelledBatch]:
+        """The rows that the ensemble has learned from, or has yet to: what it can be fitted again on."""
+
+    @abstractmethod
+    def _fitted_again(self, rows: list[LabelledBatch]) -> Self:
+        """Return an ensemble with the same parameters and members, fitted on these rows."""
+
+    @property
+    @abstractmethod
+    def _label_scale(self) -> Floats:
+        """The unit of each coordinate's label: its standard deviation where that was learned, else 1."""
+
+    @property
+    @abstractmethod
+    def _spread(self) -> float:
+        """By how much the payoffs of policies differ in a row, roughly; 0 where no record tells."""
 
     @abstractmethod
     def _audit_inputs(self, X: Any, Y: Any, weights: Floats | None) -> tuple[AuditInputs, Answer]:

@@ -318,6 +318,8 @@ def join_rows(pieces: list[Any]) -> Any:
 def _join_frames(pieces: list[pd.DataFrame]) -> pd.DataFrame:
     """Return frames of the same columns as one; categories are those of all, where pandas would make text of them."""
     joined = pd.concat(pieces, ignore_index=True)
+    if not any(isinstance(kind, pd.CategoricalDtype) for kind in pieces[0].dtypes):
+        return joined
     for number, kind in enumerate(joined.dtypes):
         columns = [X.iloc[:, number] for X in pieces]
         given = {getattr(each.dtype, "categories", joined.columns[:0]).dtype for each in columns}

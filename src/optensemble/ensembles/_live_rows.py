@@ -1,0 +1,290 @@
+"""The rows of a LiveEnsemble: open until their labels come, then known by a hash of their id for a while."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._core.arrays import Floats, Indices
+from optensemble._core.deferred import pd
+from optensemble._core.hashing import Hashes, hash_labels, hash_numbers
+from optensemble._core.suggestions import listed
+from optensemble.ensembles._decision_rows import needed_part
+from optensemble.ensembles.base import Policy
+from optensemble.exceptions import InputError
+from optensemble.feasible import FeasibleSet
+from optensemble.members.validation import pick_rows
+
+REMEMBERED = 1 << 17
+"""Rows whose labels have come, the last of them, that are known again if they are given once more."""
+
+RAW, PROMISED, LOW, HIGH, WATCHED = range(5)
+"""What is promised of a row: before the correction, as made, its interval, and by the latest fit for its own action."""
+
+CERTAIN = (RAW, PROMISED, WATCHED)
+"""Those that are never infinite."""
+
+EXPIRED = -1
+"""In place of a hash of labels: the row was given up before any came."""
+
+
+def as_ids(ids: Any, n: int, what: str) -> npt.NDArray[Any]:
+    """Return one id for each of ``n`` rows, as an array of numbers, dates or text, or of objects."""
+    found = np.asarray(ids) if not isinstance(ids, Sequence) or isinstance(ids, str) else _array_of(ids)
+    if found.shape != (n,):
+        raise InputError(f"ids must hold one id for each of the {n} rows of {what}; got {_shape(ids, found)}.")
+    return found
+
+
+def _array_of(ids: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return a list of ids as an array that takes none of them for another: tuples stay tuples, 1 and "1" differ."""
+    kinds = {type(each) for each in ids}
+    if len(kinds) == 1 and kinds <= {int, str}:
+        found = np.asarray(ids)
+        if found.dtype.kind in "iU":
+            return found
+    if kinds and all(issubclass(kind, datetime) for kind in kinds) and all(each.tzinfo is None for each in ids):
+        return np.array(ids, dtype="datetime64[us]")
+    found = np.empty(len(ids), dtype=object)
+    found[:] = ids
+    return found
+
+
+def _shape(ids: Any, found: npt.NDArray[Any]) -> str:
+    return f"an array of shape {found.shape}" if found.ndim else repr(ids)
+
+
+def hash_ids(ids: npt.NDArray[Any]) -> Hashes:
+    """Return a hash of every id; equal ids have equal hashes, whatever they are given as."""
+    if ids.dtype.kind in "iu":  # at once: hashing text takes longer than deciding
+        return hash_numbers(ids)
+    if ids.dtype.kind == "M":
+        ids = ids.astype("datetime64[us]")
+    labels = ids.tolist()
+    try:
+        keys = hash_labels(labels)
+        whole = [at for at, each in enumerate(labels) if type(each) is int]
+        keys[whole] = hash_numbers(np.array([labels[at] for at in whole], dtype=np.int64))
+        return keys
+    except (TypeError, OverflowError) as error:
+        raise InputError(f"ids must be text, numbers, dates or tuples of these ({error}). Give other ids.") from error
+
+
+@dataclass(frozen=True, eq=False)
+class OpenRows:
+    """Rows that were decided together, and whose labels are yet to come.
+
+    Attributes
+    ----------
+    numbers
+        Of the rows, ascending: how many were decided before.
+    keys, ids
+        The id of each row, as a hash and as it was given.
+    X
+        The rows themselves, if they are to be learned from.
+    omega
+        Ω, bound to them.
+    proposed
+        The action of each policy, of shape (policies, n, d).
+    played
+        The action that was played, of shape (n, d).
+    features
+        What the online stack learns from, of shape (n, features, d).
+    weights
+        Of the policies, of shape (n, policies), before one of them was played.
+    promises
+        Of shape (n, 5), in the user's units: :data:`RAW`, :data:`PROMISED`, :data:`LOW`, :data:`HIGH`, :data:`WATCHED`.
+    fit
+        The number of that fit.
+    """
+
+    numbers: Indices
+    keys: Hashes
+    ids: npt.NDArray[Any]
+    X: Any
+    omega: FeasibleSet
+    proposed: Floats
+    played: Floats
+    features: Floats
+    weights: Floats
+    promises: Floats
+    fit: Indices
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, rows: Any) -> OpenRows:
+        """Return some of the rows, by their places, which ascend."""
+        return OpenRows(
+            self.numbers[rows],
+            self.keys[rows],
+            self.ids[rows],
+            None if self.X is None else pick_rows(self.X, rows),
+            self.omega.take(rows),
+            self.proposed[:, rows],
+            self.played[rows],
+            self.features[rows],
+            self.weights[rows],
+            self.promises[rows],
+            self.fit[rows],
+        )
+
+
+class Found(NamedTuple):
+    """Rows whose labels have come: their numbers, and those that were known before with the same labels."""
+
+    numbers: Indices
+    known: npt.NDArray[np.bool_]
+
+
+@dataclass
+class Ledger:
+    """All rows that were decided: those that are open, and the last of those that are not.
+
+    Attributes
+    ----------
+    batches
+        Open rows, in the order in which they were decided.
+    places
+        The number of each open row, by its key.
+    closed
+        A hash of the labels of each row that is remembered, by its key.
+    decided, expired
+        The number of rows decided so far, and of those given up.
+    """
+
+    batches: list[OpenRows] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    closed: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    decided: int = 0
+    expired: int = 0
+
+    @property
+    def open(self) -> int:
+        """The number of open rows."""
+        return len(self.places)
+
+    def require_new(self, keys: list[int], ids: npt.NDArray[Any]) -> None:
+        """Refuse ids that were there before, or twice."""
+        if len(set(keys)) < len(keys):
+            again = [at for at, key in enumerate(keys) if key in set(keys[:at])][:1]
+            raise InputError(f"ids must be distinct; {_named(ids, again)} is there twice. Give each row its own.")
+        known = [at for at, key in enumerate(keys) if key in self.places or key in self.closed]
+        if known:
+            raise InputError(
+                f"{len(known):,} of these {len(keys):,} ids were given to rows decided before: {_named(ids, known)}. "
+                "Give each row an id of its own."
+            )
+
+    def add(self, batch: OpenRows, keys: list[int]) -> None:
+        """Take up rows that were decided now."""
+        self.batches.append(batch)
+        self.places.update(zip(keys, batch.numbers.tolist(), strict=True))
+        self.decided += len(batch)
+
+    def find(self, keys: list[int], ids: npt.NDArray[Any], prints: list[int]) -> Found:
+        """Return the numbers of the rows with these ids; refuse those that are not open, unless nothing has changed."""
+        if len(set(keys)) < len(keys):
+            again = [at for at, key in enumerate(keys) if key in set(keys[:at])][:1]
+            raise InputError(f"ids must be distinct; {_named(ids, again)} is there twice. Give each label once.")
+        places, closed = self.places, self.closed
+        numbers = np.array([places.get(key, -1) for key in keys], dtype=np.int64)
+        known = numbers < 0
+        if not known.any():
+            return Found(numbers, known)
+        missing = np.flatnonzero(known).tolist()
+        gone = [at for at in missing if closed.get(keys[at]) == EXPIRED]
+        if gone:
+            raise InputError(
+                f"the labels of {_named(ids, gone)} come too late: {len(gone):,} of these {len(keys):,} rows were "
+                "given up when they were older than expire_after. Leave them out, or give expire_after more rows."
+            )
+        unknown = [at for at in missing if keys[at] not in closed]
+        if unknown:
+            raise InputError(
+                f"{len(unknown):,} of these {len(keys):,} ids are of no open row: {_named(ids, unknown)}. Give labels "
+                "under the ids that answer() or decide() was given."
+            )
+        other = [at for at in missing if closed[keys[at]] != prints[at]]
+        if other:
+            raise InputError(
+                f"{len(other):,} of these {len(keys):,} rows were given other labels before: {_named(ids, other)}. "
+                "What was learned from a label stays learned. Leave them out."
+            )
+        return Found(numbers, known)
+
+    def take(self, numbers: Indices) -> Iterator[OpenRows]:
+        """Yield open rows, by their numbers, which ascend, batch by batch."""
+        for _, batch, places in self._cut(numbers):
+            yield batch if len(places) == len(batch) else batch.take(places)
+
+    def close(self, numbers: Indices, prints: dict[int, int]) -> None:
+        """Remove rows that are open no more, by their numbers, which ascend; ``prints`` are kept by their keys."""
+        for at, batch, places in reversed(list(self._cut(numbers))):
+            left = np.setdiff1d(np.arange(len(batch)), places, assume_unique=True)
+            if len(left):
+                self.batches[at] = batch.take(left)
+            else:
+                del self.batches[at]
+        for key in prints:
+            del self.places[key]
+        self.closed.update(prints)
+        while len(self.closed) > REMEMBERED:
+            self.closed.popitem(last=False)
+
+    def expire(self, before: int) -> int:
+        """Give up open rows whose number is lower, and return how many there are."""
+        old = [batch.numbers[batch.numbers < before] for batch in self.batches if batch.numbers[0] < before]
+        if not old:
+            return 0
+        numbers = np.concatenate(old)
+        keys = np.concatenate([part.keys for part in self.take(numbers)]).tolist()
+        self.close(numbers, dict.fromkeys(keys, EXPIRED))
+        self.expired += len(numbers)
+        return len(numbers)
+
+    def _cut(self, numbers: Indices) -> Iterator[tuple[int, OpenRows, Indices]]:
+        """Yield each batch that has some of the rows, with its place and theirs in it."""
+        at, start = 0, 0
+        while start < len(numbers):
+            at = bisect_right(self.batches, numbers[start], lo=at, key=lambda batch: batch.numbers[0]) - 1
+            batch = self.batches[at]
+            stop = start + int(np.searchsorted(numbers[start:], batch.numbers[-1], "right"))
+            yield at, batch, np.searchsorted(batch.numbers, numbers[start:stop])
+            at, start = at + 1, stop
+
+
+def kept_part(fit: Policy, X: Any, groups: Any) -> Any:
+    """Return what is kept of X to be learned from: a copy, for a buffer may be used again before its labels come.
+
+    Of a frame whose members are all columns only those that are needed are kept; ``groups`` is the rule that finds
+    groups in it.
+    """
+    part = needed_part(fit, X, groups)
+    if part is not X:
+        return part
+    if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
+        return X.reset_index(drop=True)
+    return X.copy() if callable(getattr(X, "copy", None)) else X
+
+
+def join_open(parts: list[OpenRows]) -> OpenRows:
+    """Return rows of several batches as one; X and ids are left out."""
+    if len(parts) == 1:
+        return parts[0]
+    named = ("numbers", "keys", "played", "features", "weights", "promises", "fit")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in named}
+    omega = parts[0].omega.joined([part.omega for part in parts])
+    proposed = np.concatenate([part.proposed for part in parts], axis=1)
+    return replace(parts[0], X=None, ids=parts[0].ids[:0], omega=omega, proposed=proposed, **joined)
+
+
+def _named(ids: npt.NDArray[Any], places: list[int]) -> str:
+    return listed([ids[at].item() if isinstance(ids[at], np.generic) else ids[at] for at in places], most=3)

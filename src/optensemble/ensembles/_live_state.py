@@ -1,0 +1,123 @@
+"""What a LiveEnsemble has learned from labels: weights of policies, the correction of promises, an online stack."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from optensemble._core.arrays import Floats
+from optensemble._core.spans import Spans
+from optensemble.ensembles._live_policies import Proposals
+from optensemble.ensembles._live_rows import HIGH, LOW, PROMISED, RAW, OpenRows
+from optensemble.ensembles.base import Policy
+from optensemble.exceptions import SolverError
+from optensemble.monitoring.tracking import Tracking
+from optensemble.stacking.hedge import Hedge
+from optensemble.stacking.online_stack import OnlineStack
+
+
+class Played(NamedTuple):
+    """What is played in a batch of rows, and why.
+
+    ``weights`` are those of the policies, ``chosen`` those that actions are mixed by; ``promises`` has a column for
+    each entry of :attr:`OpenRows.promises`.
+    """
+
+    actions: Floats
+    weights: Floats
+    chosen: Floats
+    promises: Floats
+
+
+class Payoffs(NamedTuple):
+    """What rows came to once their labels were known, where greater is better.
+
+    ``played`` (n,) is what was earned, ``policies`` (n, policies) what each would have, ``best`` (n,) what could have
+    been.
+    """
+
+    played: Floats
+    policies: Floats
+    best: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LiveState:
+    """What was learned from all labels that have come; nothing of it changes, further labels make another one."""
+
+    hedge: Hedge
+    tracking: Tracking
+    stack: OnlineStack
+
+    def play(self, proposals: Proposals, fit: Policy, *, mixes: bool) -> Played:
+        """Return what is played where policies propose something, with a promise by the latest ``fit`` and the past."""
+        weights, latest, tracking = self.hedge.weights, proposals.latest, self.tracking
+        chosen = weights if mixes else np.eye(len(weights))[weights.argmax()]
+        actions, raw = mix(proposals.actions, chosen), mix(proposals.promised, chosen)
+        promised = raw + tracking.correction
+        low = promised - tracking.below * (latest.promised - latest.low)
+        high = promised + tracking.above * (latest.high - latest.promised)
+        if latest.possible is not None:
+            possible = fit.record_.labels.payoffs(proposals.outputs.omega, actions, proposals.outputs.sign)
+            if possible is not None:
+                promised, low, high = possible.clip(promised), possible.clip(low), possible.clip(high)
+        return Played(actions, weights, chosen, np.stack([raw, promised, low, high, latest.promised], axis=1))
+
+    def learn(self, rows: OpenRows, labels: Floats, counts: Floats, sign: float) -> tuple[LiveState, Payoffs]:
+        """Return what follows from the labels of further rows, where greater is better, and what the rows came to."""
+        found = payoffs_of(rows, labels)
+        realised, promises = sign * found.played, rows.promises.T.copy()
+        learned = LiveState(
+            hedge=self.hedge.learn(counts[:, None] * (found.policies - found.played[:, None]), rows.weights),
+            tracking=self.tracking.learn(
+                *(realised, promises[RAW], promises[PROMISED], (promises[LOW], promises[HIGH]), counts)
+            ),
+            stack=self.stack.learn(rows.features, labels, counts),
+        )
+        return learned, found
+
+
+def payoffs_of(rows: OpenRows, labels: Floats) -> Payoffs:
+    """Return what rows come to with these labels."""
+    omega = rows.omega
+    policies = np.stack([omega.value(np.ascontiguousarray(each), labels) for each in rows.proposed], axis=1)
+    played = omega.value(rows.played, labels)
+    best = np.maximum(policies.max(axis=1), played)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            best = np.maximum(best, omega.value(omega.argmax(labels), labels))
+    except SolverError:  # foresight is only looked at: what can be learned from the labels is learned all the same
+        pass
+    return Payoffs(played, policies, best)
+
+
+def mix(values: Floats, weights: Floats) -> Floats:
+    """Return the mixture of values (policies, n, ...); of a single policy its own, to the bit."""
+    alone = np.flatnonzero(weights)
+    if len(alone) == 1:
+        return np.array(values[alone[0]])
+    mixed: Floats = weights[0] * values[0]
+    for weight, each in zip(weights[1:].tolist(), values[1:], strict=True):
+        mixed += weight * each
+    return mixed
+
+
+# History
+
+
+def history_columns(policies: tuple[str, ...]) -> dict[str, str]:
+    """Return the columns of the history, and how rows of a span are joined."""
+    summed = ["counted", "earned", "promised", "foresight", *policies]
+    return dict.fromkeys(summed, "sum") | {f"weight_{name}": "last" for name in policies} | {"correction": "last"}
+
+
+def add_to_history(spans: Spans, found: Payoffs, rows: OpenRows, counts: Floats, state: LiveState, sign: float) -> None:
+    """Add rows to the history, in the user's sense."""
+    payoffs = sign * np.column_stack([found.played, sign * rows.promises[:, PROMISED], found.best, found.policies])
+    weights = np.broadcast_to(state.hedge.weights, rows.weights.shape)
+    correction = np.full(len(counts), state.tracking.correction)
+    spans.add(np.column_stack([counts, counts[:, None] * payoffs, weights, correction]))

@@ -1,0 +1,573 @@
+"""LiveEnsemble: a fitted ensemble that goes on learning while it decides, and certifies what that cost."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._core.arrays import Floats
+from optensemble._core.deferred import pd
+from optensemble._core.spans import Spans
+from optensemble._core.validation import require_choice, require_number
+from optensemble.ensembles._frames import kind_of, output_of
+from optensemble.ensembles._live_answer import LiveAnswer
+from optensemble.ensembles._live_policies import FITTED, ONLINE, REFITTED, propose
+from optensemble.ensembles._live_refits import (
+    Arrived,
+    RefitRows,
+    RunningRefit,
+    default_window,
+    due_after,
+    run_refit,
+)
+from optensemble.ensembles._live_rows import (
+    HIGH,
+    LOW,
+    PROMISED,
+    WATCHED,
+    Ledger,
+    OpenRows,
+    as_ids,
+    hash_ids,
+    join_open,
+    kept_part,
+)
+from optensemble.ensembles._live_state import LiveState, Payoffs, add_to_history, history_columns
+from optensemble.ensembles._live_text import certificate_text
+from optensemble.ensembles._watch import monitor_of, restart_by
+from optensemble.ensembles.base import DECISION, Policy
+from optensemble.exceptions import InputError, RefitWarning
+from optensemble.members.alignment import align_labels
+from optensemble.members.fingerprints import fingerprints
+from optensemble.members.fit_inputs import MISSING_LABELS
+from optensemble.members.frames import index_of
+from optensemble.members.validation import as_labels, as_weights, require_rows, row_count, row_labels
+from optensemble.monitoring.monitor import Monitor
+from optensemble.monitoring.tracking import Tracking
+from optensemble.stacking.hedge import Hedge
+from optensemble.stacking.online_stack import OnlineStack
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_START = 5.0
+"""Rows' worth of differences between policies that weights begin with: a few labels decide nothing yet."""
+
+_ANSWERED = {"promised": PROMISED, "low": LOW, "high": HIGH}
+
+_ASIDE = 4  # a refit in a thread is taken up when a quarter as many rows were decided as labels had made it due
+
+PLAYS, REFIT_IN = ["auto", "mixture", "heaviest"], ["call", "thread"]
+
+
+class LiveEnsemble:
+    """A fitted ensemble that goes on learning while it decides: it refits, hedges, certifies and watches.
+
+    Three policies are followed: the ensemble as it was fitted, as it was last fitted again, on all labels that have
+    come, and a stack of its members that learns row by row and forgets. Their weights follow what each has earned
+    (AdaHedge). For any sequence of labels, however late they come, :meth:`certificate` bounds the payoff that was lost
+    to any of them, beside what was. The promise follows the errors of past promises, and :attr:`monitor` says, at a
+    stated rate of false alarms, when the promise of the latest fit has ceased to hold.
+
+    On stretches that are like the past it costs a little: expect to lose 0.2 to 1 % of what there is to gain over a few
+    hundred rows. Nothing is promised of rows whose labels have not come.
+
+    Parameters
+    ----------
+    ensemble
+        A fitted :class:`DecisionEnsemble`, :class:`WhiteBoxEnsemble` or :class:`BlackBoxEnsemble`. It is not changed.
+    refit
+        When to fit again: ``"auto"`` when new labels number a sixth of the rows fitted on, 60 at least, and when an
+        alarm stands and 60 have come; a number of new labels; a callable that is asked after each ``observe`` with this
+        object, and says yes or no; or ``"never"``.
+    play
+        ``"mixture"``: the policies' actions are mixed by their weights, which takes a convex set; ``"heaviest"``: the
+        policy of the largest weight is played, and the certificate has what that cost; ``"auto"``: the mixture where
+        the set is convex.
+    refit_in
+        ``"call"``: ``observe`` returns when a refit that is due has been made; ``"thread"``: it is made beside, and
+        decides from a certain row on (when a quarter as many rows were decided as labels had made it due), so that the
+        same calls give the same decisions, however long it takes.
+    window
+        The most rows to fit again on, the latest; by default 20,000, or four times those fitted on.
+    expire_after
+        Give up an open row when so many rows were decided after it, and count it in ``expired_``; by default never.
+    horizon, false_alarms
+        The monitor's rate of false alarms: a probability within a number of rows.
+
+    Attributes
+    ----------
+    policies_
+        The names of the policies, in the order of weights.
+    weights_
+        Their weights now.
+    ensemble_, refitted_
+        The ensemble as it was fitted, and as it decides now.
+    monitor
+        Watches the promise of the latest fit; restarted after each refit. None where the fit left no record to judge
+        by (a white or black box with ``validation=None``).
+    open_
+        A frame: the open rows, with ids, numbers, ages (rows decided since) and promises.
+    history_
+        A frame: at most 512 spans of equally many rows, in the order in which labels came, with sums of what was
+        ``earned``, ``promised``, earned by each policy and by ``foresight``, and the weights and the correction at
+        their end.
+    refits_
+        A frame: each refit, why it was due, on how many rows, and its ``outcome``.
+    rows_, decided_, expired_
+        The number of rows whose labels have come, of those decided, and of those given up.
+    correction_
+        What is added to promises now.
+    finding_
+        The certificate in a sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import optensemble as oe
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2))
+    >>> Y = X + rng.normal(scale=0.5, size=X.shape)
+    >>> models = [("left", lambda X: X * [1, 0]), ("right", lambda X: X * [0, 1])]
+    >>> ensemble = oe.DecisionEnsemble(models=models, feasible=oe.feasible.Simplex(2)).fit(X[:400], Y[:400])
+    >>> live = oe.LiveEnsemble(ensemble)
+    >>> for start in range(400, 1000, 100):
+    ...     ids = range(start, start + 100)
+    ...     answer = live.answer(X[start : start + 100], ids=ids)
+    ...     _ = live.observe(ids=ids, Y=Y[start : start + 100])
+    >>> live.rows_, len(live.refits_), live.monitor.standing
+    (600, 4, ())
+    >>> bool((live.certificate()["lost"] <= live.certificate()["bound"]).all())
+    True
+    """
+
+    def __init__(
+        self,
+        ensemble: Policy,
+        *,
+        refit: str | int | Callable[[LiveEnsemble], bool] = "auto",
+        play: str = "auto",
+        refit_in: str = "call",
+        window: int | None = None,
+        expire_after: int | None = None,
+        horizon: int = 5000,
+        false_alarms: float = 0.05,
+    ) -> None:
+        fit = _as_fitted(ensemble)
+        self._take_terms(fit, _as_refit(refit, fit), play, refit_in, window, expire_after)
+        self.monitor: Monitor | None = None
+        if fit.has_record:
+            self.monitor = monitor_of(fit.record_, fit.sense, horizon=horizon, false_alarms=false_alarms)
+        stack = OnlineStack.begin(len(fit.members_) + self._models, fit.feasible_.dimension, models=self._models)
+        self._state = LiveState(Hedge.over(len(self.policies_), _START * fit._spread), Tracking(), stack)
+        self._ledger, self._spans = Ledger(), Spans(history_columns(self.policies_))
+        window = default_window(fit.n_rows_) if window is None else window
+        self._refit_rows = RefitRows(fit._kept_rows if self.refit != "never" else [], (), window)
+        self._fits, self._since_fit = 0, 0
+        self._running: RunningRefit | None = None
+        self._refits = list[dict[str, Any]]()
+
+    def _take_terms(
+        self, fit: Policy, refit: Any, play: str, refit_in: str, window: int | None, expire_after: int | None
+    ) -> None:
+        """Validate and keep what was given; whatever is learned comes after."""
+        require_choice(play, "play", PLAYS)
+        require_choice(refit_in, "refit_in", REFIT_IN)
+        for name, value in (("window", window), ("expire_after", expire_after)):
+            if value is not None:
+                require_number(value, name, at_least=1, whole=True)
+        self.ensemble_, self.refitted_ = fit, fit
+        self.refit, self.play, self.refit_in = refit, play, refit_in
+        self.window, self.expire_after = window, expire_after
+        self.mixes_ = self._as_mixing(play)
+        self.policies_ = names_of_policies(refit)
+        self._groups_rule, self._no_rows = fit._grouping_rule, ""
+        self._lock = threading.RLock()
+
+    @classmethod
+    def _of_terms(cls, fit: Policy, **terms: Any) -> Self:
+        """Return one that has learned nothing yet, to be given what a file tells."""
+        live = object.__new__(cls)
+        live._take_terms(fit, **terms)
+        return live
+
+    # Decisions
+
+    def answer(self, X: Any, ids: Any = None) -> LiveAnswer:
+        """Decide for every row of X, and keep the rows open until their labels come.
+
+        Parameters
+        ----------
+        X
+            The rows.
+        ids
+            An id for each row, by which its labels will be given: text, numbers, dates or tuples of these, each used
+            once. By default the number of rows decided before.
+        """
+        with self._lock:
+            n = row_count(X)
+            require_rows(n, 1)
+            numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
+            named = as_ids(numbers if ids is None else ids, n, "X")
+            hashes = hash_ids(named)
+            self._ledger.require_new(keys := hashes.tolist(), named)
+            self._take_up_refit()
+            fits = (self.ensemble_, self.refitted_) if REFITTED in self.policies_ else (self.ensemble_,)
+            proposals = propose(fits, self._state.stack, X)
+            played = self._state.play(proposals, self.refitted_, mixes=self.mixes_)
+            omega = proposals.outputs.omega
+            rows = OpenRows(
+                numbers=numbers,
+                keys=hashes,
+                ids=named,
+                X=kept_part(self.ensemble_, X, self._groups_rule) if self._learns or omega.needs_table else None,
+                omega=omega,
+                proposed=proposals.actions,
+                played=played.actions,
+                features=proposals.features,
+                weights=np.broadcast_to(played.weights, (n, len(played.weights))).copy(),
+                promises=played.promises,
+                fit=np.full(n, self._fits),
+            )
+            self._ledger.add(rows, keys)
+            if self.expire_after is not None:
+                self._ledger.expire(self._ledger.decided - self.expire_after)
+            labels = self.ensemble_.labels_
+            return LiveAnswer(
+                actions=played.actions.copy(),
+                **{name: played.promises[:, at].copy() for name, at in _ANSWERED.items()},
+                chosen=np.broadcast_to(played.chosen, (n, len(played.chosen))).copy(),
+                policies=self.policies_,
+                ids=named,
+                labels=None if labels is None else tuple(labels),
+                index=index_of(X),
+                frame=kind_of(X),
+            )
+
+    def decide(self, X: Any, ids: Any = None) -> Any:
+        """Return the actions alone, as :meth:`DecisionEnsemble.decide` does; the rows are open as of :meth:`answer`."""
+        return output_of(self.answer(X, ids).actions, X, self.ensemble_.labels_, self.ensemble_._output)
+
+    # Labels
+
+    def observe(
+        self,
+        ids: Any,
+        Y: Any,
+        *,
+        sample_weight: Any = None,
+        groups: Any = None,
+        missing_labels: str = "raise",
+    ) -> Self:
+        """Learn from the labels of rows decided before: in any order, any batches, however late.
+
+        Within a call rows count in the order in which they were decided. The labels of a row that were given before are
+        passed over if they are the same, and refused otherwise.
+
+        Parameters
+        ----------
+        ids
+            The ids of the rows.
+        Y
+            Their labels, of shape (n, d), in the order of the ids; of a frame, columns are found by the labels' names.
+        sample_weight
+            The number of rows that each row counts for.
+        groups
+            The group of each row, if the rows fitted on had groups that are not found in X.
+        missing_labels
+            What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them here, so
+            that they stay open.
+        """
+        require_choice(missing_labels, "missing_labels", MISSING_LABELS)
+        with self._lock:
+            given = self._as_given(ids, Y, sample_weight, groups, missing_labels)
+            if len(given.numbers):
+                self._learn(given)
+                self._fit_if_due()
+        return self
+
+    def _as_given(self, ids: Any, Y: Any, weights: Any, groups: Any, missing_labels: str) -> Arrived:
+        """Return labels with the numbers of their rows, in the order in which these were decided; X is not set."""
+        fit, n = self.ensemble_, row_count(Y)
+        named = as_ids(ids, n, "Y")
+        labels = as_labels(align_labels(Y, None, fit.labels_), n, fit.feasible_.dimension, None, gaps=True)
+        if missing_labels == "raise":
+            as_labels(labels, n, fit.feasible_.dimension, None)
+        counts = None if weights is None else as_weights(weights, None, n)
+        grouped = self._as_groups(groups, n)
+        there = np.flatnonzero(~np.isnan(labels).any(axis=1))
+        found = self._ledger.find(hash_ids(named[there]).tolist(), named[there], _prints(labels[there]))
+        new = np.flatnonzero(~found.known)
+        order = new[np.argsort(found.numbers[new])]
+        rows = there[order]
+        picked = (None if each is None else each[rows] for each in (counts, grouped))
+        return Arrived(found.numbers[order], None, labels[rows], *picked)
+
+    def _as_groups(self, groups: Any, n: int) -> npt.NDArray[Any] | None:
+        if not self._learns or self.ensemble_.kind != DECISION:
+            return None
+        fit: Any = self.ensemble_
+        if groups is None and (fit._groups is None or self._groups_rule is not None):
+            return None
+        if groups is None or fit._groups is None:
+            fit._same_groups(groups)  # which says what is wrong
+        found = np.empty(n, dtype=object)
+        found[:] = row_labels(groups, None, n)
+        return found
+
+    def _learn(self, given: Arrived) -> None:
+        """Learn from labels that have come. All that may fail comes first: then nothing is learned."""
+        parts = list(self._ledger.take(given.numbers))
+        rows, labels, sign = join_open(parts), np.ascontiguousarray(given.labels), self.ensemble_._sign
+        counts = np.ones(len(labels)) if given.weights is None else given.weights
+        state, found = self._state.learn(rows, sign * labels, counts, sign)
+        refit_rows = self._refit_rows
+        for piece in self._arrived(parts, given):
+            refit_rows = refit_rows.add(piece)
+        prints = dict(zip(rows.keys.tolist(), _prints(labels), strict=True))
+        self._watch(rows, found, counts)
+        add_to_history(self._spans, found, rows, counts, state, sign)
+        self._state, self._refit_rows = state, refit_rows
+        self._since_fit += len(labels)
+        self._ledger.close(given.numbers, prints)
+
+    def _watch(self, rows: OpenRows, found: Payoffs, counts: Floats) -> None:
+        """Have the monitor look at what the latest fit promised of rows, and what its own actions came to."""
+        current = np.flatnonzero((rows.fit == self._fits) & (counts > 0))
+        if self.monitor is not None and len(current):
+            latest = len(self.policies_) - 2  # it comes before the stack
+            realised = self.ensemble_._sign * found.policies[current, latest]
+            self.monitor.observe(rows.promises[current, WATCHED], realised)
+
+    def _arrived(self, parts: list[OpenRows], given: Arrived) -> list[Arrived]:
+        """Return rows with their labels, to be fitted again on."""
+        if not self._learns:
+            return []
+        found, start = list[Arrived](), 0
+        for part in parts:
+            stop = start + len(part)
+            found.append(given.part(slice(start, stop), part.X))
+            start = stop
+        return found
+
+    # Refits
+
+    @property
+    def _learns(self) -> bool:
+        """Whether it is fitted again; not if a file came without the rows that it takes."""
+        return bool(self.refit != "never") and not self._no_rows
+
+    def _why_due(self) -> str:
+        """Return why a refit is due; empty if it is not."""
+        new = self._since_fit
+        if not self._learns or new == 0:
+            return ""
+        if callable(self.refit):
+            return "asked for" if self.refit(self) else ""
+        after = due_after(self.refitted_.n_rows_) if self.refit == "auto" else int(self.refit)
+        if new >= after:
+            return f"{new:,} new labels"
+        if self.refit == "auto" and new >= due_after(0) and self.monitor is not None and self.monitor.standing:
+            return f"alarm: {self.monitor.standing[0].kind}, {self.monitor.standing[0].direction} than promised"
+        return ""
+
+    def _fit_if_due(self) -> None:
+        if self._running is not None or not (why := self._why_due()):
+            return
+        self._refit_rows = self._refit_rows.joined()
+        rows, fit, groups = self._refit_rows, self.refitted_, self._groups_rule
+        entry = {"decided": self._ledger.decided, "labels": self.rows_, "why": why, "rows": len(rows)}
+        aside = -(-self._since_fit // _ASIDE) if self.refit_in == "thread" else 0
+        self._since_fit = 0
+        self._running = RunningRefit(entry, self._ledger.decided + aside, lambda: run_refit(fit, rows, groups))
+        if self.refit_in == "thread":
+            self._running.start()
+        else:
+            self._running.run()
+            self._take_up_refit()
+
+    def _take_up_refit(self, *, now: bool = False) -> None:
+        """Let a refit decide from now on, if it is time; one that failed leaves the one before."""
+        running = self._running
+        if running is None or (self._ledger.decided < running.due_at and not now):
+            return
+        outcome, self._running = running.wait(), None
+        taken = {"taken_up": self._ledger.decided}
+        if outcome.fit is None:
+            self._refits = [*self._refits, {**running.entry, **taken, "outcome": f"failed: {outcome.failed}"}]
+            if not isinstance(outcome.error, Exception) and outcome.error is not None:
+                raise outcome.error
+            rows = running.entry["rows"]
+            warnings.warn(
+                f"the refit on {rows:,} rows failed, and the fit before goes on deciding ({outcome.failed}). It is "
+                "tried again when the next one is due.",
+                RefitWarning,
+                stacklevel=4,
+            )
+            return
+        self.refitted_, self._fits = outcome.fit, self._fits + 1
+        self._refits = [*self._refits, {**running.entry, **taken, "outcome": f"{outcome.fit.n_rows_:,} rows"}]
+        if self.monitor is not None and outcome.fit.has_record:
+            restart_by(self.monitor, outcome.fit.record_)
+
+    # What is known
+
+    @property
+    def weights_(self) -> Floats:
+        """The weights of the policies now."""
+        return self._state.hedge.weights
+
+    @property
+    def rows_(self) -> int:
+        """The number of rows whose labels have come."""
+        return self._spans.rows
+
+    @property
+    def decided_(self) -> int:
+        """The number of rows decided."""
+        return self._ledger.decided
+
+    @property
+    def expired_(self) -> int:
+        """The number of open rows that were given up."""
+        return self._ledger.expired
+
+    @property
+    def correction_(self) -> float:
+        """What is added to promises now."""
+        return self._state.tracking.correction
+
+    @property
+    def open_(self) -> pd.DataFrame:
+        """The open rows."""
+        batches, decided = self._ledger.batches, self._ledger.decided
+        ids = [each for batch in batches for each in batch.ids.tolist()]
+        numbers = np.concatenate([batch.numbers for batch in batches]) if batches else np.empty(0, np.int64)
+        promised = np.concatenate([batch.promises[:, PROMISED] for batch in batches]) if batches else np.empty(0)
+        found = {"id": ids, "number": numbers, "age": decided - 1 - numbers, "promised": promised}
+        return pd.DataFrame(found)
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """Sums over spans of rows in the order in which labels came, and where things stood at their end."""
+        return self._spans.frame()
+
+    @property
+    def refits_(self) -> pd.DataFrame:
+        """The refits."""
+        return pd.DataFrame(self._refits, columns=["decided", "labels", "why", "rows", "taken_up", "outcome"])
+
+    def certificate(self) -> pd.DataFrame:
+        """Return what was lost to each policy, and a bound on it that holds for any sequence of labels and any delays.
+
+        Returns
+        -------
+        A frame with a row for each policy: its ``weight`` now; what was ``lost`` to it so far (what it would have
+        earned beyond what was earned; of costs, what it would have saved), and the ``bound``, in all and per row; the
+        ``rows`` that both are about, those whose labels have come, and the rows that are still ``open``, or
+        ``expired``, of which nothing is known. ``promise_error`` is the mean of realised less promised payoffs on
+        these rows, exactly. ``attrs`` has the parts of the bound: ``regret``, ``drift`` (the price of delays) and
+        ``played`` (of playing one policy in place of the mixture, say).
+        """
+        hedge, rows = self._state.hedge, self._state.tracking.counted or 1.0
+        frame = pd.DataFrame({"policy": self.policies_, "weight": hedge.weights, "lost": hedge.lost})
+        frame["bound"] = hedge.bound
+        frame["lost_per_row"], frame["bound_per_row"] = frame["lost"] / rows, frame["bound"] / rows
+        frame["rows"], frame["open"], frame["expired"] = self.rows_, self._ledger.open, self._ledger.expired
+        frame["promise_error"] = self._state.tracking.mean_error
+        regret = hedge.bound - hedge.drift - hedge.played
+        frame.attrs.update(regret=regret, drift=hedge.drift, played=hedge.played)
+        return frame
+
+    @property
+    def finding_(self) -> str:
+        """The certificate in a sentence."""
+        return certificate_text(self.certificate(), cost=self.ensemble_.sense == "min")
+
+    def plot(self, figure: Figure | None = None) -> Figure:
+        """Draw payoffs, weights, promises and the evidence against them over time, with refits as marks.
+
+        Parameters
+        ----------
+        figure
+            A figure of matplotlib to draw into; by default a new one of ``matplotlib.pyplot``.
+
+        Returns
+        -------
+        The figure.
+        """
+        from optensemble.report.live_plots import plot_live
+
+        drawn: Figure = plot_live(self, figure)
+        return drawn
+
+    def save(self, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
+        """Write everything to one file, whole or not at all; :func:`optensemble.load` goes on from there to the bit.
+
+        A refit that runs beside is waited for. Parameters are as of :meth:`DecisionEnsemble.save`; without rows it
+        is not fitted again after loading.
+        """
+        from optensemble.persistence.files import save
+
+        with self._lock:
+            save(self, path, keep_rows=keep_rows, keep_members=keep_members)
+
+    def __repr__(self) -> str:
+        return f"LiveEnsemble({self.rows_:,} rows learned from, {self._ledger.open:,} open; {self.finding_})"
+
+    @property
+    def _models(self) -> bool:
+        """Whether some members predict."""
+        return len(self.ensemble_.members_) > self.ensemble_.n_policies
+
+    def _as_mixing(self, play: str) -> bool:
+        convex: bool = self.ensemble_.feasible_.convex
+        if play == "mixture" and not convex:
+            raise InputError(
+                f"play='mixture' takes a convex set, and a mixture of actions of {self.ensemble_.feasible_!r} need not "
+                "be one of its actions. Give play='heaviest', which plays the policy of the largest weight."
+            )
+        return convex if play == "auto" else play == "mixture"
+
+
+def names_of_policies(refit: Any) -> tuple[str, ...]:
+    """Return the names of the policies that are followed."""
+    return (FITTED, ONLINE) if refit == "never" else (FITTED, REFITTED, ONLINE)
+
+
+def _as_fitted(ensemble: Any) -> Policy:
+    """Return a fitted ensemble as it stands: what becomes of the user's own does not matter."""
+    if not isinstance(ensemble, Policy):
+        raise InputError(
+            "LiveEnsemble goes on from a fitted DecisionEnsemble, WhiteBoxEnsemble or BlackBoxEnsemble; got "
+            f"{type(ensemble).__name__}. Fit one on past rows first."
+        )
+    ensemble._require_fitted()
+    return ensemble._as_it_stands()
+
+
+def _as_refit(refit: Any, fit: Policy) -> Any:
+    """Return when to refit; never, with a warning, where that was left open and there are no rows to go on from."""
+    if isinstance(refit, str):
+        require_choice(refit, "refit", ["auto", "never"])
+    elif not callable(refit):
+        require_number(refit, "refit", at_least=1, whole=True)
+    if refit == "never" or fit._kept_rows:
+        return refit
+    why = getattr(fit, "_no_rows", "the rows this ensemble was fitted on are not in its file")
+    if refit != "auto":
+        raise InputError(f"{why}: it cannot be fitted again. Give refit='never', or fit it on all rows first.")
+    warnings.warn(f"{why}: it is not fitted again while it decides (refit='never').", RefitWarning, stacklevel=3)
+    return "never"
+
+
+def _prints(labels: Floats) -> list[int]:
+    """Return a hash of each row's labels, never negative."""
+    prints: list[int] = (fingerprints(labels) >> np.uint64(1)).tolist()
+    return prints

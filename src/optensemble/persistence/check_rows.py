@@ -1,4 +1,4 @@
-"""Validation of the rows in a saved ensemble: kinds, lengths and ranges of everything that columns are made of."""
+"""Validation of the rows in a file: kinds, lengths and ranges of everything that columns are made of."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from optensemble.persistence.row_file import ARRAY, DATE, DTYPES, FRAME, NUMBER,
 _NO_DATE = np.iinfo(np.int64).min
 _FIRST, _LAST = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
 _MOST_AXES = 4
+_OF_ROWS = ("rows", "open")
 _VALUE_BYTES = 128  # in memory: a text of its own, and what it says
 _DTYPES = {name: np.dtype(name) for name in DTYPES}
 
@@ -26,19 +27,19 @@ def check_rows(file: SavedFile) -> None:
     rows = file.root.get("rows")
     if rows is None or rows["why"].text():
         return
-    _check_memory(file)
+    check_memory(file)
     learned, start = file.root["learned"], 0
     for name, count in (("fit", learned["n_rows_"].whole()), ("later", learned["n_updated_"].whole())):
         batches = list(rows[name])
-        lengths = [_check_batch(file, batch, f"rows{start + number}") for number, batch in enumerate(batches)]
+        lengths = [check_batch(file, batch, f"rows{start + number}") for number, batch in enumerate(batches)]
         rows[name].require(sum(lengths) == count, f"have {count} rows")
         start += len(batches)
     rows["fit"].require(bool(rows["fit"].value), "have rows")
 
 
-def _check_memory(file: SavedFile) -> None:
+def check_memory(file: SavedFile) -> None:
     """Check that the values of all columns, of which a small file can hold very many, fit into memory."""
-    names = [name for name in file.shelf if name.startswith("rows") and name.endswith("/values")]
+    names = [name for name in file.shelf if name.startswith(_OF_ROWS) and name.endswith("/values")]
     needed = _VALUE_BYTES * sum(sum(file.shelf.shape(name)[:1]) for name in names)
     if needed > file.limit:
         raise Wrong(
@@ -46,7 +47,7 @@ def _check_memory(file: SavedFile) -> None:
         )
 
 
-def _check_batch(file: SavedFile, batch: Part, key: str) -> int:
+def check_batch(file: SavedFile, batch: Part, key: str) -> int:
     """Check rows with their labels, groups, weights and ids; return their number."""
     n = len(file.shelf.floats(f"{key}/labels", None, file.d))
     if not n:
@@ -61,12 +62,13 @@ def _check_batch(file: SavedFile, batch: Part, key: str) -> int:
         if (rule := groups.get("rule")) is not None:
             rule.require(type(rule.value) in (str, int), "name a column")
         else:
-            _check_column(file, groups, f"{key}/groups", n)
-    _check_x(file, batch["x"], f"{key}/x", n)
+            check_column(file, groups, f"{key}/groups", n)
+    check_x(file, batch["x"], f"{key}/x", n)
     return n
 
 
-def _check_x(file: SavedFile, x: Part, key: str, n: int) -> None:
+def check_x(file: SavedFile, x: Part, key: str, n: int) -> None:
+    """Check the rows of an X."""
     if x["kind"].choice([ARRAY, FRAME]) == ARRAY:
         _check_numbers(file, x, key, n, None)
         return
@@ -76,14 +78,14 @@ def _check_x(file: SavedFile, x: Part, key: str, n: int) -> None:
     names.require(bool(right), "be distinct names of columns")
     if (index := x.get("index")) is not None:
         index["name"].require(isinstance(index["name"].value, str | None), "be text or null")
-        _check_column(file, index, f"{key}/index", n)
+        check_column(file, index, f"{key}/index", n)
     if (block := x.get("block")) is not None:
         _check_numbers(file, block, key, n, len(listed))
         return
     parts = list(x["parts"])
     x["parts"].require(len(parts) == len(listed), f"be {len(listed)} columns")
     for number, part in enumerate(parts):
-        _check_column(file, part, f"{key}/{number}", n)
+        check_column(file, part, f"{key}/{number}", n)
 
 
 def _check_numbers(file: SavedFile, part: Part, key: str, n: int, columns: int | None) -> None:
@@ -100,7 +102,8 @@ def _check_numbers(file: SavedFile, part: Part, key: str, n: int, columns: int |
             raise Wrong(key, f"fit into {dtype}", array)
 
 
-def _check_column(file: SavedFile, part: Part, key: str, n: int) -> None:
+def check_column(file: SavedFile, part: Part, key: str, n: int) -> None:
+    """Check a column of numbers, dates or single values."""
     kind = part["kind"].choice([NUMBER, DATE, PLAIN])
     if kind == NUMBER:
         _check_numbers(file, part, key, n, None)

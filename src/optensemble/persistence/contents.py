@@ -13,6 +13,7 @@ Rule = Callable[[Part], object]
 """Raises :class:`~optensemble.persistence.parts.Wrong` for a value that no fit can have learned."""
 
 WHITE, BLACK, DECISION = "WhiteBoxEnsemble", "BlackBoxEnsemble", "DecisionEnsemble"
+LIVE = "LiveEnsemble"
 """The classes of ensembles, by the names that files have for them: only that of a file is loaded."""
 
 

@@ -13,18 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from optensemble._core.validation import require_number
-from optensemble.ensembles.decision import DecisionEnsemble
+from optensemble.ensembles.base import Policy
 from optensemble.exceptions import FileError, InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
-from optensemble.members.alignment import RowNames
 from optensemble.members.from_files import printable
-from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, Arrays, read_contents, write_archive
-from optensemble.persistence.check import check_contents
-from optensemble.persistence.contents import DECISION
-from optensemble.persistence.decision_file import pack_decision, restore_decision, restore_frames
+from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, Contents, read_contents, write_archive
+from optensemble.persistence.contents import LIVE
+from optensemble.persistence.fit_file import Source, pack_fit, restore_fit
 from optensemble.persistence.packing import GivenAgain, by_name
-from optensemble.persistence.row_file import pack_rows, unpack_rows
-from optensemble.persistence.stored_members import as_trusted, load_stored, pack_libraries, pack_stored
+from optensemble.persistence.stored_members import as_trusted
 
 __all__ = ["SCHEMA_VERSION", "load", "save"]
 
@@ -33,25 +30,8 @@ _LONGEST_REASON = 500
 
 def save(ensemble: Any, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
     """Write a fitted ensemble to ``path``, whole or not at all, with rows and estimators or without."""
-    document, arrays = pack_decision(ensemble) if isinstance(ensemble, DecisionEnsemble) else _pack_paper(ensemble)
-    if isinstance(ensemble, DecisionEnsemble):
-        document["rows"] = pack_rows(ensemble, arrays, keep=keep_rows, stacklevel=4)
-    document["table"] = ensemble.table_
-    all_named = set(document["columns"]) == set(document["names"])  # members that find their columns in any order
-    document["labels"], document["features"] = ensemble.labels_, None if all_named else ensemble._known.features
-    document["n_features"] = None if all_named else getattr(ensemble, "n_features_in_", None)
-    blobs = _pack_members(ensemble, document) if keep_members else []
-    write_archive(Path(path), document, arrays, blobs)
-
-
-def _pack_members(ensemble: Any, document: dict[str, Any]) -> list[bytes]:
-    """Return the members that are estimators, and enter them in the document; without any it stays as it is."""
-    blobs = list[bytes]()
-    stored = pack_stored(ensemble.members_, blobs)
-    initial = pack_stored([("init", ensemble.init_)], blobs) if document.get("init") == "model" else {}
-    found = {"stored": stored, "init_stored": initial.get("init"), "libraries": pack_libraries(blobs)}
-    document |= {name: each for name, each in found.items() if each}
-    return blobs
+    pack = pack_fit if isinstance(ensemble, Policy) else _pack_live
+    write_archive(Path(path), *pack(ensemble, keep_rows=keep_rows, keep_members=keep_members, stacklevel=5))
 
 
 def load(
@@ -63,6 +43,7 @@ def load(
     limit: int = LIMIT,
     subgroups: Any = None,
     trusted: Sequence[str | type] | None = None,
+    refit: Any = None,
 ) -> Any:
     """Read an ensemble that was saved; parts that could not be saved safely are given again.
 
@@ -85,12 +66,15 @@ def load(
     trusted
         Types that stored estimators may consist of, by their full names, such as ``"lightgbm.basic.Booster"``, besides
         those of scikit-learn that are known to be safe. An error lists what a file needs.
+    refit
+        When a ``LiveEnsemble`` refits, if that was a callable.
 
     Returns
     -------
     The ensemble, answering as it did when it was saved, with the rows of a ``DecisionEnsemble`` unless they were
     forgotten. The rows of a white box or a black box are not in the file; the record of out-of-fold payoffs is, if
-    there was one: of an ensemble with ``validation=None``, after ``cross_fit()``.
+    there was one: of an ensemble with ``validation=None``, after ``cross_fit()``. A ``LiveEnsemble`` goes on to the bit
+    as if it had not been saved; of one without its rows a warning says that it is not fitted again.
 
     Notes
     -----
@@ -108,7 +92,7 @@ def load(
     if feasible is not None and not isinstance(feasible, FeasibleSet):
         raise InputError(f"feasible must be a set from optensemble.feasible; got {type(feasible).__name__}.")
     require_number(limit, "limit", at_least=1, whole=True)
-    return _load(Path(path), members, feasible, subgroups, int(limit), as_trusted(trusted))
+    return _load(Path(path), members, feasible, subgroups, int(limit), as_trusted(trusted), refit=refit)
 
 
 def load_to_decide(path: Path, trusted: Sequence[str | type] | None = None) -> Any:
@@ -125,49 +109,32 @@ def _load(
     feasible: FeasibleSet | None,
     subgroups: Any,
     limit: int,
-    trusted: Any,
+    trusted: frozenset[str],
     *,
+    refit: Any = None,
     to_decide: bool = False,
 ) -> Any:
-    document, arrays, blobs = read_contents(path, limit)
+    contents = read_contents(path, limit)
+    given = GivenAgain(members, feasible, subgroups)
+    source = Source(path, limit, trusted)
     try:
-        check_contents(document, arrays, limit, len(blobs))
-        stored = load_stored(document, blobs, members, trusted, limit, path)
-        given = GivenAgain(members, feasible, subgroups, stored)
-        whole = not to_decide or set(document["columns"]) != set(document["names"])
-        decides = document["kind"] == DECISION
-        ensemble: Any = (restore_decision if decides else _restore_paper)(document, arrays, given)
-        if decides and whole:
-            restore_frames(document, arrays, ensemble)
-        if document.get("table"):
-            ensemble.table_ = document["table"]
-        ensemble._learn_names(names := _saved_names(document))
-        if (count := document.get("n_features")) is not None:  # older files do not know it
-            ensemble.n_features_in_ = count
-        if decides and whole:
-            unpack_rows(document.get("rows"), ensemble, arrays, names)
+        if isinstance(contents.document, dict) and contents.document.get("kind") == LIVE:
+            return _restore_live(contents, given, source, refit)
+        return restore_fit(contents, given, source, to_decide=to_decide)
     except OptEnsembleError:
         raise  # the members or the set that were given again do not fit
     except Exception as error:
         what = printable(str(error), _LONGEST_REASON).rstrip(".") or type(error).__name__
         raise FileError(f"{path} is not what this version writes: {what}. Save the ensemble again.") from error
-    return ensemble
 
 
-def _pack_paper(ensemble: Any) -> tuple[dict[str, Any], Arrays]:
-    from optensemble.persistence.paper_file import pack_paper  # white and black boxes are loaded when there is one
+def _pack_live(live: Any, **options: Any) -> Contents:
+    from optensemble.persistence.live_file import pack_live  # loaded when there is one
 
-    return pack_paper(ensemble)
-
-
-def _restore_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> Any:
-    from optensemble.persistence.paper_file import restore_paper
-
-    return restore_paper(document, arrays, given)
+    return pack_live(live, **options)
 
 
-def _saved_names(document: dict[str, Any]) -> RowNames:
-    """Return the names that the fit has learned; older files have at most those of the job file's labels."""
-    labels = document.get("labels") or (document.get("table") or {}).get("labels")
-    distinct = labels is not None and 0 < len(set(labels)) == len(labels)
-    return RowNames(labels if distinct else None, document.get("features"))
+def _restore_live(contents: Contents, given: GivenAgain, source: Source, refit: Any) -> Any:
+    from optensemble.persistence.live_file import restore_live
+
+    return restore_live(contents, given, source, refit)

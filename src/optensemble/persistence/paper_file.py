@@ -20,6 +20,7 @@ from optensemble.members.subgroups import Grouping
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.contents import PAPER_FRAMES, PAPER_LEARNED
 from optensemble.persistence.packing import (
+    INIT_MODEL,
     GivenAgain,
     as_plain,
     match,
@@ -50,9 +51,6 @@ _PARAMETERS = tuple(field.name for field in fields(Hyperparameters) if field.nam
 
 _PAPER_KINDS: dict[str, type[PaperEnsemble]] = {kind.__name__: kind for kind in (WhiteBoxEnsemble, BlackBoxEnsemble)}
 
-_INIT = "init"
-"""The name under which a black box's first model is given again."""
-
 
 def pack_paper(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
     """Return the contents of the file: text and single numbers, and arrays."""
@@ -68,6 +66,7 @@ def pack_paper(ensemble: PaperEnsemble) -> tuple[dict[str, Any], Arrays]:
         "groups": pack_rule(terms.subgroups),
         "grouping": None if grouping is None else [list(values) for values in grouping.values],
         **pack_own_members(ensemble),
+        "seed": ensemble._seed,
         "logs": [pack_log(log, arrays, f"log{number}") for number, log in enumerate(ensemble.log_)],
     }
     frames = {name: getattr(ensemble, name) for name in PAPER_FRAMES if hasattr(ensemble, name)}
@@ -98,7 +97,8 @@ def restore_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -
         for number, log in enumerate(document["logs"])
     )
     ensemble.n_patches_, ensemble.fingerprints_ = arrays["n_patches_"], arrays["fingerprints_"]
-    ensemble._rows, ensemble._stages, ensemble._seed, ensemble._streamed = [], [], None, False
+    ensemble._rows, ensemble._stages, ensemble._streamed = [], [], False
+    ensemble._seed = document.get("seed")  # older files do not know it
     ensemble._said = {}  # of rows that are not in the file
     ensemble._doubts = ()  # they are about rows that are not in the file
     simple = document["simple"]
@@ -129,8 +129,8 @@ def _make_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> 
     needed[what], columns[what] = document["names"], document["columns"]
     stored = {"models": {}, "policies": {}, what: given.stored.members}
     if document.get("init") == "model":
-        needed["models"] = [_INIT]
-        columns["models"] = {_INIT: document["init_columns"]} if document["init_columns"] else {}
+        needed["models"] = [INIT_MODEL]
+        columns["models"] = {INIT_MODEL: document["init_columns"]} if document["init_columns"] else {}
         stored["models"] = given.stored.initial
     matched = {
         name: match(needed[name], given.members[name], columns[name], name, stored[name], given.stored.reasons)
@@ -139,7 +139,7 @@ def _make_paper(document: dict[str, Any], arrays: Arrays, given: GivenAgain) -> 
     parameters = {name: document["parameters"][name] for name in _PARAMETERS}
     parameters["subgroups"] = unpack_rule(document["groups"], given.subgroups)
     if kind is BlackBoxEnsemble:
-        parameters["init"] = dict(matched["models"]).get(_INIT, "mean")
+        parameters["init"] = dict(matched["models"]).get(INIT_MODEL, "mean")
         parameters["conditional"] = document["conditional"]
         parameters |= unpack_mending(document.get("mending"))
     ensemble = kind(matched[what], unpack_set(document["feasible"], arrays, given.feasible), **parameters)

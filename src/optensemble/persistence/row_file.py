@@ -1,4 +1,4 @@
-"""The rows that an ensemble was fitted on and updated with, as the contents of a file, and back.
+"""Rows that an ensemble was fitted on, or updated with, or may be fitted again on, as the contents of a file, and back.
 
 An X is an array of numbers, or a frame whose columns are numbers, text or dates; of a frame whose members are all
 columns, only those that are needed are kept. Numbers are kept in 64 bits with the name of their type, dates as whole
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from optensemble._core.deferred import nw, pd
-from optensemble.ensembles._decision_rows import is_streamed, needed_columns
+from optensemble._core.deferred import pd
+from optensemble.ensembles._decision_rows import is_streamed, needed_part
 from optensemble.ensembles.decision import DecisionEnsemble
 from optensemble.members.alignment import RowNames
 from optensemble.members.fit_inputs import LabelledBatch, is_rule
-from optensemble.members.frames import is_frame, select
 from optensemble.members.known_rows import KnownRows
 from optensemble.members.validation import row_labels
 from optensemble.persistence.archive import Arrays
@@ -44,7 +44,7 @@ TEXTS = ("object", "str")
 """The types of columns that are neither numbers nor dates."""
 
 _WIDE = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
-_FORGOTTEN = "the rows of the fit were forgotten when the file was written"
+FORGOTTEN = "the rows of the fit were forgotten when the file was written"
 _LEADING = "the rows of the fit are not in the file, for members alone learned from the first of them"
 _STREAMED = "the rows of the fit were read from files, and stay there"
 
@@ -61,39 +61,43 @@ def pack_rows(ensemble: DecisionEnsemble, arrays: Arrays, *, keep: bool, stackle
     known = ensemble._known_rows
     if len(known):
         arrays["known/keys"], arrays["known/prints"] = known.keys, known.prints
-    why, packed = "", Arrays()
-    if not ensemble._rows:
-        why = ensemble._no_rows
-    elif not keep:
-        why = _FORGOTTEN
-    elif ensemble._leading:
-        why = _LEADING
-    elif is_streamed([*ensemble._rows, *ensemble._later]):
-        why = _STREAMED
-    else:
-        try:
-            fit, later = _pack_batches(ensemble, packed)
-        except NotKeptError as error:
-            why = f"the rows of the fit are not in the file, for {error}"
-    size = sum(array.nbytes for array in packed.values())
-    if not why and size > MOST_BYTES:
-        why = f"the rows of the fit, {size >> 20:,} MB, are not in the file, for they are more than {MOST_BYTES >> 20}"
-        warnings.warn(f"{why}: fit again on all rows when that is due.", UserWarning, stacklevel=stacklevel)
+    why = ensemble._no_rows if not ensemble._rows else why_not_kept(ensemble, ensemble._kept_rows, keep=keep)
     if why:
         return {"why": why}
-    arrays.update(packed)
-    return {"why": "", "fit": fit, "later": later}
+
+    def pack(room: Arrays) -> dict[str, Any]:
+        packed = [pack_batch(ensemble, batch, room, f"rows{i}") for i, batch in enumerate(ensemble._kept_rows)]
+        return {"fit": packed[: len(ensemble._rows)], "later": packed[len(ensemble._rows) :]}
+
+    return pack_if_kept(pack, arrays, stacklevel=stacklevel + 1)
 
 
-def _pack_batches(ensemble: DecisionEnsemble, arrays: Arrays) -> tuple[list[Any], list[Any]]:
-    """Pack the batches of the fit, and those that came later."""
-    fit = [_pack_batch(ensemble, batch, arrays, f"rows{number}") for number, batch in enumerate(ensemble._rows)]
-    start = len(fit)
-    later = [_pack_batch(ensemble, each, arrays, f"rows{start + i}") for i, each in enumerate(ensemble._later)]
-    return fit, later
+def why_not_kept(ensemble: Any, rows: list[LabelledBatch], *, keep: bool) -> str:
+    """Return why the rows of an ensemble are not to be in its file; empty if nothing speaks against it."""
+    if not keep:
+        return FORGOTTEN
+    if getattr(ensemble, "_leading", None):
+        return _LEADING
+    return _STREAMED if is_streamed(rows) else ""
 
 
-def _pack_batch(ensemble: DecisionEnsemble, batch: LabelledBatch, arrays: Arrays, key: str) -> dict[str, Any]:
+def pack_if_kept(pack: Callable[[Arrays], dict[str, Any]], arrays: Arrays, *, stacklevel: int) -> dict[str, Any]:
+    """Put rows among the arrays unless they are of a kind that is not kept, or too many; ``"why"`` says which."""
+    room = Arrays()
+    try:
+        document = pack(room)
+    except NotKeptError as error:
+        return {"why": f"the rows of the fit are not in the file, for {error}"}
+    if (size := sum(array.nbytes for array in room.values())) > MOST_BYTES:
+        why = f"the rows of the fit, {size >> 20:,} MB, are not in the file, for they are more than {MOST_BYTES >> 20}"
+        warnings.warn(f"{why}: fit again on all rows when that is due.", UserWarning, stacklevel=stacklevel)
+        return {"why": why}
+    arrays.update(room)
+    return {"why": "", **document}
+
+
+def pack_batch(ensemble: Any, batch: LabelledBatch, arrays: Arrays, key: str) -> dict[str, Any]:
+    """Put rows with their labels, weights, ids and groups among the arrays, and return the rest."""
     arrays[f"{key}/labels"] = batch.labels
     for name in ("weights", "keys"):
         if getattr(batch, name) is not None:
@@ -107,26 +111,12 @@ def _pack_batch(ensemble: DecisionEnsemble, batch: LabelledBatch, arrays: Arrays
         else:
             labels = np.empty(len(batch.labels), dtype=object)
             labels[:] = row_labels(groups, batch.X, len(batch.labels))
-            packed = _pack_column(labels, arrays, f"{key}/groups", "the groups")
-    return {"x": _pack_x(_needed(ensemble, batch, rule), arrays, f"{key}/x"), "groups": packed}
+            packed = pack_column(labels, arrays, f"{key}/groups", "the groups")
+    return {"x": pack_x(needed_part(ensemble, batch.X, rule), arrays, f"{key}/x"), "groups": packed}
 
 
-def _needed(ensemble: DecisionEnsemble, batch: LabelledBatch, rule: str | None) -> Any:
-    """Return X, or its columns that are needed; another kind of frame becomes pandas where no function sees it."""
-    X = batch.X
-    rules = (rule, ensemble.subgroups, ensemble._context_columns)
-    columns = needed_columns(ensemble.members_, rules, ensemble._set) if is_frame(X) else None
-    if columns is None or (isinstance(X, pd.DataFrame) and not X.columns.is_unique):
-        return X
-    time = ensemble._time_column
-    there = set(nw.from_native(X, eager_only=True).columns)
-    columns += [time] if time is not None and time not in columns and time in there else []
-    if isinstance(X, pd.DataFrame):
-        return X[columns].reset_index(drop=True)
-    return nw.from_native(select(X, columns), eager_only=True).to_pandas()
-
-
-def _pack_x(X: Any, arrays: Arrays, key: str) -> dict[str, Any]:
+def pack_x(X: Any, arrays: Arrays, key: str) -> dict[str, Any]:
+    """Put the rows of an X among the arrays, and return the rest."""
     if isinstance(X, np.ndarray) and type(X) is np.ndarray:
         return {"kind": ARRAY, **_pack_numbers(X, arrays, key, "X")}
     if not isinstance(X, pd.DataFrame):
@@ -140,14 +130,14 @@ def _pack_x(X: Any, arrays: Arrays, key: str) -> dict[str, Any]:
     kinds = set(X.dtypes)
     if len(kinds) == 1 and _is_number(next(iter(kinds))):  # one block, in the order that arithmetic may depend on
         return document | {"block": _pack_numbers(X.to_numpy(), arrays, key, "X")}
-    parts = [_pack_column(X.iloc[:, i], arrays, f"{key}/{i}", f"column {name!r} of X") for i, name in enumerate(names)]
+    parts = [pack_column(X.iloc[:, i], arrays, f"{key}/{i}", f"column {name!r} of X") for i, name in enumerate(names)]
     return document | {"parts": parts}
 
 
 def _pack_index(index: pd.Index, arrays: Arrays, key: str) -> dict[str, Any]:
     if isinstance(index, pd.MultiIndex) or not isinstance(index.name, str | None):
         raise NotKeptError("X has an index of several levels, or with a name that is no text")
-    return {"name": index.name, **_pack_column(index.to_series(), arrays, key, "the index of X")}
+    return {"name": index.name, **pack_column(index.to_series(), arrays, key, "the index of X")}
 
 
 def _is_number(dtype: Any) -> bool:
@@ -162,7 +152,7 @@ def _pack_numbers(values: npt.NDArray[Any], arrays: Arrays, key: str, what: str)
     return {"dtype": values.dtype.name, "by_columns": bool(by_columns)}
 
 
-def _pack_column(column: Any, arrays: Arrays, key: str, what: str) -> dict[str, Any]:
+def pack_column(column: Any, arrays: Arrays, key: str, what: str) -> dict[str, Any]:
     """Put a column among the arrays: numbers, dates, or single values as JSON."""
     dtype = column.dtype
     if _is_number(dtype):
@@ -206,22 +196,24 @@ def unpack_rows(saved: dict[str, Any] | None, ensemble: DecisionEnsemble, arrays
     if saved["why"]:
         ensemble._no_rows = saved["why"]
         return
-    batches = [_unpack_batch(each, arrays, f"rows{i}", names) for i, each in enumerate(saved["fit"] + saved["later"])]
+    batches = [unpack_batch(each, arrays, f"rows{i}", names) for i, each in enumerate(saved["fit"] + saved["later"])]
     ensemble._rows, ensemble._later = batches[: len(saved["fit"])], batches[len(saved["fit"]) :]
 
 
-def _unpack_batch(saved: dict[str, Any], arrays: Arrays, key: str, names: RowNames) -> LabelledBatch:
+def unpack_batch(saved: dict[str, Any], arrays: Arrays, key: str, names: RowNames) -> LabelledBatch:
+    """Return the rows that were packed with their labels."""
     groups = saved["groups"]
     if groups is not None:
         groups = groups["rule"] if "rule" in groups else unpack_column(groups, arrays, f"{key}/groups")
     others = (arrays.get(f"{key}/{name}") for name in ("weights", "keys"))
     weights, keys = others
     return LabelledBatch(
-        _unpack_x(saved["x"], arrays, f"{key}/x"), arrays[f"{key}/labels"], groups, weights, names, None, keys
+        unpack_x(saved["x"], arrays, f"{key}/x"), arrays[f"{key}/labels"], groups, weights, names, None, keys
     )
 
 
-def _unpack_x(saved: dict[str, Any], arrays: Arrays, key: str) -> Any:
+def unpack_x(saved: dict[str, Any], arrays: Arrays, key: str) -> Any:
+    """Return the X that was packed."""
     if saved["kind"] == ARRAY:
         return _unpack_numbers(saved, arrays, key)
     index = None

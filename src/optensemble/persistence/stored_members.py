@@ -201,7 +201,7 @@ def _warn_of_version(path: str | PathLike[str], saved: dict[str, str]) -> None:
             f"{path}: its members are of scikit-learn {was}, and this is {now}: predictions may differ. Fit them "
             f"again, or install scikit-learn {was}.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 

@@ -1,0 +1,380 @@
+"""A ``LiveEnsemble`` as the contents of a file, and back: it goes on to the bit as if it had not been saved.
+
+The document has those of the fits, ``"fits"``, and all else under ``"live"``; arrays lie under ``fit0/``, ``fit1/``, …
+and ``live/``. Members that fits share are in the first of them. Rows to fit again on are in the live part, once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from optensemble._core.deferred import pd
+from optensemble.ensembles._live_refits import Arrived, Outcome, RefitRows, RunningRefit
+from optensemble.ensembles._live_rows import Ledger, OpenRows
+from optensemble.ensembles._live_state import LiveState
+from optensemble.ensembles.base import Policy
+from optensemble.ensembles.live import LiveEnsemble
+from optensemble.exceptions import InputError, RefitWarning
+from optensemble.members.estimators import parts_of
+from optensemble.members.fit_inputs import LabelledBatch
+from optensemble.members.validation import join_rows
+from optensemble.monitoring.tracking import Tracking
+from optensemble.persistence.archive import Arrays, Contents
+from optensemble.persistence.check_live import HEDGE, OPEN, STACK, check_fits, check_live
+from optensemble.persistence.contents import LIVE
+from optensemble.persistence.fit_file import Source, pack_fit, restore_fit
+from optensemble.persistence.monitor_part import pack_monitor, pack_spans, unpack_monitor, unpack_spans
+from optensemble.persistence.packing import INIT_MODEL, GivenAgain, as_plain, under
+from optensemble.persistence.row_file import (
+    NotKeptError,
+    pack_batch,
+    pack_column,
+    pack_if_kept,
+    pack_x,
+    unpack_batch,
+    unpack_column,
+    unpack_x,
+    why_not_kept,
+)
+from optensemble.persistence.stored_members import MISSING
+from optensemble.stacking.hedge import Hedge
+from optensemble.stacking.online_stack import OnlineStack
+
+_ELSEWHERE = "the rows of the fit are those of the LiveEnsemble it was loaded with"
+
+
+# Packing
+
+
+def pack_live(live: LiveEnsemble, *, keep_rows: bool, keep_members: bool, stacklevel: int) -> Contents:
+    """Return the contents of the file; a refit that runs beside is waited for."""
+    if live._running is not None:
+        live._running.wait()
+    fits = _fits_of(live)
+    packed = [_pack_fit(fit, fits[0], keep_members=keep_members) for fit in fits]
+    arrays: Arrays = {f"fit{i}/{name}": each for i, fit in enumerate(packed) for name, each in fit.arrays.items()}
+    own = Arrays()
+    document = {
+        "kind": LIVE,
+        "fits": [{"document": fit.document, "estimators": len(fit.blobs)} for fit in packed],
+        "live": _pack_live(live, fits, own, keep_rows=keep_rows, stacklevel=stacklevel + 1),
+    }
+    arrays |= {f"live/{name}": each for name, each in own.items()}
+    return Contents(document, arrays, [blob for fit in packed for blob in fit.blobs])
+
+
+def _fits_of(live: LiveEnsemble) -> list[Policy]:
+    """Return the fits there are, each once: the first, the latest, and one that is yet to be taken up."""
+    pending = None if live._running is None else live._running.outcome.fit
+    fits = [live.ensemble_]
+    fits += [fit for fit in (live.refitted_, pending) if fit is not None and fit is not fits[-1]]
+    return fits
+
+
+def _pack_fit(fit: Any, first: Any, *, keep_members: bool) -> Contents:
+    """Return the contents of a fit without its rows; members that were not fitted again are with the first one."""
+    if fit is first:
+        return _without_rows(pack_fit(fit, keep_rows=False, keep_members=keep_members, stacklevel=1))
+    shared = {
+        name for (name, ours), (_, theirs) in zip(fit.members_, first.members_, strict=True) if _same(ours, theirs)
+    }
+    if _same(getattr(fit, "init_", None), getattr(first, "init_", None)):
+        shared.add(INIT_MODEL)
+    packed = pack_fit(fit, keep_rows=False, keep_members=True, stacklevel=1, without=shared)
+    stored = packed.document.get("stored", {}) | {INIT_MODEL: packed.document.get("init_stored")}
+    own = [name for name, _ in fit.members_ if name not in shared]
+    own += [INIT_MODEL] if packed.document.get("init") == "model" and INIT_MODEL not in shared else []
+    for name in own:
+        entry = stored.get(name) or {"kind": MISSING, "why": "it is no estimator with get_params"}
+        if entry["kind"] == MISSING:
+            raise InputError(
+                f"{name!r} was fitted again while deciding, and cannot be stored: {entry['why']}. Install "
+                "optensemble[skops], or give LiveEnsemble members that are fitted already."
+            )
+    packed.document["shared"] = sorted(shared)
+    return _without_rows(packed)
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    """Return whether two members are the same object, or consist of the same estimators."""
+    parts, others = parts_of(ours), parts_of(theirs)
+    return len(parts) == len(others) and all(a is b for a, b in zip(parts, others, strict=True))
+
+
+def _without_rows(packed: Contents) -> Contents:
+    if "rows" in packed.document:
+        packed.document["rows"] = {"why": _ELSEWHERE}
+    return packed
+
+
+def _pack_live(
+    live: LiveEnsemble, fits: list[Policy], arrays: Arrays, *, keep_rows: bool, stacklevel: int
+) -> dict[str, Any]:
+    state, ledger = live._state, live._ledger
+    arrays["hedge"] = state.hedge.lost
+    arrays |= {f"stack/{name}": getattr(state.stack, name) for name in STACK}
+    arrays["closed/keys"] = np.array(list(ledger.closed), dtype=np.uint64)
+    arrays["closed/prints"] = np.array(list(ledger.closed.values()), dtype=np.int64)
+    rule = live._groups_rule
+    return {
+        "refit": None if callable(live.refit) else as_plain(live.refit),
+        **{name: as_plain(getattr(live, name)) for name in ("play", "refit_in", "window", "expire_after")},
+        "groups": None if callable(rule) else as_plain(rule),
+        "latest": fits.index(live.refitted_),
+        "counts": {"decided": ledger.decided, "expired": ledger.expired, "fits": live._fits, "new": live._since_fit},
+        "hedge": {name: getattr(state.hedge, name) for name in HEDGE},
+        "tracking": asdict(state.tracking),
+        "history": pack_spans(live._spans, arrays, "history"),
+        "monitor": None if live.monitor is None else pack_monitor(live.monitor, arrays, "monitor"),
+        "refits": live._refits,
+        "running": _pack_running(live._running),
+        "rows": _pack_rows(live, arrays, keep=keep_rows, stacklevel=stacklevel + 1),
+        "open": _pack_open(live, arrays, keep=keep_rows),
+    }
+
+
+def _pack_running(running: RunningRefit | None) -> dict[str, Any] | None:
+    if running is None:
+        return None
+    return {"entry": running.entry, "due_at": running.due_at, "failed": running.outcome.failed}
+
+
+def _pack_rows(live: LiveEnsemble, arrays: Arrays, *, keep: bool, stacklevel: int) -> dict[str, Any]:
+    """Put the rows to fit again on among the arrays, and return the rest."""
+    rows = live._refit_rows
+    why = live._no_rows or (why_not_kept(live.ensemble_, rows.first, keep=keep) if live._learns else "")
+
+    def pack(room: Arrays) -> dict[str, Any]:
+        first = [pack_batch(live.ensemble_, batch, room, f"rows{i}") for i, batch in enumerate(rows.first)]
+        pieces = list[dict[str, Any]]()
+        for number, piece in enumerate(rows.pieces, start=len(first)):
+            batch = LabelledBatch(piece.X, piece.labels, piece.groups, piece.weights)
+            pieces.append(pack_batch(live.ensemble_, batch, room, f"rows{number}"))
+            room[f"rows{number}/numbers"] = piece.numbers
+        return {"first": first, "pieces": pieces}
+
+    found = {"why": why} if why else pack_if_kept(pack, arrays, stacklevel=stacklevel + 1)
+    return {"window": rows.window, "first": [], "pieces": [], **found}
+
+
+def _pack_open(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> dict[str, Any]:
+    """Put the open rows among the arrays, all batches end to end, and return the rest."""
+    batches = live._ledger.batches
+    arrays["open/lengths"] = np.array([len(batch) for batch in batches], dtype=np.int64)
+    if not batches:
+        return {"ids": None, "tables": []}
+    for name, axis in OPEN.items():
+        arrays[f"open/{name}"] = np.concatenate([getattr(batch, name) for batch in batches], axis=axis)
+    if live.ensemble_.feasible_.varies:
+        arrays["open/values"] = np.concatenate([batch.omega.values for batch in batches])
+    ids = pack_column(_joined_ids([batch.ids for batch in batches]), arrays, "open/ids", "the ids")
+    return {"ids": ids, "tables": _pack_tables(live, arrays, keep=keep)}
+
+
+def _joined_ids(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return ids as a file has them; what is neither text, a number, a date nor a tuple of these becomes text."""
+    if len({part.dtype for part in parts}) == 1 and parts[0].dtype.kind in "iufM":
+        return np.concatenate(parts)
+    listed = [each for part in parts for each in part.tolist()]
+    found = np.empty(len(listed), dtype=object)
+    found[:] = [each if _is_plain(each) else str(each) for each in listed]
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    return all(isinstance(each, str | int | float) for each in (value if type(value) is tuple else (value,)))
+
+
+# The rows of X that are open are kept in few tables: single rows would make a great many
+
+
+def _pack_tables(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> list[dict[str, Any]]:
+    """Put the rows of X that are open among the arrays, those of like batches in one table, and return the rest."""
+    needed = live.ensemble_.feasible_.needs_table
+    if not needed and not (keep and live._learns):
+        return []
+    room, tables = Arrays(), list[dict[str, Any]]()
+    try:
+        for number, (kind, run) in enumerate(_runs([batch.X for batch in live._ledger.batches])):
+            X = run[0] if len(run) == 1 else join_rows(run)
+            packed = pack_x(X, room, f"open/x{number}")
+            tables.append({"x": packed, "batches": len(run), "by_columns": kind.by_columns})
+    except NotKeptError as error:
+        if needed:
+            raise InputError(
+                f"{error}, and the costs of rows that are open come from X: a file cannot hold them. Observe their "
+                "labels first, or give X as an array of numbers or a pandas frame."
+            ) from error
+        return []
+    arrays |= room
+    return tables
+
+
+class _Kind(NamedTuple):
+    """A kind of table: those of the same kind are joined, and cut again, without a trace."""
+
+    type: Any
+    columns: Any
+    dtypes: Any
+    by_columns: bool
+    alone: int = 0
+
+
+def _runs(tables: list[Any]) -> Iterator[tuple[_Kind, list[Any]]]:
+    """Go through tables of the same kind that follow each other."""
+    kinds = [_kind_of(X, number) for number, X in enumerate(tables)]
+    edges = [0, *(i for i in range(1, len(kinds)) if kinds[i] != kinds[i - 1]), len(kinds)]
+    for start, stop in pairwise(edges):
+        yield kinds[start], tables[start:stop]
+
+
+def _kind_of(X: Any, number: int) -> _Kind:
+    if type(X) is np.ndarray:
+        by_columns = bool(X.flags.f_contiguous and not X.flags.c_contiguous)
+        return _Kind(np.ndarray, X.shape[1:], str(X.dtype), by_columns)
+    if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
+        flags = X.to_numpy().flags
+        return _Kind(
+            pd.DataFrame, tuple(X.columns), tuple(map(str, X.dtypes)), flags.f_contiguous and not flags.c_contiguous
+        )
+    return _Kind(type(X), None, None, False, number + 1)
+
+
+def _cut(X: Any, start: int, stop: int, *, by_columns: bool) -> Any:
+    """Return some rows of a table that was joined, lying in memory as they did before."""
+    order: Any = "F" if by_columns else "C"
+    if isinstance(X, np.ndarray):
+        return np.array(X[start:stop], order=order)
+    part = X.iloc[start:stop].reset_index(drop=True)
+    if len(set(X.dtypes)) == 1 and isinstance(X.dtypes.iloc[0], np.dtype):
+        return pd.DataFrame(np.array(part.to_numpy(), order=order), columns=X.columns, copy=False)
+    return part
+
+
+# Unpacking
+
+
+def restore_live(contents: Contents, given: GivenAgain, source: Source, refit: Any) -> LiveEnsemble:
+    """Return the ensemble, after checks of everything."""
+    document, arrays, blobs = contents
+    fits = _restore_fits(document, arrays, blobs, given, source)
+    own = under(arrays, "live")
+    check_live(document["live"], own, fits, source.limit)
+    return _restore(document["live"], own, fits, refit)
+
+
+def _restore_fits(
+    document: dict[str, Any], arrays: Arrays, blobs: list[bytes], given: GivenAgain, source: Source
+) -> list[Any]:
+    """Return the fits; those that came later share members and the set with the first."""
+    saved = check_fits(document, len(blobs))
+    fits, start = list[Any](), 0
+    for number, each in enumerate(saved):
+        stop = start + each["estimators"]
+        contents = Contents(each["document"], under(arrays, f"fit{number}"), blobs[start:stop])
+        fits.append(restore_fit(contents, _shared(fits[0], contents.document, given) if fits else given, source))
+        start = stop
+    return fits
+
+
+def _shared(first: Any, document: dict[str, Any], given: GivenAgain) -> GivenAgain:
+    """Return what is given to a later fit: the members that it shares with the first."""
+    shared, members = set(document["shared"]), dict(first.members_)
+    policies = {name for name, _ in first.policy_members}
+    models = {name: each for name, each in members.items() if name in shared and name not in policies}
+    if INIT_MODEL in shared and document.get("init") == "model":
+        models[INIT_MODEL] = first.init_
+    found = {"models": models, "policies": {name: members[name] for name in shared & policies}}
+    return replace(given, members=found)
+
+
+def _restore(saved: dict[str, Any], arrays: Arrays, fits: list[Any], refit: Any) -> LiveEnsemble:
+    first, counts = fits[0], saved["counts"]
+    terms = {name: saved[name] for name in ("play", "refit_in", "window", "expire_after")}
+    live = LiveEnsemble._of_terms(first, refit=_as_refit(saved["refit"], refit), **terms)
+    live.refitted_, live._groups_rule, live._no_rows = fits[saved["latest"]], saved["groups"], saved["rows"]["why"]
+    stack = OnlineStack(**{name: arrays[f"stack/{name}"] for name in STACK}, models=live._models)
+    live._state = LiveState(Hedge(lost=arrays["hedge"], **saved["hedge"]), Tracking(**saved["tracking"]), stack)
+    live._spans = unpack_spans(saved["history"], arrays, "history")
+    live.monitor = None if saved["monitor"] is None else unpack_monitor(saved["monitor"], arrays, "monitor")
+    live._fits, live._since_fit, live._refits = counts["fits"], counts["new"], saved["refits"]
+    live._running = _restore_running(saved["running"], fits)
+    live._refit_rows = _restore_rows(saved["rows"], arrays, first)
+    live._ledger = _restore_ledger(saved, arrays, first)
+    if live._no_rows and live.refit != "never":
+        warnings.warn(f"{live._no_rows}: this LiveEnsemble is not fitted again any more.", RefitWarning, stacklevel=6)
+    return live
+
+
+def _as_refit(saved: Any, given: Any) -> Any:
+    """Return when to refit; a callable is given again."""
+    if saved is None and not callable(given):
+        raise InputError("the rule of refits was a callable and must be given again: load(path, refit=…).")
+    if saved is not None and given is not None:
+        raise InputError(f"the rule of refits is in the file: refit={saved!r}; got {given!r}. Leave refit out.")
+    return given if saved is None else saved
+
+
+def _restore_running(saved: dict[str, Any] | None, fits: list[Any]) -> RunningRefit | None:
+    if saved is None:
+        return None
+    outcome = Outcome(failed=saved["failed"]) if saved["failed"] else Outcome(fits[-1])
+    return RunningRefit(saved["entry"], saved["due_at"], lambda: fits[-1], outcome)
+
+
+def _restore_rows(saved: dict[str, Any], arrays: Arrays, fit: Any) -> RefitRows:
+    names, start = fit._known, len(saved["first"])
+    first = [unpack_batch(each, arrays, f"rows{i}", names) for i, each in enumerate(saved["first"])]
+    pieces = list[Arrived]()
+    for number, each in enumerate(saved["pieces"], start=start):
+        batch = unpack_batch(each, arrays, f"rows{number}", names)
+        pieces.append(Arrived(arrays[f"rows{number}/numbers"], batch.X, batch.labels, batch.weights, batch.groups))
+    return RefitRows(first, tuple(pieces), saved["window"])
+
+
+def _restore_ledger(saved: dict[str, Any], arrays: Arrays, fit: Any) -> Ledger:
+    counts, closed = saved["counts"], (arrays["closed/keys"].tolist(), arrays["closed/prints"].tolist())
+    batches = list(_open_batches(saved["open"], arrays, fit))
+    places = {key: at for batch in batches for key, at in zip(batch.keys.tolist(), batch.numbers.tolist(), strict=True)}
+    return Ledger(batches, places, OrderedDict(zip(*closed, strict=True)), counts["decided"], counts["expired"])
+
+
+def _open_batches(saved: dict[str, Any], arrays: Arrays, fit: Any) -> Iterator[OpenRows]:
+    """Go through the batches of open rows, with Ω bound to them."""
+    edges = np.r_[0, np.cumsum(arrays["open/lengths"])].tolist()
+    if len(edges) == 1:
+        return
+    tables, omega = _cut_tables(saved["tables"], arrays, edges), fit.feasible_
+    ids = np.asarray(unpack_column(saved["ids"], arrays, "open/ids"))
+    for number, (start, stop) in enumerate(pairwise(edges)):
+        X = tables[number] if tables else None
+        part: dict[str, Any] = {
+            name: np.ascontiguousarray(arrays[f"open/{name}"][(slice(None),) * axis + (slice(start, stop),)])
+            for name, axis in OPEN.items()
+        }
+        bound = omega.bind_again(arrays["open/values"][start:stop], X) if omega.varies else omega
+        if bound.faulty.any() and omega.on_failure == "raise":
+            raise LookupError("parameters of open rows make no set")
+        yield OpenRows(**part, ids=ids[start:stop], X=X, omega=bound)
+
+
+def _cut_tables(saved: list[dict[str, Any]], arrays: Arrays, edges: list[int]) -> list[Any]:
+    """Return the rows of X of every batch."""
+    found = list[Any]()
+    for number, table in enumerate(saved):
+        X, first = unpack_x(table["x"], arrays, f"open/x{number}"), len(found)
+        if table["batches"] == 1:
+            found.append(X)
+            continue
+        for at in range(first, first + table["batches"]):
+            start, stop = edges[at] - edges[first], edges[at + 1] - edges[first]
+            found.append(_cut(X, start, stop, by_columns=table["by_columns"]))
+    return found

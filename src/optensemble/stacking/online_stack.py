@@ -2,11 +2,13 @@
 
 ``ȳ + (a − ā) + Σ w_j·(f_j − f̄_j)``, with ``a`` the mean of the models and ``f`` that mean and what sets each member
 apart from it; means and weights are exponentially weighted, and weights are shared by all coordinates. Without models
-there is no ``a``, and ``f`` are the policies' actions, in units of the labels.
+there is no ``a``, and ``f`` are the policies' actions, in units of the labels. ``f − f̄`` is cut off where it is far
+beyond its usual size, so that a single absurd forecast neither decides nor teaches.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
@@ -22,6 +24,7 @@ MEMORY = 100.0
 
 _RIDGE = 20.0  # rows: what holds the weights to 0, which is the mean of the models
 _CLIP = 4.0  # mean absolute deviations: a label further off counts as if it were there (a price spike)
+_FAR = 5.0  # times what sets features apart: a coordinate further off counts as if it were there (an absurd forecast)
 _UNCLIPPED = 20  # rows: before, nothing is known of deviations
 _DEVIATIONS = 200.0  # rows: the memory of their size
 _LARGER = 1.1  # clipped deviations are smaller than deviations are
@@ -61,7 +64,7 @@ class OnlineStack:
     seen
         The number of rows in which each feature was there, and last that of all rows, each as often as it counts.
     size
-        The mean square of a feature about its mean: the unit of the ridge.
+        The mean square of a feature about its mean, summed over coordinates: the unit of the ridge.
     models
         Whether the first feature is the mean of models.
     """
@@ -101,7 +104,8 @@ class OnlineStack:
         if not self.begun:
             return np.nan_to_num(features[:, 0]) if self.models else np.zeros((len(features), len(self.level)))
         found = np.empty((len(features), len(self.level)))
-        forecast(np.ascontiguousarray(features), self.weights, self.level, self.centre, self.models, found)
+        limit = farthest(self.seen[-1], self.size[0])
+        forecast(np.ascontiguousarray(features), self.weights, self.level, self.centre, limit, self.models, found)
         return found
 
     def learn(self, features: Floats, labels: Floats, counts: Floats) -> Self:
@@ -112,7 +116,9 @@ class OnlineStack:
 
 
 @njit(cache=True, nogil=True)
-def forecast(features: Floats, weights: Floats, level: Floats, centre: Floats, models: bool, found: Floats) -> None:
+def forecast(
+    features: Floats, weights: Floats, level: Floats, centre: Floats, limit: float, models: bool, found: Floats
+) -> None:
     """Write the forecast of every row; a feature that is not there counts as its mean."""
     n, count, d = features.shape
     for i in range(n):
@@ -121,7 +127,14 @@ def forecast(features: Floats, weights: Floats, level: Floats, centre: Floats, m
             for f in range(count):
                 apart = features[i, f, j] - centre[f, j]
                 if apart == apart:
+                    apart = min(max(apart, -limit), limit)
                     found[i, j] += (weights[f] + (1.0 if models and f == 0 else 0.0)) * apart
+
+
+@njit(cache=True, nogil=True)
+def farthest(seen: float, size: float) -> float:
+    """Return how far from its mean a coordinate of a feature may be."""
+    return _FAR * math.sqrt(size) if seen >= _UNCLIPPED and size > 0.0 else math.inf
 
 
 @inner
@@ -142,7 +155,8 @@ def follow(  # type: ignore[no-untyped-def]
         if counts[i] == 0.0:
             continue
         rows = seen[count]
-        forecast(features[i : i + 1], weights, level, centre, models, told)
+        limit = farthest(rows, size[0])
+        forecast(features[i : i + 1], weights, level, centre, limit, models, told)
         for j in range(d):
             if rows == 0.0:
                 told[0, j] = features[i, 0, j] if models and features[i, 0, j] == features[i, 0, j] else labels[i, j]
@@ -161,10 +175,10 @@ def follow(  # type: ignore[no-untyped-def]
             there = features[i, f, 0] == features[i, f, 0]
             gain = step(seen[f], counts[i])
             for j in range(d):
-                apart[f, j] = features[i, f, j] - centre[f, j] if there and seen[f] > 0.0 else 0.0
+                further = features[i, f, j] - centre[f, j] if there else 0.0
+                apart[f, j] = min(max(further, -limit), limit) if seen[f] > 0.0 else 0.0  # its first row is its mean
                 squares += apart[f, j] ** 2
-                if there:
-                    centre[f, j] += (features[i, f, j] - centre[f, j]) * gain
+                centre[f, j] += (apart[f, j] if seen[f] > 0.0 else further) * gain
             seen[f] += counts[i] * there
         gain = step(rows, counts[i])
         for j in range(d):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from optensemble._core.arrays import Floats
 from optensemble._core.deferred import pd
 from optensemble._core.number_format import format_significant
-from optensemble.ensembles._frames import NUMPY, as_table
+from optensemble.ensembles._frames import NUMPY, PANDAS, as_table
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -58,10 +58,11 @@ class LiveAnswer:
         """Return the answer as a table, with a row for each row of X, and its index.
 
         Its columns are ``id``, ``action_…`` for each label, ``followed`` (a name), ``promised``, ``low``, ``high`` and
-        ``weight_…`` for each policy. It is a polars or pyarrow table if X is one, and otherwise pandas.
+        ``weight_…`` for each policy. It is a polars or pyarrow table if X is one, where ids of several kinds or of
+        several parts become text, and otherwise pandas.
         """
         names = self.labels or [str(j) for j in range(self.actions.shape[1])]
-        columns: dict[str, Any] = {"id": self.ids}
+        columns: dict[str, Any] = {"id": self.ids if self.frame in (NUMPY, PANDAS) else _of_one_kind(self.ids)}
         columns |= {f"action_{name}": self.actions[:, j] for j, name in enumerate(names)}
         columns |= {"followed": self.followed, "promised": self.promised, "low": self.low, "high": self.high}
         columns |= {f"weight_{name}": self.chosen[:, i] for i, name in enumerate(self.policies)}
@@ -79,3 +80,9 @@ class LiveAnswer:
 
     def __repr__(self) -> str:
         return f"LiveAnswer({'; '.join(str(self).splitlines())})"
+
+
+def _of_one_kind(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return ids as a typed table can hold them."""
+    kinds = {type(each) for each in ids.tolist()}
+    return np.array(list(map(str, ids.tolist()))) if len(kinds) > 1 or kinds == {tuple} else ids

@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -34,27 +36,59 @@ CERTAIN = (RAW, PROMISED, WATCHED)
 EXPIRED = -1
 """In place of a hash of labels: the row was given up before any came."""
 
+_EXACT = 2.0**53
+"""Floats below it tell whole numbers apart."""
+
+
+# Ids
+
 
 def as_ids(ids: Any, n: int, what: str) -> npt.NDArray[Any]:
-    """Return one id for each of ``n`` rows, as an array of numbers, dates or text, or of objects."""
-    found = np.asarray(ids) if not isinstance(ids, Sequence) or isinstance(ids, str) else _array_of(ids)
+    """Return a copy of the ids of ``n`` rows: an array of whole numbers, of times, or of objects as Python has them."""
+    given = isinstance(ids, Sequence) and not isinstance(ids, str)
+    found = _array_of(ids) if given else np.array(ids)
     if found.shape != (n,):
         raise InputError(f"ids must hold one id for each of the {n} rows of {what}; got {_shape(ids, found)}.")
-    return found
+    if found.dtype.kind in "iu":
+        return found
+    try:
+        plain = list(pd.DatetimeIndex(found).as_unit("ns") if found.dtype.kind == "M" else map(_plain, found))
+    except (TypeError, ValueError, OverflowError) as error:  # a time beyond those of nanoseconds is a ValueError
+        raise InputError(f"ids must be text, numbers, times or tuples of these ({error}). Give other ids.") from error
+    if lacking := [at for at, each in enumerate(plain) if each is None or each is pd.NaT]:
+        raise InputError(f"ids must not be missing; that of row {lacking[0]} of {n} is. Give every row an id.")
+    kinds = {type(each) for each in plain}
+    if kinds == {int}:
+        return np.array(plain, dtype=np.int64)
+    if kinds == {pd.Timestamp} and all(each.tz is None for each in plain):
+        return np.asarray(pd.DatetimeIndex(plain).as_unit("ns"))
+    return _array_of(plain)
 
 
 def _array_of(ids: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return a list of ids as an array that takes none of them for another: tuples stay tuples, 1 and "1" differ."""
-    kinds = {type(each) for each in ids}
-    if len(kinds) == 1 and kinds <= {int, str}:
-        found = np.asarray(ids)
-        if found.dtype.kind in "iU":
-            return found
-    if kinds and all(issubclass(kind, datetime) for kind in kinds) and all(each.tzinfo is None for each in ids):
-        return np.array(ids, dtype="datetime64[us]")
+    """Return ids as an array of objects that takes none of them for another: tuples stay tuples, 1 and "1" differ."""
     found = np.empty(len(ids), dtype=object)
     found[:] = ids
     return found
+
+
+def _plain(value: Any) -> Any:
+    """Return an id as Python has it, equal for equal ids: of a whole number an int, of any time a Timestamp."""
+    if isinstance(value, str | UUID):
+        return str(value)
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if value is None or isinstance(value, date | np.datetime64):  # NaT is a date
+        return None if value is None else pd.Timestamp(value)
+    if isinstance(value, bool | np.bool_ | int | np.integer):
+        whole = int(value)
+        return int(np.int64(whole))  # which says what is too large
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if np.isnan(number):
+            return None
+        return int(number) if number.is_integer() and abs(number) < _EXACT else number
+    raise TypeError(f"{type(value).__name__} is none of these")
 
 
 def _shape(ids: Any, found: npt.NDArray[Any]) -> str:
@@ -62,19 +96,29 @@ def _shape(ids: Any, found: npt.NDArray[Any]) -> str:
 
 
 def hash_ids(ids: npt.NDArray[Any]) -> Hashes:
-    """Return a hash of every id; equal ids have equal hashes, whatever they are given as."""
+    """Return a hash of every id; equal ids have equal hashes, whatever they were given as."""
     if ids.dtype.kind in "iu":  # at once: hashing text takes longer than deciding
         return hash_numbers(ids)
-    if ids.dtype.kind == "M":
-        ids = ids.astype("datetime64[us]")
-    labels = ids.tolist()
-    try:
-        keys = hash_labels(labels)
-        whole = [at for at, each in enumerate(labels) if type(each) is int]
-        keys[whole] = hash_numbers(np.array([labels[at] for at in whole], dtype=np.int64))
-        return keys
-    except (TypeError, OverflowError) as error:
-        raise InputError(f"ids must be text, numbers, dates or tuples of these ({error}). Give other ids.") from error
+    labels = ids_listed(ids)
+    keys = hash_labels([_as_label(each) for each in labels])
+    whole = [at for at, each in enumerate(labels) if type(each) is int]
+    keys[whole] = hash_numbers(np.array([labels[at] for at in whole], dtype=np.int64))
+    return keys
+
+
+def _as_label(value: Any) -> Any:
+    """Return what stands for an id in a hash: a time is one in nanoseconds, in UTC where it has a zone."""
+    if isinstance(value, pd.Timestamp):
+        return ("time" if value.tz is None else "UTC", value.as_unit("ns").value)
+    return tuple(map(_as_label, value)) if isinstance(value, tuple) else value
+
+
+def ids_listed(ids: npt.NDArray[Any]) -> list[Any]:
+    """Return ids as a list of what Python has for them."""
+    return pd.DatetimeIndex(ids).tolist() if ids.dtype.kind == "M" else ids.tolist()
+
+
+# Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +316,8 @@ def kept_part(fit: Policy, X: Any, groups: Any) -> Any:
         return part
     if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
         return X.reset_index(drop=True)
+    if isinstance(X, list):
+        return deepcopy(X)  # its rows may be lists that change
     return X.copy() if callable(getattr(X, "copy", None)) else X
 
 
@@ -287,4 +333,4 @@ def join_open(parts: list[OpenRows]) -> OpenRows:
 
 
 def _named(ids: npt.NDArray[Any], places: list[int]) -> str:
-    return listed([ids[at].item() if isinstance(ids[at], np.generic) else ids[at] for at in places], most=3)
+    return listed([str(each) if isinstance(each, pd.Timestamp) else each for each in ids_listed(ids[places])], most=3)

@@ -35,6 +35,7 @@ from optensemble.ensembles._live_rows import (
     OpenRows,
     as_ids,
     hash_ids,
+    ids_listed,
     join_open,
     kept_part,
 )
@@ -207,7 +208,7 @@ class LiveEnsemble:
         X
             The rows.
         ids
-            An id for each row, by which its labels will be given: text, numbers, dates or tuples of these, each used
+            An id for each row, by which its labels will be given: text, numbers, times or tuples of these, each used
             once. By default the number of rows decided before.
         """
         with self._lock:
@@ -244,7 +245,7 @@ class LiveEnsemble:
                 **{name: played.promises[:, at].copy() for name, at in _ANSWERED.items()},
                 chosen=np.broadcast_to(played.chosen, (n, len(played.chosen))).copy(),
                 policies=self.policies_,
-                ids=named,
+                ids=named.copy(),
                 labels=None if labels is None else tuple(labels),
                 index=index_of(X),
                 frame=kind_of(X),
@@ -447,7 +448,7 @@ class LiveEnsemble:
     def open_(self) -> pd.DataFrame:
         """The open rows."""
         batches, decided = self._ledger.batches, self._ledger.decided
-        ids = [each for batch in batches for each in batch.ids.tolist()]
+        ids = [each for batch in batches for each in ids_listed(batch.ids)]
         numbers = np.concatenate([batch.numbers for batch in batches]) if batches else np.empty(0, np.int64)
         promised = np.concatenate([batch.promises[:, PROMISED] for batch in batches]) if batches else np.empty(0)
         found = {"id": ids, "number": numbers, "age": decided - 1 - numbers, "promised": promised}

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from optensemble._core.deferred import pd
 from optensemble.ensembles._live_refits import Arrived, Outcome, RefitRows, RunningRefit
-from optensemble.ensembles._live_rows import Ledger, OpenRows
+from optensemble.ensembles._live_rows import Ledger, OpenRows, ids_listed
 from optensemble.ensembles._live_state import LiveState
 from optensemble.ensembles.base import Policy
 from optensemble.ensembles.live import LiveEnsemble
@@ -180,10 +180,10 @@ def _pack_open(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> dict[str, A
 
 
 def _joined_ids(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return ids as a file has them; what is neither text, a number, a date nor a tuple of these becomes text."""
-    if len({part.dtype for part in parts}) == 1 and parts[0].dtype.kind in "iufM":
+    """Return ids as a file has them; what is neither text, a number nor a tuple of these becomes text."""
+    if len({part.dtype for part in parts}) == 1 and parts[0].dtype.kind in "iuM":
         return np.concatenate(parts)
-    listed = [each for part in parts for each in part.tolist()]
+    listed = [each for part in parts for each in ids_listed(part)]
     found = np.empty(len(listed), dtype=object)
     found[:] = [each if _is_plain(each) else str(each) for each in listed]
     return found

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
+from matplotlib.ticker import MaxNLocator
 
 import optensemble as oe
 from optensemble import feasible
@@ -314,6 +315,111 @@ def draw_plots() -> Figure:
     return figure
 
 
+# Learning while deciding
+
+
+class Vendors(NamedTuple):
+    """Four vendors' forecasts of what four goods earn: correlated with it, each as much as its quality says."""
+
+    reliable: Floats
+
+    @property
+    def models(self) -> list[tuple[str, Model]]:
+        """The vendors' forecasts, which are columns of the rows."""
+        return [(f"vendor {name}", _forecast_by(number)) for number, name in enumerate("ABCD")]
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return rows and labels."""
+        signal, noise = rng.normal(size=(n, 1, 4)), rng.normal(size=(n, 4, 4))
+        quality = self.reliable[:, None]
+        forecasts = quality * signal + np.sqrt(1 - quality**2) * noise
+        return forecasts.reshape(n, 16), signal[:, 0] + rng.normal(scale=0.5, size=(n, 4))
+
+    def swapped(self) -> Vendors:
+        """Return the same vendors when the best have become the worst."""
+        return Vendors(self.reliable[::-1])
+
+
+def _forecast_by(number: int) -> Model:
+    return lambda X: X[:, 4 * number : 4 * number + 4]
+
+
+VENDORS = Vendors(np.array([0.9, 0.7, 0.4, 0.1]))
+
+
+class Looked(NamedTuple):
+    """What was lost to the best policy, and its bound, after each batch of labels."""
+
+    rows: Floats
+    lost: Floats
+    bound: Floats
+
+
+def _followed(
+    seed: list[int], breaks: Sequence[int], rows: int, *, fitted: int = 400, late: int = 0, play: str = "auto"
+) -> tuple[oe.LiveEnsemble, Looked]:
+    """Return an ensemble that went on learning over breaks at which vendors swap, and what it certified meanwhile."""
+    rng = np.random.default_rng(seed)
+    ensemble = oe.DecisionEnsemble(VENDORS.models, feasible=feasible.Simplex(4)).fit(*VENDORS.draw(fitted, rng))
+    lengths = np.diff([0, *breaks, rows]).tolist()
+    parts = [(VENDORS.swapped() if at % 2 else VENDORS).draw(length, rng) for at, length in enumerate(lengths)]
+    X, Y = (np.concatenate(each) for each in zip(*parts, strict=True))
+    live, told, step = oe.LiveEnsemble(ensemble, play=play), [(0.0, 0.0, 0.0)], 20
+    for start in range(0, rows, step):
+        live.decide(X[start : start + step], ids=range(start, start + step))
+        if (known := start - late) >= 0:
+            live.observe(ids=range(known, known + step), Y=Y[known : known + step])
+            certificate = live.certificate()
+            told.append((live.rows_, certificate["lost"].max(), certificate["bound"].max()))
+    return live, Looked(*np.array(told).T)
+
+
+def draw_live() -> Figure:
+    """Draw a live ensemble over a break at which vendors swap, as its method does."""
+    live, _ = _followed([8, 0], breaks=[480], rows=1040, fitted=1000)
+    return live.plot(new_figure(WIDE, 7.8))
+
+
+def draw_certificate() -> Figure:
+    """Show the payoff lost to the best policy and its bound: three settings, each with four runs over two breaks."""
+    settings: dict[str, dict[str, Any]] = {
+        "labels at once": {},
+        "labels 40 rows late": {"late": 40},
+        "and one policy played": {"late": 40, "play": "heaviest"},
+    }
+    figure = new_figure(WIDE, TALL)
+    for axes, (title, setting) in zip(figure.subplots(1, 3, sharey=True), settings.items(), strict=True):
+        for run in range(4):
+            breaks = np.sort(np.random.default_rng([9, run]).choice(np.arange(100, 1000, 20), 2, replace=False))
+            _, (rows, lost, bound) = _followed([9, run], breaks.tolist(), 1200, **setting)
+            axes.plot(rows, bound, color=PURPLE, linestyle="--", linewidth=1.2, label="certified: at most")
+            axes.plot(rows, lost, color=GREEN, linewidth=1.2, label="lost")
+        axes.axhline(0, color=INK, linewidth=1)
+        axes.set(title=title, xlabel="rows whose labels have come")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    figure.axes[0].set_ylabel("payoff lost to the best policy, in all")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles[:2], labels[:2], loc="outside lower center", ncols=2)
+    return figure
+
+
+def draw_monitor() -> Figure:
+    """Draw the evidence against an honest forecast, and against one that comes to promise too much."""
+    figure = new_figure(WIDE, TALL)
+    panels = figure.subplots(1, 2, sharey=True)
+    titles = ["an honest forecast", "half a deviation less from row 1,000"]
+    for axes, title, drop in zip(panels, titles, (0.0, 0.5), strict=True):
+        rng = np.random.default_rng(10)
+        promised = rng.normal(1.0, 0.5, size=1500)
+        realised = promised + rng.standard_t(4, size=1500) / np.sqrt(2) - drop * (np.arange(1500) >= 1000)
+        oe.Monitor(sigma=1.0).observe(promised, realised).plot(axes).set(title=title)
+        axes.get_legend().remove()
+    panels[1].set_ylabel("")
+    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "decision": draw_decision,
     "curse": draw_curse,
@@ -323,6 +429,9 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "promises": draw_promises,
     "promised_realised": draw_promised_realised,
     "plots": draw_plots,
+    "live": draw_live,
+    "certificate": draw_certificate,
+    "monitor": draw_monitor,
 }
 FRONT = "promised_realised"
 """The picture of the README, where it is a PNG on white: GitHub's dark pages would hide dark lines."""

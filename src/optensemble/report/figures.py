@@ -5,7 +5,7 @@ None has a mark for each row, so the page stays small for any number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from optensemble._core.arrays import Floats
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.audit_tables import AuditSummary
+from optensemble.monitoring.monitor import Monitor
 from optensemble.report.blocks import Blocks
 from optensemble.report.data import ReportData
 from optensemble.report.drawing import BAND_OPACITY, COLOURS, MUTED, current_ink, new_figure
@@ -34,6 +36,10 @@ CURVE_HEIGHT = 2.8
 """The height of a figure of curves, in inches."""
 
 _LONGEST_NAME = 22  # characters
+_LEAST_EVIDENCE = 0.1  # evidence below that is none, and its logarithm has no end
+_MOST_MARKS = 40
+_SHORT_MARK = 0.08  # of the height of the axes
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,55 @@ def draw_curves(axes: Axes, frame: pd.DataFrame) -> None:
     axes.plot(chosen["rounds"], chosen["realised"], "o", label="selected", **ring)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.set_xlabel("rounds of debiasing")
+
+
+def draw_evidence(axes: Axes, monitor: Monitor, *, restart: str = "restart") -> None:
+    """Draw the evidence of a monitor on a logarithmic scale, without title and legend."""
+    frame, verb = monitor.evidence, "earned" if monitor.sense == "max" else "cost"
+    at, threshold = frame["first"] + frame["rows"] - 1, monitor.threshold
+    low, high = np.log10([_LEAST_EVIDENCE, threshold**2])  # how far beyond an alarm it is does not matter
+    height = float((np.log10(threshold) - low) / (high - low))  # marks leave the room of the legend free
+    draw_marks(axes, monitor.restarts, label=restart, height=height)
+    colours = {"less": PROMISED_COLOUR, "more": REALISED_COLOUR}
+    for name in monitor.directions:
+        axes.plot(at, 10.0 ** frame[name], color=colours[name], label=f"{verb} {name} than promised")
+    axes.axhline(threshold, color=current_ink(), linestyle="--", linewidth=1, label="threshold")
+    alarms = monitor.alarms[["row", "onset"]].drop_duplicates()
+    if len(alarms):
+        rows = alarms["row"].to_numpy(np.int64)
+        dots: dict[str, Any] = {"color": WARNING_COLOUR, "markersize": 6, "zorder": 5}
+        axes.plot(rows, np.full(len(rows), threshold), "o", label="alarm", **dots)
+        dotted: dict[str, Any] = {"color": WARNING_COLOUR, "linestyle": ":", "linewidth": 1.4}
+        draw_marks(axes, alarms["onset"], label="its onset", height=height, **dotted)
+    axes.set_yscale("log")
+    axes.set_ylim(10.0**low, 10.0**high)
+    axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten))
+    axes.yaxis.set_minor_locator(NullLocator())
+    whole_rows(axes)
+    axes.set_xlabel("rows observed")
+    axes.set_ylabel("evidence")
+
+
+def draw_marks(axes: Axes, rows: Iterable[int], *, label: str = "", height: float = 1.0, **looks: Any) -> None:
+    """Mark rows by vertical lines; where they are many, by short ones: curves remain visible."""
+    places = list(rows)
+    if places:
+        height = height if len(places) <= _MOST_MARKS else _SHORT_MARK
+        lines = [[(row, 0.0), (row, height)] for row in places]
+        looks = {"color": MUTED, "linewidth": 0.9, "zorder": 1.5, "label": label or "_marks", **looks}
+        axes.add_collection(LineCollection(lines, transform=axes.get_xaxis_transform(), **looks), autolim=False)
+
+
+def whole_rows(axes: Axes) -> None:
+    """Let the horizontal axis count rows."""
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def _power_of_ten(value: float, _: int | None) -> str:
+    """Return a power of ten without math text, which the style leaves off."""
+    exponent = round(float(np.log10(value)))
+    return {0: "1", 1: "10"}.get(exponent, f"10{str(exponent).translate(_SUPERSCRIPTS)}")
 
 
 def draw_blocks(blocks: Blocks, title: str, unit: str = "row") -> Figure:

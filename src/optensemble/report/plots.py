@@ -21,12 +21,14 @@ from optensemble.ensembles.base import DECISION, Policy
 from optensemble.evaluation.audit import Audit
 from optensemble.evaluation.promise import Promise
 from optensemble.exceptions import InputError
+from optensemble.monitoring.monitor import Monitor
 from optensemble.report.drawing import INK, adopt, current_ink, readable_ink, style
 from optensemble.report.figures import (
     CURVE_HEIGHT,
     PROMISED_COLOUR,
     DotPlot,
     draw_curves,
+    draw_evidence,
     gap_plot,
     leaderboard_plot,
     lift_plot,
@@ -87,6 +89,15 @@ def plot_leaderboard(ensemble: Policy, ax: Axes | None) -> Axes:
         axes.set_ylabel(_mean_of(fitted.sense))
         axes.legend()
         finish(validation_title(objective))
+    return axes
+
+
+def plot_monitor(monitor: Monitor, ax: Axes | None) -> Axes:
+    """Draw the evidence over time, with the threshold, alarms, onsets and restarts."""
+    with _axes(ax, CURVE_HEIGHT) as (axes, finish):
+        draw_evidence(axes, monitor)
+        axes.legend(loc="upper left", ncols=2)
+        finish(capitalise(str(monitor)))
     return axes
 
 

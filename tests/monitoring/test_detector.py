@@ -11,10 +11,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from optensemble.monitoring.detector import (
-    _LEAST_VARIANCE,
     DIRECTIONS,
     KINDS,
     LARGEST_ERROR,
+    LEAST_VARIANCE,
     MOST_EVIDENCE,
     SIZES,
     Detector,
@@ -59,9 +59,9 @@ def test_the_inequality_holds_for_all_numbers(x: float) -> None:
     assert math.exp(x - x**2 / 6) <= (1 + x + x**2 / 3) * (1 + 1e-12)
 
 
-@given(st.floats(-1e6, 1e6), st.floats(0.5, 1e6), factors)
+@given(st.floats(-1e6, 1e6), st.floats(1.0, 1e6), factors)
 def test_what_a_row_shows_is_bounded_by_its_first_two_moments(y: float, variance: float, long_run: float) -> None:
-    rates = SIZES / long_run / math.sqrt(max(variance, 1.0))
+    rates = SIZES / long_run / math.sqrt(variance)
     bounds = np.exp(-(rates**2) * variance / 3) * (1 + rates * y + (rates * y) ** 2 / 3)
     assert (values_of_one_row(y, variance, long_run) <= bounds * (1 + 1e-9)).all()
 
@@ -74,7 +74,7 @@ def test_without_a_change_a_row_shows_at_most_1_on_average(
     rng = np.random.default_rng(seed)
     shares, y = rng.dirichlet(np.full(points, 0.3)), np.exp(rng.normal(0.0, 2.0, points)) * rng.choice([-1, 1], points)
     y = y - shares @ y - below
-    variance = max(0.5, spare * float(shares @ y**2))
+    variance = max(LEAST_VARIANCE, spare * float(shares @ y**2))
     average = sum(share * values_of_one_row(each, variance, long_run) for share, each in zip(shares, y, strict=True))
     assert (average <= 1 + 1e-9).all()
 
@@ -101,7 +101,7 @@ def by_definition(errors: Floats, sign: float, margin: float, terms: Terms) -> F
     f, v, gains, totals, alarm = terms.long_run, 1.0, list[list[float]](), list[float](), Found([], -1, -1, 0.0)
     for t, x in enumerate(errors.tolist()):
         y = sign * x - margin
-        rates = [size / f / math.sqrt(max(v, 1.0)) for size in SIZES.tolist()]
+        rates = [size / f / math.sqrt(v) for size in SIZES.tolist()]
         gains.append([rate * y - rate**2 * f * (y**2 + 2 * v) / 6 for rate in rates])
         since = [[math.fsum(gain[k] for gain in gains[s:]) for s in range(t + 1)] for k in range(len(SIZES))]
         by_size = [sum(math.exp(each) for each in sums) / len(SIZES) for sums in since]
@@ -109,7 +109,7 @@ def by_definition(errors: Floats, sign: float, margin: float, terms: Terms) -> F
         if totals[-1] >= terms.threshold and alarm.alarm < 0:
             best = since[by_size.index(max(by_size))]
             alarm = Found([], t, best.index(max(best)), totals[-1])
-        v = max(_LEAST_VARIANCE, v + (x**2 - v) / 250)
+        v = max(LEAST_VARIANCE, v + (x**2 - v) / 250)
     return alarm._replace(total=totals)
 
 
@@ -134,11 +134,12 @@ def test_the_evidence_is_that_of_the_definition(seed: int, long_run: float, marg
 
 
 def test_the_variance_is_a_running_mean_of_squares_with_a_floor() -> None:
-    errors = np.random.default_rng(0).normal(0.0, 3.0, size=400)
+    rng = np.random.default_rng(0)
+    errors = rng.uniform(1.0, 6.0, size=400) * rng.choice([-1, 1], 400)  # the floor is never reached
     ages = np.arange(len(errors))[::-1]
     expected = (1 - 1 / 250) ** len(errors) + (errors**2 * (1 - 1 / 250) ** ages).sum() / 250
     assert after(errors, terms_of()).variance[0] == pytest.approx(expected, rel=1e-9)
-    assert after(np.zeros(2000), terms_of()).variance[0] == _LEAST_VARIANCE
+    assert after(np.zeros(2000), terms_of()).variance[0] == LEAST_VARIANCE
 
 
 @given(seeds, st.floats(1.0, 4.0))

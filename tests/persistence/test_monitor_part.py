@@ -245,7 +245,7 @@ WRONG: list[tuple[Change, str]] = [
     (array("monitor/spans/values", lambda values: values[:, :-1]), "monitor/spans/values must be an array"),
     (entry("monitor/spans/values", np.nan), "monitor/spans/values must hold numbers"),
     (fewer_rows, "monitor.since must be a whole number from 0 to 3"),
-    (entry("monitor/variance", -0.5), "monitor/variance must be at least 0"),
+    (entry("monitor/variance", 0.5), "monitor/variance must be at least 1"),
     (entry("monitor/variance", np.inf), "monitor/variance must hold numbers"),
     (array("monitor/variance", lambda one: np.repeat(one, 2)), "monitor/variance must be an array of numbers, 1 long"),
     (entry("monitor/evidence", -1.0), "monitor/evidence must be at least 0"),

@@ -28,7 +28,9 @@ LARGEST_ERROR = 1e70
 """Errors are taken for no larger, in standard deviations: their squares must not overflow."""
 
 _FORGOTTEN = 250.0  # rows: the memory of the running variance
-_LEAST_VARIANCE = 0.5  # of that of the scale
+
+LEAST_VARIANCE = 1.0
+"""Of that of the scale: between rare large errors the running variance would fall below what is true."""
 
 KINDS = ("broken", "drifted")
 """What an alarm may be, the stronger one first."""
@@ -52,7 +54,7 @@ class Detector(NamedTuple):
     Attributes
     ----------
     variance
-        The running second moment of errors, a single number.
+        The running second moment of errors, a single number, never below that of the scale.
     evidence
         The evidence for each size of change.
     rising
@@ -122,8 +124,8 @@ def _look(
     v = variance[0]
     for i in range(len(errors)):
         x, row = errors[i], first + i
-        # λ is in units of the spread of the rows before, if that is larger: otherwise a huge change would not be seen
-        unit = 1.0 / (long_run * np.sqrt(max(v, 1.0)))
+        # λ is in units of the spread of the rows before: otherwise a huge change would not be seen
+        unit = 1.0 / (long_run * np.sqrt(v))
         for kind in range(kinds):
             if margins[kind] == np.inf:
                 continue
@@ -148,5 +150,5 @@ def _look(
                     strength[kind, way] = total
                 if kind == kinds - 1:  # drift
                     shown[i, way] = total
-        v = max(_LEAST_VARIANCE, v + (x * x - v) / _FORGOTTEN)
+        v = max(LEAST_VARIANCE, v + (x * x - v) / _FORGOTTEN)
     variance[0] = v

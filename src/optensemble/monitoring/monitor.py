@@ -47,8 +47,8 @@ class Monitor:
     probability of at most ``false_alarms``, all directions together; over more rows this grows in proportion. That
     holds for any distribution, heavy tails and rare large losses among them, as long as in every row the mean of the
     error, given the rows before, is within the tolerance of 0 (for ``"broken"``, within the half-width), and the mean
-    of its square about the edge of that at most the running one, which starts at ``sigma²``, has a memory of 250 rows,
-    and is never below half of ``sigma²``. For dependence beyond that there is only ``long_run``, an approximation.
+    of its square about the edge of that at most the running one, which has a memory of 250 rows and is never below
+    ``sigma²``. For dependence beyond that there is only ``long_run``, an approximation.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from optensemble._core.spans import JOINS, MOST_SPANS, OWN_COLUMNS, Spans, are_spans
-from optensemble.monitoring.detector import DIRECTIONS, KINDS, MOST_EVIDENCE, SIZES
+from optensemble.monitoring.detector import DIRECTIONS, KINDS, LEAST_VARIANCE, MOST_EVIDENCE, SIZES
 from optensemble.monitoring.monitor import (
     LARGEST_VALUE,
     LEAST_FALSE_ALARMS,
@@ -118,7 +118,7 @@ def _check_detector(shelf: Shelf, key: str, directions: int, since: int, rows: i
     """Check the state of a detector that has looked at the rows since a restart."""
     shape = len(KINDS), directions
     sizes = *shape, len(SIZES)
-    _require_least(shelf, f"{key}/variance", 1)
+    _require_least(shelf, f"{key}/variance", 1, least=LEAST_VARIANCE)
     for name in ("evidence", "rising"):
         _require_least(shelf, f"{key}/{name}", *sizes)
     if shelf.floats(f"{key}/evidence", *sizes).max() > MOST_EVIDENCE:
@@ -132,7 +132,7 @@ def _check_detector(shelf: Shelf, key: str, directions: int, since: int, rows: i
         raise Wrong(f"{key}/raised", f"be rows from {since} to {rows - 1}, the onset first, or -1", raised.tolist())
 
 
-def _require_least(shelf: Shelf, name: str, *shape: int) -> None:
+def _require_least(shelf: Shelf, name: str, *shape: int, least: float = 0.0) -> None:
     array = shelf.floats(name, *shape)
-    if not np.all(array >= 0):
-        raise Wrong(name, "be at least 0", float(array.min()))
+    if not np.all(array >= least):
+        raise Wrong(name, f"be at least {least:g}", float(array.min()))

@@ -311,7 +311,7 @@ def main() -> None:
     if given.variants:
         show_variants(delays, seeds)
         return
-    change = Change(ABRUPT, given.strength, given.shift, given.at, given.spite)
+    change = Change(ABRUPT, given.strength, given.shift, given.at, spite=given.spite)
     found = dict(play_all(given.worlds, delays, seeds, change))
     show_points(found, seeds)
     show_live(found)

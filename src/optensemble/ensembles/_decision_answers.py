@@ -102,7 +102,8 @@ class FittedDecision(Policy):
         if any(each._context is not None or each._subgroups is not None for each in (self, other)):
             return False
         same = [ours is theirs for (_, ours), (_, theirs) in zip(self.members_, other.members_, strict=True)]
-        box = np.array_equal(self._set.lower, other._set.lower) and np.array_equal(self._set.upper, other._set.upper)
+        one, two = self._set, other._set
+        box = one is two or (np.array_equal(one.lower, two.lower) and np.array_equal(one.upper, two.upper))
         return all(same) and box and self._absences == other._absences
 
     def _actions(self, X: Any) -> Floats:

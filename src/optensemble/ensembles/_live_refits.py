@@ -65,15 +65,12 @@ class Arrived(NamedTuple):
 def join_arrived(pieces: list[Arrived]) -> list[Arrived]:
     """Return rows that have arrived as one piece, in the order in which they were decided, if they are of one kind."""
     X = pieces[0].X if len(pieces) == 1 else join_rows([piece.X for piece in pieces])
-    alike = all(
-        len({each is None for each in part}) == 1
-        for part in ([piece.weights for piece in pieces], [piece.groups for piece in pieces])
-    )
-    if X is None or not alike:
+    if X is None or len({piece.groups is None for piece in pieces}) > 1:
         return pieces
     numbers = np.concatenate([piece.numbers for piece in pieces])
     labels = np.concatenate([piece.labels for piece in pieces])
-    weights = None if pieces[0].weights is None else np.concatenate([piece.weights for piece in pieces])
+    counts = [np.ones(len(piece.labels)) if piece.weights is None else piece.weights for piece in pieces]
+    weights = None if all(piece.weights is None for piece in pieces) else np.concatenate(counts)
     groups = None if pieces[0].groups is None else np.concatenate([piece.groups for piece in pieces])
     return [Arrived(numbers, X, labels, weights, groups).take(np.argsort(numbers))]
 
@@ -102,17 +99,22 @@ class RefitRows:
 
     def add(self, piece: Arrived) -> RefitRows:
         """Return the rows with further ones."""
-        pieces = [*self.pieces, piece]
-        small = next((at for at, each in enumerate(pieces) if len(each.numbers) < _JOINED), len(pieces))
-        if len(pieces) - small >= _JOINED:
-            pieces = [*pieces[:small], *join_arrived(pieces[small:])]
+        pieces, small = [*self.pieces, piece], 0
+        while small < len(pieces) and len(pieces[-1 - small].numbers) < _JOINED:
+            small += 1
+        if small >= _JOINED:
+            pieces = [*pieces[:-small], *join_arrived(pieces[-small:])]
         return replace(self, pieces=tuple(pieces))
 
     def joined(self) -> RefitRows:
         """Return the same rows in few pieces, in the order in which they were decided, at most as many as are kept."""
         pieces = join_arrived(list(self.pieces)) if self.pieces else []
         over = self._over([*(_count(batch) for batch in self.first), *(len(piece.numbers) for piece in pieces)])
-        first = [_without(batch, cut) for batch, cut in zip(self.first, over, strict=False) if cut < _count(batch)]
+        first = [
+            _without(batch, cut)
+            for batch, cut in zip(self.first, over, strict=False)
+            if cut < _count(batch) or isinstance(batch.X, RowSource)
+        ]
         others = zip(pieces, over[len(self.first) :], strict=True)
         kept = [piece.take(np.arange(cut, len(piece.numbers))) for piece, cut in others if cut < len(piece.numbers)]
         return replace(self, first=first, pieces=tuple(kept))

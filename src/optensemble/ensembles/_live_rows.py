@@ -45,8 +45,7 @@ _EXACT = 2.0**53
 
 def as_ids(ids: Any, n: int, what: str) -> npt.NDArray[Any]:
     """Return a copy of the ids of ``n`` rows: an array of whole numbers, of times, or of objects as Python has them."""
-    given = isinstance(ids, Sequence) and not isinstance(ids, str)
-    found = _array_of(ids) if given else np.array(ids)
+    found = _array_of(ids)
     if found.shape != (n,):
         raise InputError(f"ids must hold one id for each of the {n} rows of {what}; got {_shape(ids, found)}.")
     if found.dtype.kind in "iu":
@@ -62,11 +61,21 @@ def as_ids(ids: Any, n: int, what: str) -> npt.NDArray[Any]:
         return np.array(plain, dtype=np.int64)
     if kinds == {pd.Timestamp} and all(each.tz is None for each in plain):
         return np.asarray(pd.DatetimeIndex(plain).as_unit("ns"))
-    return _array_of(plain)
+    return _objects(plain)
 
 
-def _array_of(ids: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return ids as an array of objects that takes none of them for another: tuples stay tuples, 1 and "1" differ."""
+def _array_of(ids: Any) -> npt.NDArray[Any]:
+    """Return ids as an array of their own; a list's as objects, so that none is taken for another: 1 and "1" differ."""
+    if isinstance(ids, range) or not isinstance(ids, Sequence) or isinstance(ids, str):
+        return np.array(ids)
+    return (
+        np.array(ids, dtype=np.int64)
+        if all(type(each) is int and -_EXACT < each < _EXACT for each in ids)
+        else _objects(ids)
+    )
+
+
+def _objects(ids: Sequence[Any]) -> npt.NDArray[Any]:
     found = np.empty(len(ids), dtype=object)
     found[:] = ids
     return found
@@ -272,11 +281,10 @@ class Ledger:
     def close(self, numbers: Indices, prints: dict[int, int]) -> None:
         """Remove rows that are open no more, by their numbers, which ascend; ``prints`` are kept by their keys."""
         for at, batch, places in reversed(list(self._cut(numbers))):
-            left = np.setdiff1d(np.arange(len(batch)), places, assume_unique=True)
-            if len(left):
-                self.batches[at] = batch.take(left)
-            else:
+            if len(places) == len(batch):
                 del self.batches[at]
+            else:
+                self.batches[at] = batch.take(np.delete(np.arange(len(batch)), places))
         for key in prints:
             del self.places[key]
         self.closed.update(prints)

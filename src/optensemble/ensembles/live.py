@@ -297,12 +297,11 @@ class LiveEnsemble:
         """Return labels with the numbers of their rows, in the order in which these were decided; X is not set."""
         fit, n = self.ensemble_, row_count(Y)
         named = as_ids(ids, n, "Y")
-        labels = as_labels(align_labels(Y, None, fit.labels_), n, fit.feasible_.dimension, None, gaps=True)
-        if missing_labels == "raise":
-            as_labels(labels, n, fit.feasible_.dimension, None)
+        gaps = missing_labels != "raise"
+        labels = as_labels(align_labels(Y, None, fit.labels_), n, fit.feasible_.dimension, None, gaps=gaps)
         counts = None if weights is None else as_weights(weights, None, n)
         grouped = self._as_groups(groups, n)
-        there = np.flatnonzero(~np.isnan(labels).any(axis=1))
+        there = np.flatnonzero(~np.isnan(labels).any(axis=1)) if gaps else np.arange(n)
         found = self._ledger.find(hash_ids(named[there]).tolist(), named[there], _prints(labels[there]))
         new = np.flatnonzero(~found.known)
         order = new[np.argsort(found.numbers[new])]
@@ -559,7 +558,8 @@ def _as_refit(refit: Any, fit: Policy) -> Any:
         require_choice(refit, "refit", ["auto", "never"])
     elif not callable(refit):
         require_number(refit, "refit", at_least=1, whole=True)
-    if refit == "never" or fit._kept_rows:
+    kept: Any = fit
+    if refit == "never" or kept._rows:  # rows of an update alone are not those that it was fitted on
         return refit
     why = getattr(fit, "_no_rows", "the rows this ensemble was fitted on are not in its file")
     if refit != "auto":

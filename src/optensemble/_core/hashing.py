@@ -48,8 +48,7 @@ def hash_rows(start: int, count: int, seed: int = 0) -> Hashes:
 
 def hash_numbers(numbers: Indices, seed: int = 0) -> Hashes:
     """Return a hash of every number."""
-    with np.errstate(over="ignore"):
-        salt = np.uint64(seed % (1 << 63)) * GOLDEN
+    salt = np.uint64(seed % (1 << 63) * int(GOLDEN) % (1 << 64))
     return mixed(mixed(numbers.astype(np.uint64) + GOLDEN) ^ salt)
 
 

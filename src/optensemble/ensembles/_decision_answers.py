@@ -96,6 +96,13 @@ class FittedDecision(Policy):
         asked = self._asked(X, tally) if asked is None else asked
         return asked, self._answer(asked, self._decided(asked), X, tally)
 
+    def _propose(self, X: Any) -> tuple[MemberOutputs, tuple[Floats, Floats]]:
+        asked = self._asked(X)
+        decisions = self._decided(asked)
+        possible = self._possible(asked, decisions.actions)
+        promised = self.record_.correct(self._sign * decisions.assessed, asked.incomplete, possible)
+        return asked, (decisions.actions, promised)
+
     def _asks_as(self, other: Policy) -> bool:
         if not isinstance(other, FittedDecision) or len(self.members_) != len(other.members_):
             return False
@@ -284,7 +291,7 @@ class FittedDecision(Policy):
 
     @property
     def _kept_rows(self) -> list[LabelledBatch]:
-        return [*self._rows, *self._later]
+        return [*self._rows, *self._later] if self._rows else []  # rows of an update alone are not those of the fit
 
     @property
     def _label_scale(self) -> Floats:

@@ -45,24 +45,17 @@ def propose(fits: tuple[Policy, ...], stack: OnlineStack, X: Any) -> Proposals:
 
     Members that are the same in all fits are asked once.
     """
-    first = fits[0]
-    outputs, answer = first._look(X)
-    answers = [answer]
-    for fit in fits[1:]:
-        if fit is first:
-            answers.append(answer)
-        else:
-            outputs, answer = fit._look(X, outputs if fit._asks_as(first) else None)
-            answers.append(answer)
+    first, latest = fits[0], fits[-1]
+    if first is latest:
+        outputs, answer = latest._look(X)
+        earlier = answer.actions, answer.promised
+    else:
+        asked, earlier = first._propose(X)
+        outputs, answer = latest._look(X, asked if latest._asks_as(first) else None)
     features = stack_features(outputs, first._label_scale)
-    actions, promised = _stacked(stack, features, outputs, answer)
-    return Proposals(
-        outputs,
-        np.stack([*(each.actions for each in answers), actions]),
-        np.stack([*(each.promised for each in answers), promised]),
-        features,
-        answer,
-    )
+    proposed = [earlier, (answer.actions, answer.promised)][-len(fits) :]
+    actions, promised = zip(*proposed, _stacked(stack, features, outputs, answer), strict=True)
+    return Proposals(outputs, np.array(actions), np.array(promised), features, answer)
 
 
 def _stacked(stack: OnlineStack, features: Floats, outputs: MemberOutputs, latest: Answer) -> tuple[Floats, Floats]:

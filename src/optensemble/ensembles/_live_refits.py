@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,16 +64,24 @@ class Arrived(NamedTuple):
 
 
 def join_arrived(pieces: list[Arrived]) -> list[Arrived]:
-    """Return rows that have arrived as one piece, in the order in which they were decided, if they are of one kind."""
+    """Return rows that have arrived in the order in which they were decided: as one piece, if X is of one kind."""
     X = pieces[0].X if len(pieces) == 1 else join_rows([piece.X for piece in pieces])
-    if X is None or len({piece.groups is None for piece in pieces}) > 1:
-        return pieces
     numbers = np.concatenate([piece.numbers for piece in pieces])
+    if X is None:
+        return _in_runs(pieces, np.argsort(numbers))
     labels = np.concatenate([piece.labels for piece in pieces])
     counts = [np.ones(len(piece.labels)) if piece.weights is None else piece.weights for piece in pieces]
     weights = None if all(piece.weights is None for piece in pieces) else np.concatenate(counts)
     groups = None if pieces[0].groups is None else np.concatenate([piece.groups for piece in pieces])
     return [Arrived(numbers, X, labels, weights, groups).take(np.argsort(numbers))]
+
+
+def _in_runs(pieces: list[Arrived], order: Indices) -> list[Arrived]:
+    """Return rows in an order of all of them, cut where they come from another piece."""
+    lengths = [len(piece.numbers) for piece in pieces]
+    piece_of, row_of = np.repeat(np.arange(len(pieces)), lengths)[order], np.concatenate(list(map(np.arange, lengths)))
+    edges = [0, *(np.flatnonzero(np.diff(piece_of)) + 1).tolist(), len(order)]
+    return [pieces[piece_of[start]].take(row_of[order[start:stop]]) for start, stop in pairwise(edges)]
 
 
 @dataclass(frozen=True, eq=False)

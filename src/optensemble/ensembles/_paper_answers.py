@@ -113,7 +113,7 @@ class FittedPaper(Policy):
 
     @property
     def _label_scale(self) -> Floats:
-        return np.ones(self._set.dimension)
+        return np.ones(self.feasible_.dimension)
 
     @property
     def _spread(self) -> float:

@@ -190,6 +190,11 @@ class Policy(Shown, OwnMembers, ABC):
     def _look(self, X: Any, asked: MemberOutputs | None = None) -> tuple[MemberOutputs, Answer]:
         """Return the answer for the rows of X, and what members said of them, unless that is given."""
 
+    def _propose(self, X: Any) -> tuple[MemberOutputs, tuple[Floats, Floats]]:
+        """Return what members say of the rows of X, and of the answer only actions and promised payoffs."""
+        outputs, answer = self._look(X)
+        return outputs, (answer.actions, answer.promised)
+
     @abstractmethod
     def _asks_as(self, other: Policy) -> bool:
         """Return whether another ensemble asks the same of the same members: what it was told will do."""

@@ -48,11 +48,13 @@ from optensemble.members.alignment import align_labels
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import MISSING_LABELS
 from optensemble.members.frames import index_of
+from optensemble.members.sources import RowSource
 from optensemble.members.validation import as_labels, as_weights, require_rows, row_count, row_labels
 from optensemble.monitoring.monitor import Monitor
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
 from optensemble.stacking.online_stack import OnlineStack
+from optensemble.stats.sample_size import MINIMUM_ROWS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,9 +182,10 @@ class LiveEnsemble:
         """Validate and keep what was given; whatever is learned comes after."""
         require_choice(play, "play", PLAYS)
         require_choice(refit_in, "refit_in", REFIT_IN)
-        for name, value in (("window", window), ("expire_after", expire_after)):
+        fewest = MINIMUM_ROWS if fit.kind == DECISION else 1
+        for name, value, least in (("window", window, fewest), ("expire_after", expire_after, 1)):
             if value is not None:
-                require_number(value, name, at_least=1, whole=True)
+                require_number(value, name, at_least=least, whole=True)
         self.ensemble_, self.refitted_ = fit, fit
         self.refit, self.play, self.refit_in = refit, play, refit_in
         self.window, self.expire_after = window, expire_after
@@ -211,6 +214,9 @@ class LiveEnsemble:
             An id for each row, by which its labels will be given: text, numbers, times or tuples of these, each used
             once. By default the number of rows decided before.
         """
+        return self._answered(X, ids)
+
+    def _answered(self, X: Any, ids: Any) -> LiveAnswer:
         with self._lock:
             n = row_count(X)
             require_rows(n, 1)
@@ -232,7 +238,7 @@ class LiveEnsemble:
                 proposed=proposals.actions,
                 played=played.actions,
                 features=proposals.features,
-                weights=np.broadcast_to(played.weights, (n, len(played.weights))).copy(),
+                weights=played.weights[None].repeat(n, axis=0),
                 promises=played.promises,
                 fit=np.full(n, self._fits),
             )
@@ -243,7 +249,7 @@ class LiveEnsemble:
             return LiveAnswer(
                 actions=played.actions.copy(),
                 **{name: played.promises[:, at].copy() for name, at in _ANSWERED.items()},
-                chosen=np.broadcast_to(played.chosen, (n, len(played.chosen))).copy(),
+                chosen=played.chosen[None].repeat(n, axis=0),
                 policies=self.policies_,
                 ids=named.copy(),
                 labels=None if labels is None else tuple(labels),
@@ -253,7 +259,7 @@ class LiveEnsemble:
 
     def decide(self, X: Any, ids: Any = None) -> Any:
         """Return the actions alone, as :meth:`DecisionEnsemble.decide` does; the rows are open as of :meth:`answer`."""
-        return output_of(self.answer(X, ids).actions, X, self.ensemble_.labels_, self.ensemble_._output)
+        return output_of(self._answered(X, ids).actions, X, self.ensemble_.labels_, self.ensemble_._output)
 
     # Labels
 
@@ -280,7 +286,7 @@ class LiveEnsemble:
         sample_weight
             The number of rows that each row counts for.
         groups
-            The group of each row, if the rows fitted on had groups that are not found in X.
+            The group of each row, if the rows fitted on had groups, and these were not found in X.
         missing_labels
             What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them here, so
             that they stay open.
@@ -300,6 +306,11 @@ class LiveEnsemble:
         gaps = missing_labels != "raise"
         labels = as_labels(align_labels(Y, None, fit.labels_), n, fit.feasible_.dimension, None, gaps=gaps)
         counts = None if weights is None else as_weights(weights, None, n)
+        if weights is not None and self._learns and any(isinstance(each.X, RowSource) for each in fit._kept_rows):
+            raise InputError(
+                "the rows of the fit are read from files and count once each: rows with sample_weight cannot be fitted "
+                "on beside them. Leave sample_weight out, or give LiveEnsemble refit='never'."
+            )
         grouped = self._as_groups(groups, n)
         there = np.flatnonzero(~np.isnan(labels).any(axis=1)) if gaps else np.arange(n)
         found = self._ledger.find(hash_ids(named[there]).tolist(), named[there], _prints(labels[there]))
@@ -313,6 +324,8 @@ class LiveEnsemble:
         if not self._learns or self.ensemble_.kind != DECISION:
             return None
         fit: Any = self.ensemble_
+        if self._groups_rule is not None and groups is not None:
+            raise InputError("the groups of these rows are found in X, as those of the fit were. Leave groups out.")
         if groups is None and (fit._groups is None or self._groups_rule is not None):
             return None
         if groups is None or fit._groups is None:
@@ -558,14 +571,21 @@ def _as_refit(refit: Any, fit: Policy) -> Any:
         require_choice(refit, "refit", ["auto", "never"])
     elif not callable(refit):
         require_number(refit, "refit", at_least=1, whole=True)
-    kept: Any = fit
-    if refit == "never" or kept._rows:  # rows of an update alone are not those that it was fitted on
+    if refit == "never" or not (why := _why_not_again(fit)):
         return refit
-    why = getattr(fit, "_no_rows", "the rows this ensemble was fitted on are not in its file")
     if refit != "auto":
         raise InputError(f"{why}: it cannot be fitted again. Give refit='never', or fit it on all rows first.")
     warnings.warn(f"{why}: it is not fitted again while it decides (refit='never').", RefitWarning, stacklevel=3)
     return "never"
+
+
+def _why_not_again(fit: Policy) -> str:
+    """Return why an ensemble cannot be fitted again on its rows and further ones; empty if it can."""
+    if not fit._kept_rows:
+        return getattr(fit, "_no_rows", "this ensemble does not know the rows that it was fitted on")
+    if any(isinstance(batch.X, RowSource) and batch.weights is not None for batch in fit._kept_rows):
+        return "the rows of the fit are read from files and have weights, which later ones are not read with"
+    return ""
 
 
 def _prints(labels: Floats) -> list[int]:

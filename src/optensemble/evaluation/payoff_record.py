@@ -161,7 +161,7 @@ class Record:
         """
         return self.calibration.correct(assessed, incomplete, possible)
 
-    @property
+    @cached_property
     def calibration(self) -> Calibration:
         """How self-assessments are calibrated."""
         offset, share = (0.0, 0.0) if self.absence is None else (self.absence.offset, self.absence.share)

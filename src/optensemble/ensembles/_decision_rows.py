@@ -14,6 +14,7 @@ from optensemble._core.engine import Engine, Local
 from optensemble._core.hashing import Hashes
 from optensemble._core.patterns import is_pattern
 from optensemble._core.progress import Progress
+from optensemble._core.suggestions import listed
 from optensemble._core.threads import thread_count
 from optensemble.ensembles.base import DECISION
 from optensemble.evaluation.data_sample import DataSample
@@ -146,7 +147,13 @@ def needed_part(ensemble: Any, X: Any, groups: Any) -> Any:
     if columns is None or (isinstance(X, pd.DataFrame) and not X.columns.is_unique):
         return X
     time = ensemble._time_column
-    columns += [time] if time is not None and time not in columns and time in (column_names(X) or ()) else []
+    there = column_names(X) or ()
+    if lacking := [name for name in columns if name not in there]:
+        raise InputError(
+            f"X has no column {lacking[0]!r}, which the rows of the fit had; it has {listed(list(there))}. Give rows "
+            "with the same columns: a refit learns from them."
+        )
+    columns += [time] if time is not None and time not in columns and time in there else []
     if isinstance(X, pd.DataFrame):
         return X[columns].reset_index(drop=True)
     return nw.from_native(select(X, columns), eager_only=True).to_pandas()

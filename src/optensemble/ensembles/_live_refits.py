@@ -191,7 +191,8 @@ class RunningRefit:
         try:
             self.outcome.fit = self.work()
         except BaseException as error:  # told where the refit is taken up
-            self.outcome.error, self.outcome.failed = error, f"{type(error).__name__}: {error}"
+            told = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # a file holds it
+            self.outcome.error, self.outcome.failed = error, told
 
     def wait(self) -> Outcome:
         """Wait until the fit has ended, and return what came of it."""

@@ -84,7 +84,9 @@ def _objects(ids: Sequence[Any]) -> npt.NDArray[Any]:
 def _plain(value: Any) -> Any:
     """Return an id as Python has it, equal for equal ids: of a whole number an int, of any time a Timestamp."""
     if isinstance(value, str | UUID):
-        return str(value)
+        text = str(value)
+        text.encode()  # half a character is a ValueError
+        return text
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     if value is None or isinstance(value, date | np.datetime64):  # NaT is a date

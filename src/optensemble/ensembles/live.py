@@ -182,8 +182,7 @@ class LiveEnsemble:
         """Validate and keep what was given; whatever is learned comes after."""
         require_choice(play, "play", PLAYS)
         require_choice(refit_in, "refit_in", REFIT_IN)
-        fewest = MINIMUM_ROWS if fit.kind == DECISION else 1
-        for name, value, least in (("window", window, fewest), ("expire_after", expire_after, 1)):
+        for name, value, least in (("window", window, fewest_kept(fit)), ("expire_after", expire_after, 1)):
             if value is not None:
                 require_number(value, name, at_least=least, whole=True)
         self.ensemble_, self.refitted_ = fit, fit
@@ -547,6 +546,11 @@ class LiveEnsemble:
                 "be one of its actions. Give play='heaviest', which plays the policy of the largest weight."
             )
         return convex if play == "auto" else play == "mixture"
+
+
+def fewest_kept(fit: Policy) -> int:
+    """Return the smallest window: fewer rows could not be fitted on."""
+    return MINIMUM_ROWS if fit.kind == DECISION else 1
 
 
 def names_of_policies(refit: Any) -> tuple[str, ...]:

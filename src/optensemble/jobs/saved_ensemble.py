@@ -164,6 +164,11 @@ def load_ensemble(path: Path, trusted: Sequence[str] = (), *, to_decide: bool = 
             f"{path}: {error} On the command line members are columns of a table, or estimators in the file: "
             "use this ensemble from Python."
         ) from error
+    if not isinstance(ensemble, Policy):
+        raise InputError(
+            f"{path} holds a LiveEnsemble, which goes on learning while it decides; commands take an ensemble as it "
+            "was fitted. Use it from Python: its refitted_ is such an ensemble, which can be saved by itself."
+        )
     if len(column_members(ensemble)) < len(ensemble.members_) and not feature_names(ensemble):
         raise InputError(f"{path}: its members were fitted on an array, without names of columns. Use it from Python.")
     if any(isinstance(member.names[0], int) for member in column_members(ensemble)):

@@ -10,7 +10,7 @@ import numpy as np
 from optensemble._core.arrays import Floats
 from optensemble.ensembles._live_rows import CERTAIN, EXPIRED, REMEMBERED, OpenRows
 from optensemble.ensembles._live_state import history_columns
-from optensemble.ensembles.live import PLAYS, REFIT_IN, names_of_policies
+from optensemble.ensembles.live import PLAYS, REFIT_IN, fewest_kept, names_of_policies
 from optensemble.monitoring.tracking import WIDTHS, Tracking
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.check_common import SavedFile
@@ -77,9 +77,9 @@ def _check_terms(file: SavedFile, fits: list[Any]) -> tuple[str, ...]:
     play = root["play"].choice(PLAYS)
     root["play"].require(play != "mixture" or fits[0].feasible_.convex, "be another, for the set is not convex")
     root["refit_in"].choice(REFIT_IN)
-    for name in ("window", "expire_after"):
+    for name, least in (("window", fewest_kept(fits[0])), ("expire_after", 1)):
         if (part := root.get(name)) is not None:
-            part.whole(1)
+            part.whole(least)
     if (groups := root.get("groups")) is not None:
         groups.require(type(groups.value) in (str, int), "name a column")
     root["latest"].whole(0, len(fits))
@@ -210,5 +210,6 @@ def _check_tables(file: SavedFile, fit: Any, lengths: Any) -> None:
         table["by_columns"].flag()
         check_x(file, table["x"], f"open/x{number}", int(lengths[done:stop].sum()))
         done = stop
-    none_needed = not tables and not fit.feasible_.needs_table
+    learns = file.root["refit"].value != "never" and not file.root["rows"]["why"].value
+    none_needed = not tables and not fit.feasible_.needs_table and not learns
     file.root["open"]["tables"].require(done == len(lengths) or none_needed, f"be those of {len(lengths)} batches")

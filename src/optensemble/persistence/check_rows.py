@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from optensemble.persistence.check_common import SavedFile
-from optensemble.persistence.parts import MOST_COUNTED, Part, Wrong
-from optensemble.persistence.row_file import ARRAY, DATE, DTYPES, FRAME, NUMBER, PLAIN, TEXTS, UNITS
+from optensemble.persistence.parts import Part, Wrong
+from optensemble.persistence.row_file import ARRAY, DATE, DTYPES, FRAME, NUMBER, PLAIN, TEXTS, UNITS, is_kept
 
 _NO_DATE = np.iinfo(np.int64).min
 _FIRST, _LAST = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
@@ -129,7 +129,7 @@ def check_column(file: SavedFile, part: Part, key: str, n: int) -> None:
 def _limits(unit: str) -> tuple[Any, Any]:
     """Return the first and the last date that have a name, as far as the unit goes."""
     if unit == "ns":
-        return np.datetime64("1678-01-01"), np.datetime64("2262-01-01")
+        return np.datetime64(_NO_DATE + 1, "ns"), np.datetime64(np.iinfo(np.int64).max, "ns")
     return _FIRST, _LAST
 
 
@@ -140,11 +140,6 @@ def _single_value(text: str, name: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise Wrong(name, "hold JSON", text) from error
     for entry in value if isinstance(value, list) else [value]:
-        right = entry is None or type(entry) in (str, int, float, bool)
-        if type(entry) is int:
-            right = abs(entry) <= MOST_COUNTED
-        if type(entry) is str:
-            right = not any("\ud800" <= letter <= "\udfff" for letter in entry)
-        if not right:
+        if not is_kept(entry):
             raise Wrong(name, "hold text and numbers", text)
     return value

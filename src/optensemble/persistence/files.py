@@ -14,7 +14,7 @@ from typing import Any
 
 from optensemble._core.validation import require_number
 from optensemble.ensembles.base import Policy
-from optensemble.exceptions import FileError, InputError, OptEnsembleError
+from optensemble.exceptions import FileError, InputError, OptEnsembleError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.members.from_files import printable
 from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, Contents, read_contents, write_archive
@@ -121,8 +121,8 @@ def _load(
         if isinstance(contents.document, dict) and contents.document.get("kind") == LIVE:
             return _restore_live(contents, given, source, refit)
         return restore_fit(contents, given, source, to_decide=to_decide)
-    except OptEnsembleError:
-        raise  # the members or the set that were given again do not fit
+    except (OptEnsembleError, RefitWarning):
+        raise  # the members or the set that were given again do not fit; or warnings are errors
     except Exception as error:
         what = printable(str(error), _LONGEST_REASON).rstrip(".") or type(error).__name__
         raise FileError(f"{path} is not what this version writes: {what}. Save the ensemble again.") from error

@@ -33,8 +33,10 @@ from optensemble.persistence.contents import LIVE
 from optensemble.persistence.fit_file import Source, pack_fit, restore_fit
 from optensemble.persistence.monitor_part import pack_monitor, pack_spans, unpack_monitor, unpack_spans
 from optensemble.persistence.packing import INIT_MODEL, GivenAgain, as_plain, under
+from optensemble.persistence.parts import MOST_COUNTED
 from optensemble.persistence.row_file import (
     NotKeptError,
+    is_kept,
     pack_batch,
     pack_column,
     pack_if_kept,
@@ -124,9 +126,10 @@ def _pack_live(
     arrays["closed/keys"] = np.array(list(ledger.closed), dtype=np.uint64)
     arrays["closed/prints"] = np.array(list(ledger.closed.values()), dtype=np.int64)
     rule = live._groups_rule
+    opened, lacking = _pack_open(live, arrays, keep=keep_rows)
     return {
-        "refit": None if callable(live.refit) else as_plain(live.refit),
-        **{name: as_plain(getattr(live, name)) for name in ("play", "refit_in", "window", "expire_after")},
+        "refit": None if callable(live.refit) else _as_term(live.refit),
+        **{name: _as_term(getattr(live, name)) for name in ("play", "refit_in", "window", "expire_after")},
         "groups": None if callable(rule) else as_plain(rule),
         "latest": fits.index(live.refitted_),
         "counts": {"decided": ledger.decided, "expired": ledger.expired, "fits": live._fits, "new": live._since_fit},
@@ -136,9 +139,15 @@ def _pack_live(
         "monitor": None if live.monitor is None else pack_monitor(live.monitor, arrays, "monitor"),
         "refits": live._refits,
         "running": _pack_running(live._running),
-        "rows": _pack_rows(live, arrays, keep=keep_rows, stacklevel=stacklevel + 1),
-        "open": _pack_open(live, arrays, keep=keep_rows),
+        "rows": _pack_rows(live, arrays, lacking, keep=keep_rows, stacklevel=stacklevel + 1),
+        "open": opened,
     }
+
+
+def _as_term(value: Any) -> Any:
+    """Return a term as JSON has it; a number of rows that are never reached becomes the largest that a file holds."""
+    plain = as_plain(value)
+    return min(plain, MOST_COUNTED - 1) if isinstance(plain, int) else plain
 
 
 def _pack_running(running: RunningRefit | None) -> dict[str, Any] | None:
@@ -147,60 +156,67 @@ def _pack_running(running: RunningRefit | None) -> dict[str, Any] | None:
     return {"entry": running.entry, "due_at": running.due_at, "failed": running.outcome.failed}
 
 
-def _pack_rows(live: LiveEnsemble, arrays: Arrays, *, keep: bool, stacklevel: int) -> dict[str, Any]:
-    """Put the rows to fit again on among the arrays, and return the rest."""
+def _pack_rows(live: LiveEnsemble, arrays: Arrays, lacking: str, *, keep: bool, stacklevel: int) -> dict[str, Any]:
+    """Put the rows to fit again on among the arrays, and return the rest; ``lacking`` says why open rows are not."""
     rows = live._refit_rows
-    why = live._no_rows or (why_not_kept(live.ensemble_, rows.first, keep=keep) if live._learns else "")
+    rule = live._groups_rule
+    function, column = (rule, None) if callable(rule) else (None, rule)
+    why = live._no_rows or ((why_not_kept(live.ensemble_, rows.first, keep=keep) or lacking) if live._learns else "")
 
     def pack(room: Arrays) -> dict[str, Any]:
         first = [pack_batch(live.ensemble_, batch, room, f"rows{i}") for i, batch in enumerate(rows.first)]
         pieces = list[dict[str, Any]]()
         for number, piece in enumerate(rows.pieces, start=len(first)):
-            batch = LabelledBatch(piece.X, piece.labels, piece.groups, piece.weights)
-            pieces.append(pack_batch(live.ensemble_, batch, room, f"rows{number}"))
+            groups = function if piece.groups is None else piece.groups  # a function is not in the file
+            batch = LabelledBatch(piece.X, piece.labels, groups, piece.weights)
+            pieces.append(pack_batch(live.ensemble_, batch, room, f"rows{number}", column))
             room[f"rows{number}/numbers"] = piece.numbers
         return {"first": first, "pieces": pieces}
 
     found = {"why": why} if why else pack_if_kept(pack, arrays, stacklevel=stacklevel + 1)
-    return {"window": rows.window, "first": [], "pieces": [], **found}
+    return {"window": _as_term(rows.window), "first": [], "pieces": [], **found}
 
 
-def _pack_open(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> dict[str, Any]:
-    """Put the open rows among the arrays, all batches end to end, and return the rest."""
+def _pack_open(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> tuple[dict[str, Any], str]:
+    """Put the open rows among the arrays, all batches end to end; return the rest, and why their X is not there."""
     batches = live._ledger.batches
     arrays["open/lengths"] = np.array([len(batch) for batch in batches], dtype=np.int64)
     if not batches:
-        return {"ids": None, "tables": []}
+        return {"ids": None, "tables": []}, ""
     for name, axis in OPEN.items():
         arrays[f"open/{name}"] = np.concatenate([getattr(batch, name) for batch in batches], axis=axis)
     if live.ensemble_.feasible_.varies:
         arrays["open/values"] = np.concatenate([batch.omega.values for batch in batches])
     ids = pack_column(_joined_ids([batch.ids for batch in batches]), arrays, "open/ids", "the ids")
-    return {"ids": ids, "tables": _pack_tables(live, arrays, keep=keep)}
+    tables, lacking = _pack_tables(live, arrays, keep=keep)
+    return {"ids": ids, "tables": tables}, lacking
 
 
 def _joined_ids(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return ids as a file has them; what is neither text, a number nor a tuple of these becomes text."""
+    """Return ids as a file has them; what is neither text, a number nor a tuple of these becomes text to be shown."""
     if len({part.dtype for part in parts}) == 1 and parts[0].dtype.kind in "iuM":
         return np.concatenate(parts)
     listed = [each for part in parts for each in ids_listed(part)]
     found = np.empty(len(listed), dtype=object)
-    found[:] = [each if _is_plain(each) else str(each) for each in listed]
+    found[:] = [each if _is_plain(each) else str(each).encode(errors="replace").decode() for each in listed]
     return found
 
 
 def _is_plain(value: Any) -> bool:
-    return all(isinstance(each, str | int | float) for each in (value if type(value) is tuple else (value,)))
+    return all(map(is_kept, value if type(value) is tuple else (value,)))
 
 
 # The rows of X that are open are kept in few tables: single rows would make a great many
 
 
-def _pack_tables(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> list[dict[str, Any]]:
-    """Put the rows of X that are open among the arrays, those of like batches in one table, and return the rest."""
+def _pack_tables(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> tuple[list[dict[str, Any]], str]:
+    """Put the rows of X that are open among the arrays, those of like batches in one table.
+
+    Return the rest, and in words why they are not there if they cannot be.
+    """
     needed = live.ensemble_.feasible_.needs_table
     if not needed and not (keep and live._learns):
-        return []
+        return [], ""
     room, tables = Arrays(), list[dict[str, Any]]()
     try:
         for number, (kind, run) in enumerate(_runs([batch.X for batch in live._ledger.batches])):
@@ -213,9 +229,9 @@ def _pack_tables(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> list[dict
                 f"{error}, and the costs of rows that are open come from X: a file cannot hold them. Observe their "
                 "labels first, or give X as an array of numbers or a pandas frame."
             ) from error
-        return []
+        return [], f"open rows are not in the file, for {error}"
     arrays |= room
-    return tables
+    return tables, ""
 
 
 class _Kind(NamedTuple):
@@ -241,11 +257,15 @@ def _kind_of(X: Any, number: int) -> _Kind:
         by_columns = bool(X.flags.f_contiguous and not X.flags.c_contiguous)
         return _Kind(np.ndarray, X.shape[1:], str(X.dtype), by_columns)
     if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
-        flags = X.to_numpy().flags
-        return _Kind(
-            pd.DataFrame, tuple(X.columns), tuple(map(str, X.dtypes)), flags.f_contiguous and not flags.c_contiguous
-        )
+        flags = X.to_numpy().flags if _is_block(X) else None
+        by_columns = flags is not None and bool(flags.f_contiguous and not flags.c_contiguous)
+        return _Kind(pd.DataFrame, tuple(X.columns), tuple(map(str, X.dtypes)), by_columns)
     return _Kind(type(X), None, None, False, number + 1)
+
+
+def _is_block(X: pd.DataFrame) -> bool:
+    """Return whether a frame holds numbers of one type, which lie in memory in an order of their own."""
+    return len(set(X.dtypes)) == 1 and isinstance(X.dtypes.iloc[0], np.dtype)
 
 
 def _cut(X: Any, start: int, stop: int, *, by_columns: bool) -> Any:
@@ -254,7 +274,7 @@ def _cut(X: Any, start: int, stop: int, *, by_columns: bool) -> Any:
     if isinstance(X, np.ndarray):
         return np.array(X[start:stop], order=order)
     part = X.iloc[start:stop].reset_index(drop=True)
-    if len(set(X.dtypes)) == 1 and isinstance(X.dtypes.iloc[0], np.dtype):
+    if _is_block(X):
         return pd.DataFrame(np.array(part.to_numpy(), order=order), columns=X.columns, copy=False)
     return part
 

@@ -137,7 +137,7 @@ def _require_plain(value: Any, depth: int) -> None:
     kind, key = type(value), None
     try:
         if kind is str:
-            if not _is_unicode(value):
+            if not is_unicode(value):
                 raise _Odd("be Unicode text", value)
         elif kind is int:
             if not -MOST_COUNTED <= value <= MOST_COUNTED:
@@ -159,7 +159,7 @@ def _require_plain(value: Any, depth: int) -> None:
         raise
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Return whether a text has no half of a surrogate pair, which can be neither printed nor written."""
     try:
         text.encode()

@@ -23,6 +23,7 @@ from optensemble.members.fit_inputs import LabelledBatch, is_rule
 from optensemble.members.known_rows import KnownRows
 from optensemble.members.validation import row_labels
 from optensemble.persistence.archive import Arrays
+from optensemble.persistence.parts import MOST_COUNTED, is_unicode
 
 MOST_BYTES = 256 << 20
 """Rows that take up more are not kept."""
@@ -96,18 +97,23 @@ def pack_if_kept(pack: Callable[[Arrays], dict[str, Any]], arrays: Arrays, *, st
     return {"why": "", **document}
 
 
-def pack_batch(ensemble: Any, batch: LabelledBatch, arrays: Arrays, key: str) -> dict[str, Any]:
-    """Put rows with their labels, weights, ids and groups among the arrays, and return the rest."""
+def pack_batch(
+    ensemble: Any, batch: LabelledBatch, arrays: Arrays, key: str, grouped_by: str | int | None = None
+) -> dict[str, Any]:
+    """Put rows with their labels, weights, ids and groups among the arrays, and return the rest.
+
+    A column that groups are yet to be found in, ``grouped_by``, is kept too.
+    """
     arrays[f"{key}/labels"] = batch.labels
     for name in ("weights", "keys"):
         if getattr(batch, name) is not None:
             arrays[f"{key}/{name}"] = getattr(batch, name)
-    groups, rule = batch.groups, batch.groups if isinstance(batch.groups, str) else None
+    groups, rule = batch.groups, grouped_by
     packed: Any = None
     if groups is not None:
-        number = is_rule(groups) and not callable(groups) and rule is None
-        if rule is not None or number:
-            packed = {"rule": rule if rule is not None else int(groups)}
+        if is_rule(groups) and not callable(groups):
+            rule = groups if isinstance(groups, str) else int(groups)
+            packed = {"rule": rule}
         else:
             labels = np.empty(len(batch.labels), dtype=object)
             labels[:] = row_labels(groups, batch.X, len(batch.labels))
@@ -177,10 +183,19 @@ def _as_json(value: Any, what: str) -> str:
     """Return a single value as JSON: text, a number, a truth value, nothing, or several of these."""
     if isinstance(value, np.generic):
         value = value.item()
-    entries = value if type(value) is tuple else (value,)
-    if not all(entry is None or type(entry) in (str, int, float, bool) for entry in entries):
-        raise NotKeptError(f"{what} holds values of type {type(value).__name__}")
+    for entry in value if type(value) is tuple else (value,):
+        if not (entry is None or type(entry) in (str, int, float, bool)):
+            raise NotKeptError(f"{what} holds values of type {type(value).__name__}")
+        if not is_kept(entry):
+            raise NotKeptError(f"{what} holds {entry!r:.80}")
     return json.dumps(value)
+
+
+def is_kept(entry: Any) -> bool:
+    """Return whether a file can hold a single value: text that can be written, a number of at most 62 bits, …."""
+    if type(entry) is int:
+        return abs(entry) <= MOST_COUNTED
+    return is_unicode(entry) if type(entry) is str else entry is None or type(entry) in (float, bool)
 
 
 # Unpacking

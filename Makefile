@@ -85,6 +85,10 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/cross_fitting.py
 	$(BIN)/python benchmarks/generators.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/live.py
+	$(BIN)/python benchmarks/live_cost.py
+	$(BIN)/python benchmarks/certificate.py
+	$(BIN)/python benchmarks/monitor.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "optensemble needs Python 3.11 or newer"'

@@ -47,8 +47,20 @@ html_theme_options = {"navigation_with_keys": True}
 
 _UNDERLINE = re.compile(r"^-{3,}$")
 _UNLINKED = (
-    *("Any", "ArrayLike", "Axes", "Callable", "Floats", "Indices", "Iterable", "Iterator", "Path", "PathLike"),
-    *("Rows", "Self"),
+    *(
+        "Any",
+        "ArrayLike",
+        "Axes",
+        "Callable",
+        "Figure",
+        "Floats",
+        "Indices",
+        "Iterable",
+        "Iterator",
+        "Path",
+        "PathLike",
+    ),
+    *("Policy", "Rows", "Self"),
     *("Assessments", "Buckets", "Callback", "Cells", "Layout", "Progress", "Solver"),
 )
 _BETWEEN_ROOMS = (

@@ -14,9 +14,6 @@ from tests.ensembles.decision import D, Ensemble, N, make, problem
 from tests.ensembles.live import Diary, live
 
 X, Y = problem().X, problem().Y
-LATER = slice(2 * N - 50, 2 * N)
-BIG = N - 1
-"""Batches of members that are larger are those of a fit."""
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "play": ({"play": "best"}, "play must be one of 'auto', 'mixture', 'heaviest'; got 'best'"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+import optensemble as oe
 from tests.report.ensembles import electricity
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -36,7 +37,9 @@ def test_in_a_narrow_cell_headings_stay_in_one_line_and_numbers_line_up(browser:
     colours = "background: #111; color: #eee" if scheme == "dark" else "background: #fff; color: #111"
     # as JupyterLab has it: centred tables of right-aligned cells
     theirs = "table { margin: 0 auto; font-size: 12px } td, th { text-align: right; white-space: normal }"
-    shown: list[Any] = [found.data.audit, ensemble, ensemble.promise(found.X), ensemble.explain(found.X, 0)]
+    live = oe.LiveEnsemble(ensemble)
+    live.answer(found.X)
+    shown: list[Any] = [found.data.audit, ensemble, live, ensemble.promise(found.X), ensemble.explain(found.X, 0)]
     outputs = "".join(f"<section>{each._repr_html_()}</section>" for each in shown)
     page = browser.new_page(viewport={"width": 700, "height": 900})
     style = f"<style>body {{ font: 14px system-ui; {colours} }} {theirs}</style>"

@@ -321,6 +321,13 @@ def test_ids_that_are_refused_with_rows(ids: Any, words: str) -> None:
     assert told(ensemble.answer(X[AFTER])) == told(good.answer(X[AFTER]))
 
 
+def test_numbers_of_rows_may_be_ids_given_before() -> None:
+    ensemble = live(refit="never")
+    ensemble.answer(X[:2], ids=[2, 3])
+    with pytest.raises(InputError, match=r"2 of these 3 ids .*: 2, 3\. Rows without ids are numbered: give ids in"):
+        ensemble.answer(X[:3])
+
+
 def test_a_member_that_fails_leaves_no_row_open() -> None:
     ensemble = _observed(live())
     before = bits(ensemble)

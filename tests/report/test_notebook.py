@@ -203,3 +203,27 @@ def test_importing_the_package_draws_nothing_and_neither_does_a_notebook() -> No
         "assert not [name for name in sys.modules if name.startswith('matplotlib')]\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_live_ensemble_shows_its_certificate_its_monitor_and_its_refits() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(460, 2))
+    Y = X + 0.5 * rng.normal(size=X.shape)
+    models: Any = [("left <b>", lambda X: X * [1, 0]), ("right", lambda X: X * [0, 1])]
+    live = oe.LiveEnsemble(oe.DecisionEnsemble(models, feasible=feasible.Simplex(2)).fit(X[:200], Y[:200]))
+    before = read(live._repr_html_())
+    assert before.the("strong").text == "No labels have come yet"
+    assert not list(before.every("table"))
+    for start in range(200, 460, 20):
+        live.answer(X[start : start + 20], ids=range(start, start + 20))
+        live.observe(range(start, start + 20), Y[start : start + 20])
+    live.answer(X[:5], ids=range(5))
+    text = live._repr_html_()
+    assert read(text).the("strong").text == live.finding_
+    said = [each.text for each in read(text).every("li")]
+    assert said == ["260 rows learned from, 5 open, 0 given up", f"monitor: {live.monitor}"]
+    lost, refits = read(text).every("table")
+    assert by_heading(lost)["policy"] == ["fitted", "refitted", "online stack"]
+    shown = [float(each.replace("−", "-")) for each in by_heading(lost)["at most"]]
+    np.testing.assert_allclose(shown, live.certificate()["bound_per_row"], rtol=1e-2)
+    assert by_heading(refits)["why"] == live.refits_["why"].tolist()

@@ -226,8 +226,8 @@ class Ledger:
         """The number of open rows."""
         return len(self.places)
 
-    def require_new(self, keys: list[int], ids: npt.NDArray[Any]) -> None:
-        """Refuse ids that were there before, or twice."""
+    def require_new(self, keys: list[int], ids: npt.NDArray[Any], *, numbered: bool = False) -> None:
+        """Refuse ids that were there before, or twice; ``numbered`` if they are rows' numbers, for want of ids."""
         if len(set(keys)) < len(keys):
             again = [at for at, key in enumerate(keys) if key in set(keys[:at])][:1]
             raise InputError(f"ids must be distinct; {_named(ids, again)} is there twice. Give each row its own.")
@@ -235,7 +235,7 @@ class Ledger:
         if known:
             raise InputError(
                 f"{len(known):,} of these {len(keys):,} ids were given to rows decided before: {_named(ids, known)}. "
-                "Give each row an id of its own."
+                + ("Rows without ids are numbered: give ids in every call or in none." if numbered else _OWN)
             )
 
     def add(self, batch: OpenRows, keys: list[int]) -> None:
@@ -340,6 +340,9 @@ def join_open(parts: list[OpenRows]) -> OpenRows:
     omega = parts[0].omega.joined([part.omega for part in parts])
     proposed = np.concatenate([part.proposed for part in parts], axis=1)
     return replace(parts[0], X=None, ids=parts[0].ids[:0], omega=omega, proposed=proposed, **joined)
+
+
+_OWN = "Give each row an id of its own."
 
 
 def _named(ids: npt.NDArray[Any], places: list[int]) -> str:

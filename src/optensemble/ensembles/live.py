@@ -5,19 +5,18 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
-from optensemble._core.deferred import pd
 from optensemble._core.spans import Spans
 from optensemble._core.validation import require_choice, require_number
 from optensemble.ensembles._frames import kind_of, output_of
 from optensemble.ensembles._live_answer import LiveAnswer
-from optensemble.ensembles._live_policies import FITTED, ONLINE, REFITTED, propose
+from optensemble.ensembles._live_findings import LiveFindings
+from optensemble.ensembles._live_policies import REFITTED, propose
 from optensemble.ensembles._live_refits import (
     Arrived,
     RefitRows,
@@ -35,12 +34,19 @@ from optensemble.ensembles._live_rows import (
     OpenRows,
     as_ids,
     hash_ids,
-    ids_listed,
     join_open,
     kept_part,
 )
 from optensemble.ensembles._live_state import LiveState, Payoffs, add_to_history, history_columns
-from optensemble.ensembles._live_text import certificate_text
+from optensemble.ensembles._live_terms import (
+    PLAYS,
+    REFIT_IN,
+    as_fitted,
+    as_mixing,
+    as_refit,
+    fewest_kept,
+    names_of_policies,
+)
 from optensemble.ensembles._watch import monitor_of, restart_by
 from optensemble.ensembles.base import DECISION, Policy
 from optensemble.exceptions import InputError, RefitWarning
@@ -54,10 +60,9 @@ from optensemble.monitoring.monitor import Monitor
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
 from optensemble.stacking.online_stack import OnlineStack
-from optensemble.stats.sample_size import MINIMUM_ROWS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 _START = 5.0
 """Rows' worth of differences between policies that weights begin with: a few labels decide nothing yet."""
@@ -66,10 +71,8 @@ _ANSWERED = {"promised": PROMISED, "low": LOW, "high": HIGH}
 
 _ASIDE = 4  # a refit in a thread is taken up when a quarter as many rows were decided as labels had made it due
 
-PLAYS, REFIT_IN = ["auto", "mixture", "heaviest"], ["call", "thread"]
 
-
-class LiveEnsemble:
+class LiveEnsemble(LiveFindings):
     """A fitted ensemble that goes on learning while it decides: it refits, hedges, certifies and watches.
 
     Three policies are followed: the ensemble as it was fitted, as it was last fitted again, on all labels that have
@@ -162,8 +165,8 @@ class LiveEnsemble:
         horizon: int = 5000,
         false_alarms: float = 0.05,
     ) -> None:
-        fit = _as_fitted(ensemble)
-        self._take_terms(fit, _as_refit(refit, fit), play, refit_in, window, expire_after)
+        fit = as_fitted(ensemble)
+        self._take_terms(fit, as_refit(refit, fit), play, refit_in, window, expire_after)
         self.monitor: Monitor | None = None
         if fit.has_record:
             self.monitor = monitor_of(fit.record_, fit.sense, horizon=horizon, false_alarms=false_alarms)
@@ -188,7 +191,7 @@ class LiveEnsemble:
         self.ensemble_, self.refitted_ = fit, fit
         self.refit, self.play, self.refit_in = refit, play, refit_in
         self.window, self.expire_after = window, expire_after
-        self.mixes_ = self._as_mixing(play)
+        self.mixes_ = as_mixing(play, fit)
         self.policies_ = names_of_policies(refit)
         self._groups_rule, self._no_rows = fit._grouping_rule, ""
         self._lock = threading.RLock()
@@ -222,7 +225,7 @@ class LiveEnsemble:
             numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
             named = as_ids(numbers if ids is None else ids, n, "X")
             hashes = hash_ids(named)
-            self._ledger.require_new(keys := hashes.tolist(), named)
+            self._ledger.require_new(keys := hashes.tolist(), named, numbered=ids is None)
             self._take_up_refit()
             fits = (self.ensemble_, self.refitted_) if REFITTED in self.policies_ else (self.ensemble_,)
             proposals = propose(fits, self._state.stack, X)
@@ -427,169 +430,6 @@ class LiveEnsemble:
         self._refits = [*self._refits, {**running.entry, **taken, "outcome": f"{outcome.fit.n_rows_:,} rows"}]
         if self.monitor is not None and outcome.fit.has_record:
             restart_by(self.monitor, outcome.fit.record_)
-
-    # What is known
-
-    @property
-    def weights_(self) -> Floats:
-        """The weights of the policies now."""
-        return self._state.hedge.weights
-
-    @property
-    def rows_(self) -> int:
-        """The number of rows whose labels have come."""
-        return self._spans.rows
-
-    @property
-    def decided_(self) -> int:
-        """The number of rows decided."""
-        return self._ledger.decided
-
-    @property
-    def expired_(self) -> int:
-        """The number of open rows that were given up."""
-        return self._ledger.expired
-
-    @property
-    def correction_(self) -> float:
-        """What is added to promises now."""
-        return self._state.tracking.correction
-
-    @property
-    def open_(self) -> pd.DataFrame:
-        """The open rows."""
-        batches, decided = self._ledger.batches, self._ledger.decided
-        ids = [each for batch in batches for each in ids_listed(batch.ids)]
-        numbers = np.concatenate([batch.numbers for batch in batches]) if batches else np.empty(0, np.int64)
-        promised = np.concatenate([batch.promises[:, PROMISED] for batch in batches]) if batches else np.empty(0)
-        found = {"id": ids, "number": numbers, "age": decided - 1 - numbers, "promised": promised}
-        return pd.DataFrame(found)
-
-    @property
-    def history_(self) -> pd.DataFrame:
-        """Sums over spans of rows in the order in which labels came, and where things stood at their end."""
-        return self._spans.frame()
-
-    @property
-    def refits_(self) -> pd.DataFrame:
-        """The refits."""
-        return pd.DataFrame(self._refits, columns=["decided", "labels", "why", "rows", "taken_up", "outcome"])
-
-    def certificate(self) -> pd.DataFrame:
-        """Return what was lost to each policy, and a bound on it that holds for any sequence of labels and any delays.
-
-        Returns
-        -------
-        A frame with a row for each policy: its ``weight`` now; what was ``lost`` to it so far (what it would have
-        earned beyond what was earned; of costs, what it would have saved), and the ``bound``, in all and per row; the
-        ``rows`` that both are about, those whose labels have come, and the rows that are still ``open``, or
-        ``expired``, of which nothing is known. ``promise_error`` is the mean of realised less promised payoffs on
-        these rows, exactly. ``attrs`` has the parts of the bound: ``regret``, ``drift`` (the price of delays) and
-        ``played`` (of playing one policy in place of the mixture, say).
-        """
-        hedge, rows = self._state.hedge, self._state.tracking.counted or 1.0
-        frame = pd.DataFrame({"policy": self.policies_, "weight": hedge.weights, "lost": hedge.lost})
-        frame["bound"] = hedge.bound
-        frame["lost_per_row"], frame["bound_per_row"] = frame["lost"] / rows, frame["bound"] / rows
-        frame["rows"], frame["open"], frame["expired"] = self.rows_, self._ledger.open, self._ledger.expired
-        frame["promise_error"] = self._state.tracking.mean_error
-        regret = hedge.bound - hedge.drift - hedge.played
-        frame.attrs.update(regret=regret, drift=hedge.drift, played=hedge.played)
-        return frame
-
-    @property
-    def finding_(self) -> str:
-        """The certificate in a sentence."""
-        return certificate_text(self.certificate(), cost=self.ensemble_.sense == "min")
-
-    def plot(self, figure: Figure | None = None) -> Figure:
-        """Draw payoffs, weights, promises and the evidence against them over time, with refits as marks.
-
-        Parameters
-        ----------
-        figure
-            A figure of matplotlib to draw into; by default a new one of ``matplotlib.pyplot``.
-
-        Returns
-        -------
-        The figure.
-        """
-        from optensemble.report.live_plots import plot_live
-
-        drawn: Figure = plot_live(self, figure)
-        return drawn
-
-    def save(self, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
-        """Write everything to one file, whole or not at all; :func:`optensemble.load` goes on from there to the bit.
-
-        A refit that runs beside is waited for. Parameters are as of :meth:`DecisionEnsemble.save`; without rows it
-        is not fitted again after loading.
-        """
-        from optensemble.persistence.files import save
-
-        with self._lock:
-            save(self, path, keep_rows=keep_rows, keep_members=keep_members)
-
-    def __repr__(self) -> str:
-        return f"LiveEnsemble({self.rows_:,} rows learned from, {self._ledger.open:,} open; {self.finding_})"
-
-    @property
-    def _models(self) -> bool:
-        """Whether some members predict."""
-        return len(self.ensemble_.members_) > self.ensemble_.n_policies
-
-    def _as_mixing(self, play: str) -> bool:
-        convex: bool = self.ensemble_.feasible_.convex
-        if play == "mixture" and not convex:
-            raise InputError(
-                f"play='mixture' takes a convex set, and a mixture of actions of {self.ensemble_.feasible_!r} need not "
-                "be one of its actions. Give play='heaviest', which plays the policy of the largest weight."
-            )
-        return convex if play == "auto" else play == "mixture"
-
-
-def fewest_kept(fit: Policy) -> int:
-    """Return the smallest window: fewer rows could not be fitted on."""
-    return MINIMUM_ROWS if fit.kind == DECISION else 1
-
-
-def names_of_policies(refit: Any) -> tuple[str, ...]:
-    """Return the names of the policies that are followed."""
-    return (FITTED, ONLINE) if refit == "never" else (FITTED, REFITTED, ONLINE)
-
-
-def _as_fitted(ensemble: Any) -> Policy:
-    """Return a fitted ensemble as it stands: what becomes of the user's own does not matter."""
-    if not isinstance(ensemble, Policy):
-        raise InputError(
-            "LiveEnsemble goes on from a fitted DecisionEnsemble, WhiteBoxEnsemble or BlackBoxEnsemble; got "
-            f"{type(ensemble).__name__}. Fit one on past rows first."
-        )
-    ensemble._require_fitted()
-    return ensemble._as_it_stands()
-
-
-def _as_refit(refit: Any, fit: Policy) -> Any:
-    """Return when to refit; never, with a warning, where that was left open and there are no rows to go on from."""
-    if isinstance(refit, str):
-        require_choice(refit, "refit", ["auto", "never"])
-    elif not callable(refit):
-        require_number(refit, "refit", at_least=1, whole=True)
-    if refit == "never" or not (why := _why_not_again(fit)):
-        return refit
-    if refit != "auto":
-        raise InputError(f"{why}: it cannot be fitted again. Give refit='never', or fit it on all rows first.")
-    warnings.warn(f"{why}: it is not fitted again while it decides (refit='never').", RefitWarning, stacklevel=3)
-    return "never"
-
-
-def _why_not_again(fit: Policy) -> str:
-    """Return why an ensemble cannot be fitted again on its rows and further ones; empty if it can."""
-    if not fit._kept_rows:
-        return getattr(fit, "_no_rows", "this ensemble does not know the rows that it was fitted on")
-    if any(isinstance(batch.X, RowSource) and batch.weights is not None for batch in fit._kept_rows):
-        return "the rows of the fit are read from files and have weights, which later ones are not read with"
-    return ""
 
 
 def _prints(labels: Floats) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from optensemble._core.arrays import Floats
 from optensemble.ensembles._live_rows import CERTAIN, EXPIRED, REMEMBERED, OpenRows
 from optensemble.ensembles._live_state import history_columns
-from optensemble.ensembles.live import PLAYS, REFIT_IN, fewest_kept, names_of_policies
+from optensemble.ensembles._live_terms import PLAYS, REFIT_IN, fewest_kept, names_of_policies
 from optensemble.monitoring.tracking import WIDTHS, Tracking
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.check_common import SavedFile

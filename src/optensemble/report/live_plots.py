@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from optensemble._core.arrays import Floats
-from optensemble.ensembles.live import LiveEnsemble
+from optensemble.ensembles._live_findings import LiveFindings
 from optensemble.exceptions import InputError
 from optensemble.report.drawing import BAND_OPACITY, COLOURS, MUTED, adopt, current_ink, readable_ink, style
 from optensemble.report.figures import PROMISED_COLOUR, REALISED_COLOUR, draw_evidence, draw_marks, whole_rows
@@ -26,7 +26,7 @@ _POLICY_COLOURS = COLOURS[1], COLOURS[2], COLOURS[4]
 _ROWS = "rows whose labels have come"
 
 
-def plot_live(live: LiveEnsemble, figure: Figure | None) -> Figure:
+def plot_live(live: LiveFindings, figure: Figure | None) -> Figure:
     """Draw payoffs, weights, promises and the evidence against them, each into a panel, with refits as marks."""
     history, cost = live.history_, live.ensemble_.sense == "min"
     with _panels(figure, live.finding_) as (drawn, panels):
@@ -96,7 +96,7 @@ def _draw_promises(axes: Axes, history: pd.DataFrame, window: int) -> None:
     _beside(axes, *axes.get_legend_handles_labels())
 
 
-def _draw_monitor(axes: Axes, live: LiveEnsemble) -> None:
+def _draw_monitor(axes: Axes, live: LiveFindings) -> None:
     monitor = live.monitor
     if monitor is None:
         _say(axes, "no monitor: the fit left no record out of fold to judge by")
@@ -112,7 +112,7 @@ def _draw_monitor(axes: Axes, live: LiveEnsemble) -> None:
         _beside(axes, *axes.get_legend_handles_labels())
 
 
-def _draw_rows(axes: Axes, live: LiveEnsemble) -> None:
+def _draw_rows(axes: Axes, live: LiveFindings) -> None:
     """Mark the refits, those that failed by a dotted line; number the rows."""
     refits = live.refits_
     failed = refits["outcome"].astype(str).str.startswith("failed").to_numpy(bool)
@@ -122,7 +122,7 @@ def _draw_rows(axes: Axes, live: LiveEnsemble) -> None:
     whole_rows(axes)
 
 
-def _share_rows(panels: Sequence[Axes], live: LiveEnsemble) -> None:
+def _share_rows(panels: Sequence[Axes], live: LiveFindings) -> None:
     """Share the axis of rows; the monitor's too where it has looked at all rows whose labels have come."""
     *others, last = panels
     for axes in others[1:]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -27,6 +27,9 @@ from optensemble.report.tables.audit import (
 )
 from optensemble.report.tables.fit import guarantee_sheet, leaderboard_sheet, plan_sheet, validation_sheet
 from optensemble.report.text import bias_summary, fit_summary
+
+if TYPE_CHECKING:
+    from optensemble.ensembles._live_findings import LiveFindings
 
 MOST_ROWS = 10
 """Rows of a table: the rest are counted, unless they are so few that the count would take their place."""
@@ -78,6 +81,20 @@ def ensemble_html(ensemble: Any) -> str:
         tables.append(_titled_table(sheet, "validation_"))
     tables.append(_titled_table(guarantee_sheet(ensemble.guarantees_), "guarantees_"))
     return _notebook_html(element("p", element("strong", title)), element("ul", *sentences), *tables)
+
+
+def live_html(live: LiveFindings) -> str:
+    """Return the certificate of a LiveEnsemble, the monitor's word, and its refits folded."""
+    lines = [f"{live.rows_:,} rows learned from, {len(live.open_):,} open, {live.expired_:,} given up"]
+    lines += [] if live.monitor is None else [f"monitor: {live.monitor}"]
+    headings = {"policy": "policy", "weight": "weight", "lost_per_row": "lost per row", "bound_per_row": "at most"}
+    shown = live.certificate()[list(headings)].rename(columns=headings).head(len(live.policies_) if live.rows_ else 0)
+    return _notebook_html(
+        element("p", element("strong", live.finding_)),
+        element("ul", *(element("li", line) for line in lines)),
+        _titled_table(_frame_sheet("Lost to each policy", shown), "certificate()"),
+        _folded_table(_frame_sheet("Refits", live.refits_), "refits_"),
+    )
 
 
 def promise_html(promise: Promise) -> str:

@@ -1,0 +1,149 @@
+"""What a LiveEnsemble knows: weights, open rows, history and refits, the certificate, its plot and its file."""
+
+from __future__ import annotations
+
+import threading
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optensemble._core.arrays import Floats
+from optensemble._core.deferred import pd
+from optensemble._core.spans import Spans
+from optensemble.ensembles._live_rows import PROMISED, Ledger, ids_listed
+from optensemble.ensembles._live_state import LiveState
+from optensemble.ensembles._live_text import certificate_text
+from optensemble.ensembles.base import Policy
+from optensemble.monitoring.monitor import Monitor
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class LiveFindings:
+    """The part of a :class:`~optensemble.LiveEnsemble` that tells what it knows, and changes nothing."""
+
+    ensemble_: Policy
+    refitted_: Policy
+    monitor: Monitor | None
+    policies_: tuple[str, ...]
+    mixes_: bool
+    _state: LiveState
+    _ledger: Ledger
+    _spans: Spans
+    _refits: list[dict[str, Any]]
+    _lock: threading.RLock
+
+    @property
+    def weights_(self) -> Floats:
+        """The weights of the policies now."""
+        return self._state.hedge.weights
+
+    @property
+    def rows_(self) -> int:
+        """The number of rows whose labels have come."""
+        return self._spans.rows
+
+    @property
+    def decided_(self) -> int:
+        """The number of rows decided."""
+        return self._ledger.decided
+
+    @property
+    def expired_(self) -> int:
+        """The number of open rows that were given up."""
+        return self._ledger.expired
+
+    @property
+    def correction_(self) -> float:
+        """What is added to promises now."""
+        return self._state.tracking.correction
+
+    @property
+    def open_(self) -> pd.DataFrame:
+        """The open rows."""
+        batches, decided = self._ledger.batches, self._ledger.decided
+        ids = [each for batch in batches for each in ids_listed(batch.ids)]
+        numbers = np.concatenate([batch.numbers for batch in batches]) if batches else np.empty(0, np.int64)
+        promised = np.concatenate([batch.promises[:, PROMISED] for batch in batches]) if batches else np.empty(0)
+        found = {"id": ids, "number": numbers, "age": decided - 1 - numbers, "promised": promised}
+        return pd.DataFrame(found)
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """Sums over spans of rows in the order in which labels came, and where things stood at their end."""
+        return self._spans.frame()
+
+    @property
+    def refits_(self) -> pd.DataFrame:
+        """The refits."""
+        return pd.DataFrame(self._refits, columns=["decided", "labels", "why", "rows", "taken_up", "outcome"])
+
+    def certificate(self) -> pd.DataFrame:
+        """Return what was lost to each policy, and a bound on it that holds for any sequence of labels and any delays.
+
+        Returns
+        -------
+        A frame with a row for each policy: its ``weight`` now; what was ``lost`` to it so far (what it would have
+        earned beyond what was earned; of costs, what it would have saved), and the ``bound``, in all and per row; the
+        ``rows`` that both are about, those whose labels have come, and the rows that are still ``open``, or
+        ``expired``, of which nothing is known. ``promise_error`` is the mean of realised less promised payoffs on
+        these rows, exactly. ``attrs`` has the parts of the bound: ``regret``, ``drift`` (the price of delays) and
+        ``played`` (of playing one policy in place of the mixture, say).
+        """
+        hedge, rows = self._state.hedge, self._state.tracking.counted or 1.0
+        frame = pd.DataFrame({"policy": self.policies_, "weight": hedge.weights, "lost": hedge.lost})
+        frame["bound"] = hedge.bound
+        frame["lost_per_row"], frame["bound_per_row"] = frame["lost"] / rows, frame["bound"] / rows
+        frame["rows"], frame["open"], frame["expired"] = self.rows_, self._ledger.open, self._ledger.expired
+        frame["promise_error"] = self._state.tracking.mean_error
+        regret = hedge.bound - hedge.drift - hedge.played
+        frame.attrs.update(regret=regret, drift=hedge.drift, played=hedge.played)
+        return frame
+
+    @property
+    def finding_(self) -> str:
+        """The certificate in a sentence."""
+        return certificate_text(self.certificate(), cost=self.ensemble_.sense == "min")
+
+    def plot(self, figure: Figure | None = None) -> Figure:
+        """Draw payoffs, weights, promises and the evidence against them over time, with refits as marks.
+
+        Parameters
+        ----------
+        figure
+            A figure of matplotlib to draw into; by default a new one of ``matplotlib.pyplot``.
+
+        Returns
+        -------
+        The figure.
+        """
+        from optensemble.report.live_plots import plot_live
+
+        drawn: Figure = plot_live(self, figure)
+        return drawn
+
+    def save(self, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
+        """Write everything to one file, whole or not at all; :func:`optensemble.load` goes on from there to the bit.
+
+        A refit that runs beside is waited for. Parameters are as of :meth:`DecisionEnsemble.save`; without rows it
+        is not fitted again after loading.
+        """
+        from optensemble.persistence.files import save
+
+        with self._lock:
+            save(self, path, keep_rows=keep_rows, keep_members=keep_members)
+
+    def __repr__(self) -> str:
+        return f"LiveEnsemble({self.rows_:,} rows learned from, {self._ledger.open:,} open; {self.finding_})"
+
+    def _repr_html_(self) -> str:
+        from optensemble.report.notebook import live_html
+
+        return live_html(self)
+
+    @property
+    def _models(self) -> bool:
+        """Whether some members predict."""
+        return len(self.ensemble_.members_) > self.ensemble_.n_policies

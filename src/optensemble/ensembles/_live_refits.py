@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ _SHARE = 6  # of the rows fitted on: new labels that make a refit due are so man
 _WINDOW = 20_000  # rows: the least that are kept
 _TIMES = 4  # the rows fitted on, if these are more
 _JOINED = 64  # pieces: single rows are joined before they are many
+_SPARE = 4  # a quarter more rows than the window are kept before some are left out
 
 
 def due_after(rows: int) -> int:
@@ -95,12 +96,21 @@ class RefitRows:
     pieces
         The others, as they came.
     window
-        How many rows are kept at most.
+        How many rows are fitted on at most; some more are kept until they are left out, all at once.
+    kept
+        How many rows are kept, without those that are read from files.
     """
 
     first: list[LabelledBatch]
     pieces: tuple[Arrived, ...]
     window: int
+    kept: int
+
+    @classmethod
+    def of(cls, first: list[LabelledBatch], pieces: Sequence[Arrived], window: int) -> Self:
+        """Return the rows of a fit, and others."""
+        kept = sum(map(_count, first)) + sum(len(piece.numbers) for piece in pieces)
+        return cls(first, tuple(pieces), window, kept)
 
     def __len__(self) -> int:
         others = [batch.X.row_count if isinstance(batch.X, RowSource) else len(batch.labels) for batch in self.first]
@@ -113,7 +123,8 @@ class RefitRows:
             small += 1
         if small >= _JOINED:
             pieces = [*pieces[:-small], *join_arrived(pieces[-small:])]
-        return replace(self, pieces=tuple(pieces))
+        more = replace(self, pieces=tuple(pieces), kept=self.kept + len(piece.numbers))
+        return more.joined() if more.kept > self.window + max(self.window // _SPARE, _JOINED) else more
 
     def joined(self) -> RefitRows:
         """Return the same rows in few pieces, in the order in which they were decided, at most as many as are kept."""
@@ -126,7 +137,7 @@ class RefitRows:
         ]
         others = zip(pieces, over[len(self.first) :], strict=True)
         kept = [piece.take(np.arange(cut, len(piece.numbers))) for piece, cut in others if cut < len(piece.numbers)]
-        return replace(self, first=first, pieces=tuple(kept))
+        return self.of(first, kept, self.window)
 
     def _over(self, counts: list[int]) -> list[int]:
         """Return how many rows to leave out of each piece, the first ones first."""
@@ -182,9 +193,14 @@ class RunningRefit:
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to fit, in a thread."""
-        self._thread = threading.Thread(target=self.run, name="optensemble refit", daemon=True)
-        self._thread.start()
+        """Begin to fit, in a thread; at once, if there is none to be had."""
+        thread = threading.Thread(target=self.run, name="optensemble refit", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            self.run()
+        else:
+            self._thread = thread
 
     def run(self) -> None:
         """Fit."""
@@ -199,9 +215,3 @@ class RunningRefit:
         if self._thread is not None:
             self._thread.join()
         return self.outcome
-
-
-def run_refit(fit: Policy, rows: RefitRows, groups: Any) -> Policy:
-    """Fit an ensemble again on all rows that are kept."""
-    batches = rows.batches(groups)
-    return fit._fitted_again(batches)

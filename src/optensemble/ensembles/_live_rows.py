@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import takewhile
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -66,7 +67,7 @@ def as_ids(ids: Any, n: int, what: str) -> npt.NDArray[Any]:
 
 def _array_of(ids: Any) -> npt.NDArray[Any]:
     """Return ids as an array of their own; a list's as objects, so that none is taken for another: 1 and "1" differ."""
-    if isinstance(ids, range) or not isinstance(ids, Sequence) or isinstance(ids, str):
+    if isinstance(ids, range | str | bytes) or not isinstance(ids, Sequence):
         return np.array(ids)
     return (
         np.array(ids, dtype=np.int64)
@@ -90,7 +91,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     if value is None or isinstance(value, date | np.datetime64):  # NaT is a date
-        return None if value is None else pd.Timestamp(value)
+        return None if value is None else pd.Timestamp(value).as_unit("ns")
     if isinstance(value, bool | np.bool_ | int | np.integer):
         whole = int(value)
         return int(np.int64(whole))  # which says what is too large
@@ -229,8 +230,7 @@ class Ledger:
     def require_new(self, keys: list[int], ids: npt.NDArray[Any], *, numbered: bool = False) -> None:
         """Refuse ids that were there before, or twice; ``numbered`` if they are rows' numbers, for want of ids."""
         if len(set(keys)) < len(keys):
-            again = [at for at, key in enumerate(keys) if key in set(keys[:at])][:1]
-            raise InputError(f"ids must be distinct; {_named(ids, again)} is there twice. Give each row its own.")
+            raise InputError(f"ids must be distinct; {_repeated(keys, ids)} is there twice. Give each row its own.")
         known = [at for at, key in enumerate(keys) if key in self.places or key in self.closed]
         if known:
             raise InputError(
@@ -247,8 +247,7 @@ class Ledger:
     def find(self, keys: list[int], ids: npt.NDArray[Any], prints: list[int]) -> Found:
         """Return the numbers of the rows with these ids; refuse those that are not open, unless nothing has changed."""
         if len(set(keys)) < len(keys):
-            again = [at for at, key in enumerate(keys) if key in set(keys[:at])][:1]
-            raise InputError(f"ids must be distinct; {_named(ids, again)} is there twice. Give each label once.")
+            raise InputError(f"ids must be distinct; {_repeated(keys, ids)} is there twice. Give each label once.")
         places, closed = self.places, self.closed
         numbers = np.array([places.get(key, -1) for key in keys], dtype=np.int64)
         known = numbers < 0
@@ -295,7 +294,10 @@ class Ledger:
 
     def expire(self, before: int) -> int:
         """Give up open rows whose number is lower, and return how many there are."""
-        old = [batch.numbers[batch.numbers < before] for batch in self.batches if batch.numbers[0] < before]
+        old = [
+            batch.numbers[batch.numbers < before]
+            for batch in takewhile(lambda each: each.numbers[0] < before, self.batches)
+        ]
         if not old:
             return 0
         numbers = np.concatenate(old)
@@ -343,6 +345,12 @@ def join_open(parts: list[OpenRows]) -> OpenRows:
 
 
 _OWN = "Give each row an id of its own."
+
+
+def _repeated(keys: list[int], ids: npt.NDArray[Any]) -> str:
+    """Name the first id that is there twice."""
+    first = {key: at for at, key in reversed(list(enumerate(keys)))}
+    return _named(ids, [next(at for at, key in enumerate(keys) if first[key] < at)])
 
 
 def _named(ids: npt.NDArray[Any], places: list[int]) -> str:

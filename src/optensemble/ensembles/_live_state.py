@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,9 +86,8 @@ def payoffs_of(rows: OpenRows, labels: Floats) -> Payoffs:
     played = omega.value(rows.played, labels)
     best = np.maximum(policies.max(axis=1), played)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            best = np.maximum(best, omega.value(omega.argmax(labels), labels))
+        actions, solved = omega.try_argmax(labels)
+        best = np.where(solved, np.maximum(best, omega.value(actions, labels)), best)
     except SolverError:  # foresight is only looked at: what can be learned from the labels is learned all the same
         pass
     return Payoffs(played, policies, best)

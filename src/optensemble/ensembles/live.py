@@ -23,7 +23,6 @@ from optensemble.ensembles._live_refits import (
     RunningRefit,
     default_window,
     due_after,
-    run_refit,
 )
 from optensemble.ensembles._live_rows import (
     HIGH,
@@ -174,7 +173,7 @@ class LiveEnsemble(LiveFindings):
         self._state = LiveState(Hedge.over(len(self.policies_), _START * fit._spread), Tracking(), stack)
         self._ledger, self._spans = Ledger(), Spans(history_columns(self.policies_))
         window = default_window(fit.n_rows_) if window is None else window
-        self._refit_rows = RefitRows(fit._kept_rows if self.refit != "never" else [], (), window)
+        self._refit_rows = RefitRows.of(fit._kept_rows if self.refit != "never" else [], (), window)
         self._fits, self._since_fit = 0, 0
         self._running: RunningRefit | None = None
         self._refits = list[dict[str, Any]]()
@@ -307,6 +306,11 @@ class LiveEnsemble(LiveFindings):
         named = as_ids(ids, n, "Y")
         gaps = missing_labels != "raise"
         labels = as_labels(align_labels(Y, None, fit.labels_), n, fit.feasible_.dimension, None, gaps=gaps)
+        if weights is not None and np.ndim(weights) == 0:
+            raise InputError(
+                f"sample_weight must hold one weight for each of the {n} rows of Y; got {weights!r}. X is not at hand: "
+                "give the numbers themselves."
+            )
         counts = None if weights is None else as_weights(weights, None, n)
         if weights is not None and self._learns and any(isinstance(each.X, RowSource) for each in fit._kept_rows):
             raise InputError(
@@ -400,7 +404,9 @@ class LiveEnsemble(LiveFindings):
         entry = {"decided": self._ledger.decided, "labels": self.rows_, "why": why, "rows": len(rows)}
         aside = -(-self._since_fit // _ASIDE) if self.refit_in == "thread" else 0
         self._since_fit = 0
-        self._running = RunningRefit(entry, self._ledger.decided + aside, lambda: run_refit(fit, rows, groups))
+        self._running = RunningRefit(
+            entry, self._ledger.decided + aside, lambda: fit._fitted_again(rows.batches(groups))
+        )
         if self.refit_in == "thread":
             self._running.start()
         else:

@@ -118,6 +118,17 @@ class FeasibleSet(BoundRows):
             actions, reasons = unsolved.actions, unsolved.reasons
         return self._settle(actions, reasons)
 
+    def try_argmax(self, C: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the action of every row, and where there is one: rows without are no error, and take no fallback."""
+        solved = np.ones(len(C), dtype=np.bool_)
+        if type(self).argmax is not FeasibleSet.argmax:  # a class of the user's own
+            return self.argmax(C), solved
+        try:
+            return self._unsettled(C, None), solved
+        except Unsolved as unsolved:
+            solved[list(unsolved.reasons)] = False
+            return unsolved.actions, solved
+
     @property
     def dear(self) -> bool:
         """Whether a solve takes so long that one more pays if its value shows that others are needless; hints do then.

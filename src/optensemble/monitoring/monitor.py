@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, fields
 from math import log10
 from typing import TYPE_CHECKING, Any, Self
@@ -281,7 +281,7 @@ def _in_order(alarms: Sequence[Alarm]) -> list[Alarm]:
 
 
 def _as_directions(given: Any) -> tuple[str, ...]:
-    directions = (given,) if isinstance(given, str) else tuple(given)
+    directions = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     for each in directions:
         require_choice(each, "directions", list(DIRECTIONS))
     if not directions or len(set(directions)) < len(directions):

@@ -357,7 +357,7 @@ def _restore_rows(saved: dict[str, Any], arrays: Arrays, fit: Any) -> RefitRows:
     for number, each in enumerate(saved["pieces"], start=start):
         batch = unpack_batch(each, arrays, f"rows{number}", names)
         pieces.append(Arrived(arrays[f"rows{number}/numbers"], batch.X, batch.labels, batch.weights, batch.groups))
-    return RefitRows(first, tuple(pieces), saved["window"])
+    return RefitRows.of(first, pieces, saved["window"])
 
 
 def _restore_ledger(saved: dict[str, Any], arrays: Arrays, fit: Any) -> Ledger:

@@ -132,7 +132,7 @@ class Diary:
         told = [self.decided[row] for row in rows]
         policies = np.stack([self.values(np.array([each.policies[i] for each in told]), rows) for i in self._all], 1)
         earned = self.values(np.array([each.played for each in told]), rows)
-        hedge = self.live._state.hedge
+        hedge = self.live._now.state.hedge
         book = Book(len(self._all), hedge.start).learn(
             counts[:, None] * (policies - earned[:, None]), np.array([each.weights for each in told])
         )

@@ -98,7 +98,7 @@ def test_the_monitor_watches_the_promise_of_the_fit() -> None:
 @pytest.mark.filterwarnings("ignore::optensemble.exceptions.RefitWarning")
 def test_a_drift_that_proves_to_be_more_is_told_again() -> None:
     ensemble, X, Y = half_updated(), problem().X, problem().Y - 0.9 * fitted().record_.deviation
-    ensemble.monitor_.half_width = 0.5 * ensemble.monitor_.sigma
+    ensemble.monitor_.restart(half_width=0.5 * ensemble.monitor_.sigma)
     told = list[str]()
     for start in range(N, 2 * N, 10):
         ensemble.update(X[start : start + 10], Y[start : start + 10])

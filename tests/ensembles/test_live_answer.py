@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from optensemble import feasible
 from optensemble.exceptions import InputError
 from tests.counting import CountingMember
 from tests.ensembles.decision import ACCESS, SENSES, D, N, fitted, make, payoff, problem
-from tests.ensembles.live import LABELS, NEWER, Diary, bits, cut, fitted_on_columns, live, named, table, told
+from tests.ensembles.live import LABELS, LATE, NEWER, Diary, bits, cut, fitted_on_columns, live, named, table, told
 from tests.problems import Floats, lookup, random_problem
 
 X, Y = problem().X, problem().Y
@@ -100,7 +102,7 @@ def test_a_promise_is_that_of_what_is_played_and_the_correction(access: str, sen
     answer = ensemble.answer(X[LATER])
     promises = [each.answer(X[LATER]).promised for each in (ensemble.ensemble_, ensemble.refitted_)]
     # the stack promises what its own forecast comes to
-    forecast = ensemble._state.stack(ensemble._ledger.batches[-1].features)
+    forecast = ensemble._now.state.stack(ensemble._ledger.batches[-1].features)
     promises.append((1 if sense == "max" else -1) * payoff(proposals(ensemble)[2], forecast))
     mixed = (answer.chosen.T * promises).sum(axis=0)
     np.testing.assert_allclose(answer.promised, mixed + correction, rtol=1e-9, atol=1e-12)
@@ -334,3 +336,24 @@ def test_lists_of_rows_may_be_changed_after_they_were_decided() -> None:
         for each in (left, right):
             each.observe(now, Y[np.array(now)])
     assert told(left.answer([[i] for i in range(700, 800)])) == told(right.answer([[i] for i in range(700, 800)]))
+
+
+# Copies
+
+
+@pytest.mark.parametrize("how", [oe.LiveEnsemble.copy, copy.copy, copy.deepcopy], ids=["copy", "copy.copy", "deepcopy"])
+def test_a_copy_knows_the_same_and_goes_on_by_itself(how: Any) -> None:
+    diary, usual = (Diary(live(refit=60)).play(range(N, N + 100), late=LATE) for _ in range(2))
+    before = bits(diary.live)
+    other = Diary(how(diary.live), decided=dict(diary.decided), learned=list(diary.learned))
+    other.play(range(N + 100, N + 200))
+    assert bits(diary.live) == before
+    assert len(other.live.refits_) > len(diary.live.refits_)
+    for each in (diary, usual):
+        each.play(range(N + 100, N + 200), batch=10, late=LATE)
+    assert bits(diary.live) == bits(usual.live)
+
+
+def test_it_is_not_pickled() -> None:
+    with pytest.raises(InputError, match=r"Write it by save\(path\)"):
+        pickle.dumps(live())

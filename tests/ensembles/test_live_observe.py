@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import optensemble as oe
-from optensemble.exceptions import InputError, SolverError
+from optensemble.exceptions import DataWarning, InputError, SolverError
 from optensemble.monitoring.monitor import Monitor
 from optensemble.stacking.online_stack import OnlineStack
 from tests.ensembles.decision import ACCESS, SENSES, D, N, problem
@@ -45,6 +47,7 @@ def test_the_certificate_of_other_sets(omega: str) -> None:
     diary.check()
 
 
+@pytest.mark.filterwarnings("ignore:a label in row:optensemble.exceptions.DataWarning")
 @settings(max_examples=25, deadline=None)
 @having(
     st.integers(0, 2**32 - 1),
@@ -273,6 +276,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "sample_weight must be between 0 and .*got -1 in row 1 of 2",
     ),
     "a weight that lacks": ({"ids": [11, 12], "Y": Y[:2], "sample_weight": [1, np.nan]}, "sample_weight must be betw"),
+    "a single weight": (
+        {"ids": [11, 12], "Y": Y[:2], "sample_weight": 2},
+        "one weight for each of the 2 rows of Y; got 2",
+    ),
+    "a rule for weights": ({"ids": [11], "Y": Y[:1], "sample_weight": len}, "one weight for each .*X is not at hand"),
     "too few weights": ({"ids": [11, 12], "Y": Y[:2], "sample_weight": [1]}, "one weight for each of the 2 rows"),
     "groups of rows that had none": (
         {"ids": [11, 12], "Y": Y[:2], "groups": [1, 1]},
@@ -310,6 +318,13 @@ def test_what_is_refused_changes_nothing(name: str) -> None:
         ({50, 51, 52}, "one id for each of the 3 rows of X; got {50, 51, 52}"),
         ([[1], [2], [3]], "ids must be text, numbers, times or tuples of these"),
         ([2**80, 1, 2], "ids must be text, numbers, times or tuples of these"),
+        ([date(2024, 1, 1), date(2024, 1, 2), date(9999, 12, 31)], "ids must be text, numbers, times or tuples"),
+        ([("a", date(9999, 12, 31)), ("b", 1), ("c", 1)], "ids must be text, numbers, times or tuples"),
+        (b"abc", "one id for each of the 3 rows of X; got b'abc'"),
+        ([1, 2, None], "ids must not be missing; that of row 2 of 3 is. Give every row an id"),
+        (["a", np.nan, "b"], "ids must not be missing; that of row 1 of 3 is"),
+        (np.array(["2024-01-01", "NaT", "2024-01-02"], dtype="datetime64[D]"), "ids must not be missing; .*row 1"),
+        (["a", "b", "\ud800"], "ids must be text, numbers, times or tuples of these"),
     ],
 )
 def test_ids_that_are_refused_with_rows(ids: Any, words: str) -> None:
@@ -390,6 +405,19 @@ def test_open_rows_are_shown_as_they_were_named() -> None:
     assert "2024" in str(ensemble.open_["id"][0])
     with pytest.raises(InputError, match="2025"):
         ensemble.observe(days[:1] + np.timedelta64(366, "D"), Y[:1])
+
+
+def test_labels_in_other_units_are_told_before_they_are_learned_from() -> None:
+    ensemble = _observed(live(refit="never"))
+    before, labels = bits(ensemble), Y[N + 10 : N + 20].copy()
+    labels[3, 1] = 1e3 * np.abs(Y[:N]).max()
+    with pytest.warns(DataWarning, match=r"a label in row 3 of 10 is .*, and the largest that was fitted on .*Look at"):
+        ensemble.copy().observe(range(10, 20), labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        with pytest.raises(DataWarning):
+            ensemble.observe(range(10, 20), labels)
+    assert bits(ensemble) == before
 
 
 # Rows that stay open
@@ -496,7 +524,7 @@ class BrokenError(Exception):
     """A fault."""
 
 
-@pytest.mark.parametrize("where", [OnlineStack.learn, Monitor.observe], ids=lambda each: each.__qualname__)
+@pytest.mark.parametrize("where", [OnlineStack.learn, Monitor._after], ids=lambda each: each.__qualname__)
 @pytest.mark.parametrize("error", [BrokenError, KeyboardInterrupt])
 def test_a_fault_part_way_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, where: Any, error: type[BaseException]
@@ -504,7 +532,7 @@ def test_a_fault_part_way_changes_nothing(
     def broken(*_: Any) -> None:
         raise error
 
-    owner: Any = {OnlineStack.learn: OnlineStack, Monitor.observe: Monitor}[where]
+    owner: Any = {OnlineStack.learn: OnlineStack, Monitor._after: Monitor}[where]
     ensemble, good = _observed(live(refit=15)), _observed(live(refit=15))
     before = bits(ensemble)
     with monkeypatch.context() as patched:

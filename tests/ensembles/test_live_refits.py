@@ -285,6 +285,16 @@ def test_a_window_keeps_the_latest_rows(window: int) -> None:
     assert diary.live.refitted_.n_rows_ == min(len(rows), window)
 
 
+def test_rows_that_are_kept_are_not_many_more_than_the_window_though_refits_are_rare() -> None:
+    again = np.random.default_rng(2).integers(0, 2 * N, size=3000)
+    diary = Diary(live(refit=2900, window=N), X[again], Y[again])
+    kept = [diary.play(range(start, start + 50), batch=10).live._now.rows.kept for start in range(0, 2850, 50)]
+    assert max(kept) <= 1.25 * N + 64
+    assert min(kept[1:]) >= N
+    diary.play(range(2850, 3000), batch=10)
+    assert diary.live.refits_["rows"].tolist() == [N]
+
+
 def test_rows_that_come_late_are_learned_from_though_later_ones_fill_the_window() -> None:
     """The window is of the rows that are there when a refit is due, in the order in which they were decided."""
     diary = Diary(live(refit=100, window=150))

@@ -72,6 +72,24 @@ def test_a_fallback_is_taken_and_counted() -> None:
     np.testing.assert_array_equal(omega.argmax(C[::2]), np.ones((2, 2)))
 
 
+@pytest.mark.parametrize("omega", [Picky(), Picky("fallback", [0.0, 0.0])], ids=["raise", "fallback"])
+def test_an_attempt_says_which_rows_were_solved(omega: Picky) -> None:
+    """Neither an error nor a warning, and no fallback."""
+    actions, solved = omega.try_argmax(np.array([[1.0, 1.0], [-1.0, 1.0], [2.0, 1.0]]))
+    assert solved.tolist() == [True, False, True]
+    np.testing.assert_array_equal(actions[solved], 1.0)
+
+
+def test_an_attempt_of_a_class_with_an_argmax_of_its_own() -> None:
+    class Own(Picky):
+        def argmax(self, C: Any, hint: Any = None) -> Floats:
+            return np.full((len(C), 2), 0.5)
+
+    actions, solved = Own().try_argmax(np.ones((2, 2)))
+    assert actions.tolist() == [[0.5, 0.5]] * 2
+    assert solved.all()
+
+
 def test_the_warning_points_at_the_caller() -> None:
     with pytest.warns(FallbackWarning) as caught:
         Picky("fallback", [0.0, 0.0]).argmax(C)

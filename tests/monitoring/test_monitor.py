@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -481,3 +483,16 @@ def test_the_order_of_directions_is_that_of_columns_only(seed: int, order: list[
     assert alarms[0] == alarms[1]
     assert list(found.evidence)[-2:] == order
     pd.testing.assert_frame_equal(found.evidence[usual.evidence.columns], usual.evidence)
+
+
+@pytest.mark.parametrize("directions", [None, 3, ("less", None)])
+def test_directions_of_another_type_are_refused(directions: Any) -> None:
+    with pytest.raises(InputError, match="directions must be one of 'less', 'more'; got"):
+        Monitor(1.0, directions=directions)
+
+
+def test_copies_go_on_by_themselves() -> None:
+    monitor = Monitor(1.0).observe(0.0, np.ones(20))
+    for other in (monitor.copy(), copy.copy(monitor), copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
+        other.observe(0.0, np.full(20, -3.0)).restart(2.0)
+        assert (monitor.rows, monitor.sigma, monitor.restarts) == (20, 1.0, ())

@@ -133,7 +133,7 @@ def on_boxes(kind: str) -> oe.LiveEnsemble:
 
 def often(ensemble: oe.LiveEnsemble) -> bool:
     """A rule of refits: after fifty labels, then after twenty more each time."""
-    return ensemble._since_fit >= 50 + 20 * len(ensemble.refits_)
+    return ensemble._now.new >= 50 + 20 * len(ensemble.refits_)
 
 
 def with_gaps() -> pd.DataFrame:
@@ -208,7 +208,7 @@ def test_a_loaded_ensemble_goes_on_as_one_that_was_never_saved(name: str, tmp_pa
     pending = list[int]()
     expected = list[list[Any]]()
     for at, event in enumerate(events):
-        pending += [at] if never._running is not None else []
+        pending += [at] if never._now.running is not None else []
         expected.append(world.step(never, event))
     moments = set(np.random.default_rng(number).choice(len(events), 5, replace=False).tolist()) | set(pending[1::7][:2])
     assert never.refit == "never" or len(never.refits_) > 1
@@ -476,13 +476,13 @@ def on_neighbours() -> oe.LiveEnsemble:
 def test_members_that_were_fitted_again_come_back(tmp_path: Path) -> None:
     world = World(on_neighbours, WIDE)
     ensemble = play(world.make(), world, range(N, N + 120))
-    fits = [ensemble.ensemble_, ensemble.refitted_, ensemble._running.wait().fit if ensemble._running else None]
+    fits = [ensemble.ensemble_, ensemble.refitted_, ensemble._now.running.wait().fit if ensemble._now.running else None]
     assert len({id(fit) for fit in fits}) == 3
     ensemble.save(tmp_path / "live.oe")
     with pytest.raises(UntrustedTypesError):
         oe.load(tmp_path / "live.oe")
     loaded = oe.load(tmp_path / "live.oe", trusted=NEIGHBOURS)
-    later = [loaded.ensemble_, loaded.refitted_, loaded._running.outcome.fit]
+    later = [loaded.ensemble_, loaded.refitted_, loaded._now.running.outcome.fit]
     for ours, theirs in zip(later, fits, strict=True):
         np.testing.assert_array_equal(ours.predict(WIDE), theirs.predict(WIDE))  # type: ignore[union-attr]
         assert ours.cross_fitted_ == ["near", "line"]

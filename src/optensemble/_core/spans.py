@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -90,7 +91,9 @@ class Spans:
 
     def copy(self) -> Self:
         """Return a history of the same rows, which goes on by itself."""
-        return self.of_arrays(self.columns, self.arrays())
+        spans = copy(self)
+        spans._values, spans._place = self._values.copy(), self._place.copy()
+        return spans
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that is known of the rows: ``values`` of the spans, and ``place``, two whole numbers."""

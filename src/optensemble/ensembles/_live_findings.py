@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.deferred import pd
-from optensemble._core.spans import Spans
 from optensemble.ensembles._live_rows import PROMISED, Ledger, ids_listed
-from optensemble.ensembles._live_state import LiveState
+from optensemble.ensembles._live_state import Knowledge
 from optensemble.ensembles._live_text import certificate_text
 from optensemble.ensembles.base import Policy
 from optensemble.monitoring.monitor import Monitor
@@ -25,45 +24,47 @@ class LiveFindings:
     """The part of a :class:`~optensemble.LiveEnsemble` that tells what it knows, and changes nothing."""
 
     ensemble_: Policy
-    refitted_: Policy
     monitor: Monitor | None
     policies_: tuple[str, ...]
     mixes_: bool
-    _state: LiveState
+    _now: Knowledge
     _ledger: Ledger
-    _spans: Spans
-    _refits: list[dict[str, Any]]
     _lock: threading.RLock
+
+    @property
+    def refitted_(self) -> Policy:
+        """The ensemble as it decides now."""
+        return self._now.fit
 
     @property
     def weights_(self) -> Floats:
         """The weights of the policies now."""
-        return self._state.hedge.weights
+        return self._now.state.hedge.weights
 
     @property
     def rows_(self) -> int:
         """The number of rows whose labels have come."""
-        return self._spans.rows
+        return self._now.history.rows
 
     @property
     def decided_(self) -> int:
         """The number of rows decided."""
-        return self._ledger.decided
+        return self._now.decided
 
     @property
     def expired_(self) -> int:
         """The number of open rows that were given up."""
-        return self._ledger.expired
+        return self._now.expired
 
     @property
     def correction_(self) -> float:
         """What is added to promises now."""
-        return self._state.tracking.correction
+        return self._now.state.tracking.correction
 
     @property
     def open_(self) -> pd.DataFrame:
         """The open rows."""
-        batches, decided = self._ledger.batches, self._ledger.decided
+        batches, decided = self._ledger.batches, self._now.decided
         ids = [each for batch in batches for each in ids_listed(batch.ids)]
         numbers = np.concatenate([batch.numbers for batch in batches]) if batches else np.empty(0, np.int64)
         promised = np.concatenate([batch.promises[:, PROMISED] for batch in batches]) if batches else np.empty(0)
@@ -73,12 +74,12 @@ class LiveFindings:
     @property
     def history_(self) -> pd.DataFrame:
         """Sums over spans of rows in the order in which labels came, and where things stood at their end."""
-        return self._spans.frame()
+        return self._now.history.frame()
 
     @property
     def refits_(self) -> pd.DataFrame:
         """The refits."""
-        return pd.DataFrame(self._refits, columns=["decided", "labels", "why", "rows", "taken_up", "outcome"])
+        return pd.DataFrame(list(self._now.refits), columns=["decided", "labels", "why", "rows", "taken_up", "outcome"])
 
     def certificate(self) -> pd.DataFrame:
         """Return what was lost to each policy, and a bound on it that holds for any sequence of labels and any delays.
@@ -92,12 +93,13 @@ class LiveFindings:
         these rows, exactly. ``attrs`` has the parts of the bound: ``regret``, ``drift`` (the price of delays) and
         ``played`` (of playing one policy in place of the mixture, say).
         """
-        hedge, rows = self._state.hedge, self._state.tracking.counted or 1.0
+        now = self._now
+        hedge, rows = now.state.hedge, now.state.tracking.counted or 1.0
         frame = pd.DataFrame({"policy": self.policies_, "weight": hedge.weights, "lost": hedge.lost})
         frame["bound"] = hedge.bound
         frame["lost_per_row"], frame["bound_per_row"] = frame["lost"] / rows, frame["bound"] / rows
-        frame["rows"], frame["open"], frame["expired"] = self.rows_, self._ledger.open, self._ledger.expired
-        frame["promise_error"] = self._state.tracking.mean_error
+        frame["rows"], frame["open"], frame["expired"] = now.history.rows, now.open, now.expired
+        frame["promise_error"] = now.state.tracking.mean_error
         regret = hedge.bound - hedge.drift - hedge.played
         frame.attrs.update(regret=regret, drift=hedge.drift, played=hedge.played)
         return frame
@@ -133,15 +135,19 @@ class LiveFindings:
         from optensemble.persistence.files import save
 
         with self._lock:
+            self._settle()
             save(self, path, keep_rows=keep_rows, keep_members=keep_members)
 
     def __repr__(self) -> str:
-        return f"LiveEnsemble({self.rows_:,} rows learned from, {self._ledger.open:,} open; {self.finding_})"
+        return f"LiveEnsemble({self.rows_:,} rows learned from, {self._now.open:,} open; {self.finding_})"
 
     def _repr_html_(self) -> str:
         from optensemble.report.notebook import live_html
 
         return live_html(self)
+
+    def _settle(self) -> None:
+        """Finish what an interrupt broke off."""
 
     @property
     def _models(self) -> bool:

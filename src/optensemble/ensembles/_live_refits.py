@@ -211,7 +211,9 @@ class RunningRefit:
             self.outcome.error, self.outcome.failed = error, told
 
     def wait(self) -> Outcome:
-        """Wait until the fit has ended, and return what came of it."""
+        """Wait until the fit has ended, and return what came of it; an interrupt may have kept it from beginning."""
         if self._thread is not None:
             self._thread.join()
+        elif self.outcome.fit is None and not self.outcome.failed:
+            self.run()
         return self.outcome

@@ -200,9 +200,27 @@ class Found(NamedTuple):
     known: npt.NDArray[np.bool_]
 
 
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What becomes of a ledger: its batches and counts, and what is entered in its tables and struck out of them.
+
+    ``opened`` and ``closed`` are entered; ``gone`` are struck out of the open rows, ``forgotten`` out of the others.
+    """
+
+    batches: list[OpenRows]
+    opened: dict[int, int]
+    gone: list[int]
+    closed: dict[int, int]
+    decided: int
+    expired: int
+    forgotten: list[int] = field(default_factory=list)
+
+
 @dataclass
 class Ledger:
     """All rows that were decided: those that are open, and the last of those that are not.
+
+    A list of batches is never changed, but replaced.
 
     Attributes
     ----------
@@ -222,6 +240,10 @@ class Ledger:
     decided: int = 0
     expired: int = 0
 
+    def copy(self) -> Ledger:
+        """Return a ledger of the same rows, which goes on by itself."""
+        return replace(self, places=self.places.copy(), closed=self.closed.copy())
+
     @property
     def open(self) -> int:
         """The number of open rows."""
@@ -238,11 +260,47 @@ class Ledger:
                 + ("Rows without ids are numbered: give ids in every call or in none." if numbered else _OWN)
             )
 
-    def add(self, batch: OpenRows, keys: list[int]) -> None:
-        """Take up rows that were decided now."""
-        self.batches.append(batch)
-        self.places.update(zip(keys, batch.numbers.tolist(), strict=True))
-        self.decided += len(batch)
+    def opening(self, batch: OpenRows, keys: list[int], before: int) -> tuple[Change, Change]:
+        """Return what takes up rows decided now, and gives up all before a number; and what takes this back."""
+        batches = [*self.batches, batch]
+        old = list(takewhile(lambda each: each.numbers[0] < before, batches))
+        given_up = [int(key) for each in old for key in each.keys[each.numbers < before].tolist()]
+        left = [each.take(np.flatnonzero(each.numbers >= before)) for each in old[-1:] if each.numbers[-1] >= before]
+        new = dict(zip(keys, batch.numbers.tolist(), strict=True))
+        ahead = Change(
+            batches=[*left, *batches[len(old) :]] if old else batches,
+            opened={key: number for key, number in new.items() if number >= before},
+            gone=given_up,
+            closed=dict.fromkeys(given_up, EXPIRED),
+            decided=self.decided + len(batch),
+            expired=self.expired + len(given_up),
+        )
+        again = {key: self.places[key] for key in given_up if key not in new}
+        back = Change(self.batches, again, keys, {}, self.decided, self.expired, given_up)
+        return ahead, back
+
+    def closing(self, numbers: Indices, prints: dict[int, int]) -> Change:
+        """Return what removes open rows, by their numbers, which ascend; ``prints`` are kept by their keys."""
+        batches = self.batches.copy()
+        for at, batch, places in reversed(list(self._cut(numbers))):
+            if len(places) == len(batch):
+                del batches[at]
+            else:
+                batches[at] = batch.take(np.delete(np.arange(len(batch)), places))
+        return Change(batches, {}, list(prints), prints, self.decided, self.expired)
+
+    def apply(self, change: Change) -> None:
+        """Let a change take place; each step may be repeated after an interrupt."""
+        self.batches = change.batches
+        for key in change.gone:
+            self.places.pop(key, None)
+        for key in change.forgotten:
+            self.closed.pop(key, None)
+        self.places.update(change.opened)
+        self.closed.update(change.closed)
+        while len(self.closed) > REMEMBERED:
+            self.closed.popitem(last=False)
+        self.decided, self.expired = change.decided, change.expired
 
     def find(self, keys: list[int], ids: npt.NDArray[Any], prints: list[int]) -> Found:
         """Return the numbers of the rows with these ids; refuse those that are not open, unless nothing has changed."""
@@ -278,33 +336,6 @@ class Ledger:
         """Yield open rows, by their numbers, which ascend, batch by batch."""
         for _, batch, places in self._cut(numbers):
             yield batch if len(places) == len(batch) else batch.take(places)
-
-    def close(self, numbers: Indices, prints: dict[int, int]) -> None:
-        """Remove rows that are open no more, by their numbers, which ascend; ``prints`` are kept by their keys."""
-        for at, batch, places in reversed(list(self._cut(numbers))):
-            if len(places) == len(batch):
-                del self.batches[at]
-            else:
-                self.batches[at] = batch.take(np.delete(np.arange(len(batch)), places))
-        for key in prints:
-            del self.places[key]
-        self.closed.update(prints)
-        while len(self.closed) > REMEMBERED:
-            self.closed.popitem(last=False)
-
-    def expire(self, before: int) -> int:
-        """Give up open rows whose number is lower, and return how many there are."""
-        old = [
-            batch.numbers[batch.numbers < before]
-            for batch in takewhile(lambda each: each.numbers[0] < before, self.batches)
-        ]
-        if not old:
-            return 0
-        numbers = np.concatenate(old)
-        keys = np.concatenate([part.keys for part in self.take(numbers)]).tolist()
-        self.close(numbers, dict.fromkeys(keys, EXPIRED))
-        self.expired += len(numbers)
-        return len(numbers)
 
     def _cut(self, numbers: Indices) -> Iterator[tuple[int, OpenRows, Indices]]:
         """Yield each batch that has some of the rows, with its place and theirs in it."""

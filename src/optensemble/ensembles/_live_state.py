@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.spans import Spans
 from optensemble.ensembles._live_policies import Proposals
-from optensemble.ensembles._live_rows import HIGH, LOW, PROMISED, RAW, OpenRows
+from optensemble.ensembles._live_refits import RefitRows, RunningRefit
+from optensemble.ensembles._live_rows import HIGH, LOW, PROMISED, RAW, Change, OpenRows
 from optensemble.ensembles.base import Policy
 from optensemble.exceptions import SolverError
+from optensemble.monitoring.monitor import Seen
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
 from optensemble.stacking.online_stack import OnlineStack
@@ -77,6 +79,55 @@ class LiveState:
             stack=self.stack.learn(rows.features, labels, counts),
         )
         return learned, found
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """All that a LiveEnsemble knows as of one moment but for its rows; a call makes another, which takes its place.
+
+    Attributes
+    ----------
+    state
+        What was learned from labels.
+    history
+        Sums of what rows came to.
+    rows
+        Those to fit again on.
+    fit, fits
+        The latest fit, and how many were made since the first.
+    new
+        The number of labels since the last refit was due.
+    refits
+        An entry for each refit.
+    running
+        The refit that is yet to be taken up.
+    decided, open, expired
+        The numbers of rows decided, open and given up.
+    """
+
+    state: LiveState
+    history: Spans
+    rows: RefitRows
+    fit: Policy
+    fits: int = 0
+    new: int = 0
+    refits: tuple[dict[str, Any], ...] = ()
+    running: RunningRefit | None = None
+    decided: int = 0
+    open: int = 0
+    expired: int = 0
+
+    def with_rows_of(self, change: Change, waiting: int) -> Self:
+        """Return the same with the counts of a change of rows; ``waiting`` is the number of open rows after it."""
+        return replace(self, decided=change.decided, open=waiting, expired=change.expired)
+
+
+class Commit(NamedTuple):
+    """What a call has come to, to take place as a whole: a change of rows, all else, and what the monitor has seen."""
+
+    change: Change | None
+    now: Knowledge
+    seen: Seen | None
 
 
 def payoffs_of(rows: OpenRows, labels: Floats) -> Payoffs:

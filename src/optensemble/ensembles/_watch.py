@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optensemble.evaluation.payoff_record import Record
-from optensemble.monitoring.monitor import LARGEST_VALUE, Monitor
+from optensemble.monitoring.monitor import LARGEST_VALUE, Monitor, Seen
 
 
 def monitor_of(record: Record, sense: str, *, horizon: int = 5000, false_alarms: float = 0.05) -> Monitor:
@@ -14,10 +14,9 @@ def monitor_of(record: Record, sense: str, *, horizon: int = 5000, false_alarms:
     )
 
 
-def restart_by(monitor: Monitor, record: Record) -> None:
-    """Restart a monitor after a refit, with the scale of its record."""
-    sigma, half_width, long_run = _scale(record)
-    monitor.restart(sigma, half_width=half_width, long_run=long_run)
+def restarted_by(monitor: Monitor, record: Record) -> Seen:
+    """Return what a monitor knows once it is restarted after a refit, with the scale of its record."""
+    return monitor._restarted(*_scale(record))
 
 
 def tell(monitor: Monitor) -> str:
@@ -28,7 +27,8 @@ def tell(monitor: Monitor) -> str:
     return f"rows have {told}"
 
 
-def _scale(record: Record) -> tuple[float, ...]:
+def _scale(record: Record) -> tuple[float, float, float]:
     """Return the standard deviation, the half-width of the promise and the long-run ratio of a record."""
     scale = record.deviation, record.own_half_width, record.long_run
-    return tuple(min(each, LARGEST_VALUE) for each in scale)  # a few clusters or blocks leave the width open
+    sigma, half_width, long_run = (min(each, LARGEST_VALUE) for each in scale)  # few clusters leave the width open
+    return sigma, half_width, long_run

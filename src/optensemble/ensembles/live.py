@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from optensemble.ensembles._live_rows import (
     LOW,
     PROMISED,
     WATCHED,
+    Change,
     Ledger,
     OpenRows,
     as_ids,
@@ -36,7 +38,7 @@ from optensemble.ensembles._live_rows import (
     join_open,
     kept_part,
 )
-from optensemble.ensembles._live_state import LiveState, Payoffs, add_to_history, history_columns
+from optensemble.ensembles._live_state import Commit, Knowledge, LiveState, Payoffs, add_to_history, history_columns
 from optensemble.ensembles._live_terms import (
     PLAYS,
     REFIT_IN,
@@ -46,16 +48,17 @@ from optensemble.ensembles._live_terms import (
     fewest_kept,
     names_of_policies,
 )
-from optensemble.ensembles._watch import monitor_of, restart_by
+from optensemble.ensembles._watch import monitor_of, restarted_by
 from optensemble.ensembles.base import DECISION, Policy
-from optensemble.exceptions import InputError, RefitWarning
+from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN
+from optensemble.exceptions import DataWarning, InputError, RefitWarning
 from optensemble.members.alignment import align_labels
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import MISSING_LABELS
 from optensemble.members.frames import index_of
 from optensemble.members.sources import RowSource
 from optensemble.members.validation import as_labels, as_weights, require_rows, row_count, row_labels
-from optensemble.monitoring.monitor import Monitor
+from optensemble.monitoring.monitor import Monitor, Seen
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
 from optensemble.stacking.online_stack import OnlineStack
@@ -67,6 +70,8 @@ _START = 5.0
 """Rows' worth of differences between policies that weights begin with: a few labels decide nothing yet."""
 
 _ANSWERED = {"promised": PROMISED, "low": LOW, "high": HIGH}
+
+_DOUBTFUL = 100.0  # times the largest label of the fit
 
 _ASIDE = 4  # a refit in a thread is taken up when a quarter as many rows were decided as labels had made it due
 
@@ -89,8 +94,8 @@ class LiveEnsemble(LiveFindings):
         A fitted :class:`DecisionEnsemble`, :class:`WhiteBoxEnsemble` or :class:`BlackBoxEnsemble`. It is not changed.
     refit
         When to fit again: ``"auto"`` when new labels number a sixth of the rows fitted on, 60 at least, and when an
-        alarm stands and 60 have come; a number of new labels; a callable that is asked after each ``observe`` with this
-        object, and says yes or no; or ``"never"``.
+        alarm stands and 60 have come; a number of new labels; a callable that is asked, with this object, after each
+        ``observe`` that brings labels while no refit is under way; or ``"never"``.
     play
         ``"mixture"``: the policies' actions are mixed by their weights, which takes a convex set; ``"heaviest"``: the
         policy of the largest weight is played, and the certificate has what that cost; ``"auto"``: the mixture where
@@ -122,7 +127,7 @@ class LiveEnsemble(LiveFindings):
     history_
         A frame: at most 512 spans of equally many rows, in the order in which labels came, with sums of what was
         ``earned``, ``promised``, earned by each policy and by ``foresight``, and the weights and the correction at
-        their end.
+        the end of the call that brought them.
     refits_
         A frame: each refit, why it was due, on how many rows, and its ``outcome``.
     rows_, decided_, expired_
@@ -170,13 +175,11 @@ class LiveEnsemble(LiveFindings):
         if fit.has_record:
             self.monitor = monitor_of(fit.record_, fit.sense, horizon=horizon, false_alarms=false_alarms)
         stack = OnlineStack.begin(len(fit.members_) + self._models, fit.feasible_.dimension, models=self._models)
-        self._state = LiveState(Hedge.over(len(self.policies_), _START * fit._spread), Tracking(), stack)
-        self._ledger, self._spans = Ledger(), Spans(history_columns(self.policies_))
+        state = LiveState(Hedge.over(len(self.policies_), _START * fit._spread), Tracking(), stack)
         window = default_window(fit.n_rows_) if window is None else window
-        self._refit_rows = RefitRows.of(fit._kept_rows if self.refit != "never" else [], (), window)
-        self._fits, self._since_fit = 0, 0
-        self._running: RunningRefit | None = None
-        self._refits = list[dict[str, Any]]()
+        rows = RefitRows.of(fit._kept_rows if self.refit != "never" else [], (), window)
+        self._now = Knowledge(state, Spans(history_columns(self.policies_)), rows, fit)
+        self._ledger = Ledger()
 
     def _take_terms(
         self, fit: Policy, refit: Any, play: str, refit_in: str, window: int | None, expire_after: int | None
@@ -187,13 +190,15 @@ class LiveEnsemble(LiveFindings):
         for name, value, least in (("window", window, fewest_kept(fit)), ("expire_after", expire_after, 1)):
             if value is not None:
                 require_number(value, name, at_least=least, whole=True)
-        self.ensemble_, self.refitted_ = fit, fit
+        self.ensemble_ = fit
         self.refit, self.play, self.refit_in = refit, play, refit_in
         self.window, self.expire_after = window, expire_after
         self.mixes_ = as_mixing(play, fit)
         self.policies_ = names_of_policies(refit)
         self._groups_rule, self._no_rows = fit._grouping_rule, ""
         self._lock = threading.RLock()
+        self._pending: Commit | None = None
+        self._asking, self._unasked = False, False
 
     @classmethod
     def _of_terms(cls, fit: Policy, **terms: Any) -> Self:
@@ -201,6 +206,30 @@ class LiveEnsemble(LiveFindings):
         live = object.__new__(cls)
         live._take_terms(fit, **terms)
         return live
+
+    def copy(self) -> Self:
+        """Return one that knows the same, and goes on by itself: what cannot be taken back may be tried on a copy.
+
+        Members are shared.
+        """
+        with self._lock:
+            self._settle()
+            found = object.__new__(type(self))
+            found.__dict__.update(self.__dict__)
+            found._ledger, found._lock = self._ledger.copy(), threading.RLock()
+            found.monitor = None if self.monitor is None else self.monitor.copy()
+            return found
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, _: Any) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise InputError(
+            "a LiveEnsemble is not pickled: it may be fitting again. Write it by save(path), and oe.load it."
+        )
 
     # Decisions
 
@@ -219,6 +248,7 @@ class LiveEnsemble(LiveFindings):
 
     def _answered(self, X: Any, ids: Any) -> LiveAnswer:
         with self._lock:
+            self._settle()
             n = row_count(X)
             require_rows(n, 1)
             numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
@@ -227,8 +257,9 @@ class LiveEnsemble(LiveFindings):
             self._ledger.require_new(keys := hashes.tolist(), named, numbered=ids is None)
             self._take_up_refit()
             fits = (self.ensemble_, self.refitted_) if REFITTED in self.policies_ else (self.ensemble_,)
-            proposals = propose(fits, self._state.stack, X)
-            played = self._state.play(proposals, self.refitted_, mixes=self.mixes_)
+            state = self._now.state
+            proposals = propose(fits, state.stack, X)
+            played = state.play(proposals, self.refitted_, mixes=self.mixes_)
             omega = proposals.outputs.omega
             rows = OpenRows(
                 numbers=numbers,
@@ -241,13 +272,10 @@ class LiveEnsemble(LiveFindings):
                 features=proposals.features,
                 weights=played.weights[None].repeat(n, axis=0),
                 promises=played.promises,
-                fit=np.full(n, self._fits),
+                fit=np.full(n, self._now.fits),
             )
-            self._ledger.add(rows, keys)
-            if self.expire_after is not None:
-                self._ledger.expire(self._ledger.decided - self.expire_after)
             labels = self.ensemble_.labels_
-            return LiveAnswer(
+            answer = LiveAnswer(
                 actions=played.actions.copy(),
                 **{name: played.promises[:, at].copy() for name, at in _ANSWERED.items()},
                 chosen=played.chosen[None].repeat(n, axis=0),
@@ -257,6 +285,18 @@ class LiveEnsemble(LiveFindings):
                 index=index_of(X),
                 frame=kind_of(X),
             )
+            self._open(rows, keys)
+            return answer
+
+    def _open(self, rows: OpenRows, keys: list[int]) -> None:
+        """Take up rows; if an interrupt comes, whoever is next takes that back, for nobody was answered."""
+        before = 0 if self.expire_after is None else self._ledger.decided + len(rows) - self.expire_after
+        ahead, back = self._ledger.opening(rows, keys, before)
+        was, waiting = self._now, self._now.open + len(rows) - (ahead.expired - back.expired)
+        self._pending = Commit(back, was, None)
+        self._ledger.apply(ahead)
+        self._now = was.with_rows_of(ahead, waiting)
+        self._pending = None
 
     def decide(self, X: Any, ids: Any = None) -> Any:
         """Return the actions alone, as :meth:`DecisionEnsemble.decide` does; the rows are open as of :meth:`answer`."""
@@ -294,10 +334,16 @@ class LiveEnsemble(LiveFindings):
         """
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         with self._lock:
+            self._settle()
             given = self._as_given(ids, Y, sample_weight, groups, missing_labels)
             if len(given.numbers):
+                self._unasked = True
                 self._learn(given)
+            if self._unasked:  # also if an interrupt came before the end of the call before
+                if self.refit_in == "call":
+                    self._take_up_refit()
                 self._fit_if_due()
+                self._unasked = False
         return self
 
     def _as_given(self, ids: Any, Y: Any, weights: Any, groups: Any, missing_labels: str) -> Arrived:
@@ -311,6 +357,7 @@ class LiveEnsemble(LiveFindings):
                 f"sample_weight must hold one weight for each of the {n} rows of Y; got {weights!r}. X is not at hand: "
                 "give the numbers themselves."
             )
+        self._doubt(labels)
         counts = None if weights is None else as_weights(weights, None, n)
         if weights is not None and self._learns and any(isinstance(each.X, RowSource) for each in fit._kept_rows):
             raise InputError(
@@ -325,6 +372,19 @@ class LiveEnsemble(LiveFindings):
         rows = there[order]
         picked = (None if each is None else each[rows] for each in (counts, grouped))
         return Arrived(found.numbers[order], None, labels[rows], *picked)
+
+    def _doubt(self, labels: Floats) -> None:
+        """Warn of labels that are much larger than any before: what is learned from them stays learned."""
+        known = self._now.fit.record_.labels if self._now.fit.has_record else NOTHING_KNOWN
+        sizes, usual = np.abs(np.nan_to_num(labels)), max(abs(known.low), abs(known.high))
+        if (largest := float(sizes.max(initial=0.0))) > _DOUBTFUL * usual:
+            row = int(sizes.max(axis=1).argmax())
+            warnings.warn(
+                f"a label in row {row} of {len(labels)} is {largest:.3g} in size, and the largest that was fitted on "
+                f"{usual:.3g}. Look at its units: what is learned from a label stays learned.",
+                DataWarning,
+                stacklevel=4,
+            )
 
     def _as_groups(self, groups: Any, n: int) -> npt.NDArray[Any] | None:
         if not self._learns or self.ensemble_.kind != DECISION:
@@ -341,28 +401,47 @@ class LiveEnsemble(LiveFindings):
         return found
 
     def _learn(self, given: Arrived) -> None:
-        """Learn from labels that have come. All that may fail comes first: then nothing is learned."""
+        """Learn from labels that have come, as a whole or not at all."""
+        now = self._now
         parts = list(self._ledger.take(given.numbers))
         rows, labels, sign = join_open(parts), np.ascontiguousarray(given.labels), self.ensemble_._sign
         counts = np.ones(len(labels)) if given.weights is None else given.weights
-        state, found = self._state.learn(rows, sign * labels, counts, sign)
-        refit_rows = self._refit_rows
+        state, found = now.state.learn(rows, sign * labels, counts, sign)
+        refit_rows, history = now.rows, now.history.copy()
         for piece in self._arrived(parts, given):
             refit_rows = refit_rows.add(piece)
         prints = dict(zip(rows.keys.tolist(), _prints(labels), strict=True))
-        self._watch(rows, found, counts)
-        add_to_history(self._spans, found, rows, counts, state, sign)
-        self._state, self._refit_rows = state, refit_rows
-        self._since_fit += len(labels)
-        self._ledger.close(given.numbers, prints)
+        add_to_history(history, found, rows, counts, state, sign)
+        change = self._ledger.closing(given.numbers, prints)
+        learned = replace(now, state=state, history=history, rows=refit_rows, new=now.new + len(labels))
+        self._commit(change, learned.with_rows_of(change, now.open - len(prints)), self._watched(rows, found, counts))
 
-    def _watch(self, rows: OpenRows, found: Payoffs, counts: Floats) -> None:
-        """Have the monitor look at what the latest fit promised of rows, and what its own actions came to."""
-        current = np.flatnonzero((rows.fit == self._fits) & (counts > 0))
-        if self.monitor is not None and len(current):
-            latest = len(self.policies_) - 2  # it comes before the stack
-            realised = self.ensemble_._sign * found.policies[current, latest]
-            self.monitor.observe(rows.promises[current, WATCHED], realised)
+    def _watched(self, rows: OpenRows, found: Payoffs, counts: Floats) -> Seen | None:
+        """Return what the monitor knows once it has seen what the latest fit promised, and what its actions came to."""
+        current = np.flatnonzero((rows.fit == self._now.fits) & (counts > 0))
+        if self.monitor is None or not len(current):
+            return None
+        latest = len(self.policies_) - 2  # it comes before the stack
+        realised = self.ensemble_._sign * found.policies[current, latest]
+        return self.monitor._after(rows.promises[current, WATCHED], realised)
+
+    # What takes place as a whole
+
+    def _commit(self, change: Change | None, now: Knowledge, seen: Seen | None = None) -> None:
+        """Let what a call has come to take place, after an interrupt too."""
+        self._pending = Commit(change, now, seen)
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._pending is None:
+            return
+        change, now, seen = self._pending
+        if change is not None:
+            self._ledger.apply(change)
+        if seen is not None and self.monitor is not None:
+            self.monitor._seen = seen
+        self._now = now
+        self._pending = None
 
     def _arrived(self, parts: list[OpenRows], given: Arrived) -> list[Arrived]:
         """Return rows with their labels, to be fitted again on."""
@@ -384,11 +463,11 @@ class LiveEnsemble(LiveFindings):
 
     def _why_due(self) -> str:
         """Return why a refit is due; empty if it is not."""
-        new = self._since_fit
+        new = self._now.new
         if not self._learns or new == 0:
             return ""
         if callable(self.refit):
-            return "asked for" if self.refit(self) else ""
+            return self._ask()
         after = due_after(self.refitted_.n_rows_) if self.refit == "auto" else int(self.refit)
         if new >= after:
             return f"{new:,} new labels"
@@ -396,46 +475,55 @@ class LiveEnsemble(LiveFindings):
             return f"alarm: {self.monitor.standing[0].kind}, {self.monitor.standing[0].direction} than promised"
         return ""
 
+    def _ask(self) -> str:
+        """Return what the callable says; it may observe labels, and is not asked again meanwhile."""
+        if self._asking:
+            return ""
+        self._asking = True
+        try:
+            return "asked for" if self.refit(self) else ""
+        finally:
+            self._asking = False
+
     def _fit_if_due(self) -> None:
-        if self._running is not None or not (why := self._why_due()):
+        if self._now.running is not None or not (why := self._why_due()):
             return
-        self._refit_rows = self._refit_rows.joined()
-        rows, fit, groups = self._refit_rows, self.refitted_, self._groups_rule
-        entry = {"decided": self._ledger.decided, "labels": self.rows_, "why": why, "rows": len(rows)}
-        aside = -(-self._since_fit // _ASIDE) if self.refit_in == "thread" else 0
-        self._since_fit = 0
-        self._running = RunningRefit(
-            entry, self._ledger.decided + aside, lambda: fit._fitted_again(rows.batches(groups))
-        )
+        now = self._now  # the callable may have learned
+        rows, fit, groups = now.rows.joined(), now.fit, self._groups_rule
+        entry = {"decided": now.decided, "labels": now.history.rows, "why": why, "rows": len(rows)}
+        aside = -(-now.new // _ASIDE) if self.refit_in == "thread" else 0
+        running = RunningRefit(entry, now.decided + aside, lambda: fit._fitted_again(rows.batches(groups)))
+        self._commit(None, replace(now, rows=rows, new=0, running=running))
         if self.refit_in == "thread":
-            self._running.start()
+            running.start()
         else:
-            self._running.run()
+            running.run()
             self._take_up_refit()
 
-    def _take_up_refit(self, *, now: bool = False) -> None:
+    def _take_up_refit(self) -> None:
         """Let a refit decide from now on, if it is time; one that failed leaves the one before."""
-        running = self._running
-        if running is None or (self._ledger.decided < running.due_at and not now):
+        now = self._now
+        if now.running is None or now.decided < now.running.due_at:
             return
-        outcome, self._running = running.wait(), None
-        taken = {"taken_up": self._ledger.decided}
-        if outcome.fit is None:
-            self._refits = [*self._refits, {**running.entry, **taken, "outcome": f"failed: {outcome.failed}"}]
-            if not isinstance(outcome.error, Exception) and outcome.error is not None:
-                raise outcome.error
-            rows = running.entry["rows"]
-            warnings.warn(
-                f"the refit on {rows:,} rows failed, and the fit before goes on deciding ({outcome.failed}). It is "
-                "tried again when the next one is due.",
-                RefitWarning,
-                stacklevel=4,
-            )
+        entry, outcome = now.running.entry, now.running.wait()
+        told = f"failed: {outcome.failed}" if outcome.fit is None else f"{outcome.fit.n_rows_:,} rows"
+        refits = (*now.refits, {**entry, "taken_up": now.decided, "outcome": told})
+        after = replace(now, running=None, refits=refits)
+        if outcome.fit is not None:
+            seen = None
+            if self.monitor is not None and outcome.fit.has_record:
+                seen = restarted_by(self.monitor, outcome.fit.record_)
+            self._commit(None, replace(after, fit=outcome.fit, fits=now.fits + 1), seen)
             return
-        self.refitted_, self._fits = outcome.fit, self._fits + 1
-        self._refits = [*self._refits, {**running.entry, **taken, "outcome": f"{outcome.fit.n_rows_:,} rows"}]
-        if self.monitor is not None and outcome.fit.has_record:
-            restart_by(self.monitor, outcome.fit.record_)
+        self._commit(None, after)
+        if not isinstance(outcome.error, Exception) and outcome.error is not None:
+            raise outcome.error
+        warnings.warn(
+            f"the refit on {entry['rows']:,} rows failed, and the fit before goes on deciding ({outcome.failed}). It "
+            "is tried again when the next one is due.",
+            RefitWarning,
+            stacklevel=4,
+        )
 
 
 def _prints(labels: Floats) -> list[int]:

@@ -93,14 +93,19 @@ class Detector(NamedTuple):
         """Return a detector with a copy of these arrays, by their names."""
         return cls(*(arrays[name].copy() for name in cls._fields))
 
-    def look(self, errors: Floats, first: int, terms: Terms) -> Floats:
-        """Look at errors in their order, the first in row ``first``; return the evidence of drift after each row.
+    def look(self, errors: Floats, first: int, terms: Terms) -> tuple[Self, Floats]:
+        """Look at errors in their order, the first in row ``first``.
 
-        Errors are in standard deviations; the evidence has a column for each direction.
+        Errors are in standard deviations.
+
+        Returns
+        -------
+        The detector that has seen them, and the evidence of drift after each row, with a column for each direction.
         """
         shown = np.empty((len(errors), len(terms.signs)))
-        _look(np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR), first, SIZES, *terms, *self, shown)
-        return shown
+        after = self.of_arrays(self._asdict())
+        _look(np.clip(errors, -LARGEST_ERROR, LARGEST_ERROR), first, SIZES, *terms, *after, shown)
+        return after, shown
 
 
 @entry

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, fields
+from copy import copy
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from math import log10
 from typing import TYPE_CHECKING, Any, Self
 
@@ -37,6 +38,32 @@ LEAST_FALSE_ALARMS = 1e-9
 """The smallest probability of a false alarm that may be asked for."""
 
 _PLAIN = ("sigma", "half_width", "long_run", "tolerance", "horizon", "false_alarms", "sense")
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """All that a monitor knows, as of one moment: nothing of it changes, further rows make another one.
+
+    Attributes
+    ----------
+    sigma, half_width, long_run
+        The scale, as of :class:`Monitor`.
+    detector, spans
+        The evidence since the last restart, and the history of all rows.
+    since
+        The row of the last restart.
+    restarts, past
+        The rows of all restarts, and the alarms before the last.
+    """
+
+    sigma: float
+    half_width: float | None
+    long_run: float
+    detector: Detector
+    spans: Spans
+    since: int = 0
+    restarts: tuple[int, ...] = ()
+    past: tuple[Alarm, ...] = ()
 
 
 class Monitor:
@@ -92,7 +119,7 @@ class Monitor:
         directions: Sequence[str] = ("less", "more"),
         sense: str = "max",
     ) -> None:
-        _require_scale(sigma, half_width, long_run)
+        _as_scale(sigma, half_width, long_run)
         _require_size(tolerance, "tolerance", at_least=0.0)
         require_number(horizon, "horizon", at_least=1, whole=True)
         require_number(false_alarms, "false_alarms", at_least=LEAST_FALSE_ALARMS)
@@ -105,14 +132,8 @@ class Monitor:
         self.directions = _as_directions(directions)
         self.tolerance, self.horizon, self.false_alarms = float(tolerance), int(horizon), float(false_alarms)
         self.sense = sense
-        self._set_scale(sigma, half_width, long_run)
-        self._spans = Spans(history_columns(self.directions))
-        self._detector, self._since = Detector.fresh(len(self.directions), 0), 0
-        self._restarts, self._past = list[int](), list[Alarm]()
-
-    def _set_scale(self, sigma: float, half_width: float | None, long_run: float) -> None:
-        self.sigma, self.long_run = float(sigma), float(long_run)
-        self.half_width = None if half_width is None else float(half_width)
+        fresh = Detector.fresh(len(self.directions), 0), Spans(history_columns(self.directions))
+        self._seen = Seen(*_as_scale(sigma, half_width, long_run), *fresh)
 
     # Rows
 
@@ -125,12 +146,18 @@ class Monitor:
             An array with a number for each row, or a single number, of the same unit; a single promise stands for all
             rows. Each row is one look.
         """
-        before, after = _as_pairs(promised, realised)
-        with np.errstate(over="ignore"):  # the detector takes errors for no larger than it can count
-            errors = (after - before) / self.sigma
-        shown = self._detector.look(errors, self.rows, self._terms)
-        self._spans.add(np.column_stack([before, after, shown]))
+        self._seen = self._after(promised, realised)
         return self
+
+    def _after(self, promised: Any, realised: Any) -> Seen:
+        """Return what is known after further rows, as of :meth:`observe`."""
+        seen, (before, after) = self._seen, _as_pairs(promised, realised)
+        with np.errstate(over="ignore"):  # the detector takes errors for no larger than it can count
+            errors = (after - before) / seen.sigma
+        detector, shown = seen.detector.look(errors, seen.spans.rows, self._terms)
+        spans = seen.spans.copy()
+        spans.add(np.column_stack([before, after, shown]))
+        return replace(seen, detector=detector, spans=spans)
 
     def restart(
         self, sigma: float | None = None, *, half_width: float | None = None, long_run: float | None = None
@@ -142,28 +169,51 @@ class Monitor:
         sigma, half_width, long_run
             The scale from now on, as of the constructor; what is None stays as it is.
         """
-        scale = (
-            self.sigma if sigma is None else sigma,
-            self.half_width if half_width is None else half_width,
-            self.long_run if long_run is None else long_run,
-        )
-        _require_scale(*scale)
-        self._past = [*self._past, *_in_order(self.standing)][-MOST_LISTED:]
-        self._restarts = [*self._restarts, self.rows][-MOST_LISTED:]
-        self._detector, self._since = Detector.fresh(len(self.directions), self.rows), self.rows
-        self._set_scale(*scale)
+        self._seen = self._restarted(sigma, half_width, long_run)
         return self
+
+    def _restarted(self, sigma: float | None, half_width: float | None, long_run: float | None) -> Seen:
+        """Return what is known after a restart, as of :meth:`restart`."""
+        seen, rows = self._seen, self.rows
+        scale = _as_scale(
+            seen.sigma if sigma is None else sigma,
+            seen.half_width if half_width is None else half_width,
+            seen.long_run if long_run is None else long_run,
+        )
+        return Seen(
+            *scale,
+            detector=Detector.fresh(len(self.directions), rows),
+            spans=seen.spans,
+            since=rows,
+            restarts=(*seen.restarts, rows)[-MOST_LISTED:],
+            past=(*seen.past, *_in_order(self.standing))[-MOST_LISTED:],
+        )
 
     def copy(self) -> Self:
         """Return a monitor that has seen the same rows, and goes on by itself."""
-        return self.of_state(*self.state())
+        return copy(self)  # what it has seen never changes
 
     # Findings
 
     @property
+    def sigma(self) -> float:
+        """The standard deviation of realised − promised where promises hold."""
+        return self._seen.sigma
+
+    @property
+    def half_width(self) -> float | None:
+        """By how much means may differ if the promise holds."""
+        return self._seen.half_width
+
+    @property
+    def long_run(self) -> float:
+        """The ratio of the long-run variance to the variance."""
+        return self._seen.long_run
+
+    @property
     def rows(self) -> int:
         """The number of rows observed, since the very first."""
-        return self._spans.rows
+        return self._seen.spans.rows
 
     @property
     def threshold(self) -> float:
@@ -178,14 +228,15 @@ class Monitor:
     @property
     def restarts(self) -> tuple[int, ...]:
         """The rows at which the monitor was restarted, the last 1,000 of them."""
-        return tuple(self._restarts)
+        return self._seen.restarts
 
     @property
     def standing(self) -> tuple[Alarm, ...]:
         """The alarms since the last restart, at most one of each kind and direction; ``"broken"`` comes first."""
-        raised, strength = self._detector.raised, self._detector.strength
+        seen = self._seen
+        raised, strength = seen.detector.raised, seen.detector.strength
         return tuple(
-            Alarm(int(row), int(onset), self.directions[way], KINDS[kind], float(strength[kind, way]), self._since)
+            Alarm(int(row), int(onset), self.directions[way], KINDS[kind], float(strength[kind, way]), seen.since)
             for kind in range(len(KINDS))
             for row, onset, way in sorted((*raised[kind, way].tolist(), way) for way in range(len(self.directions)))
             if row >= 0
@@ -194,7 +245,7 @@ class Monitor:
     @property
     def alarms(self) -> pd.DataFrame:
         """All alarms, the last 1,000 of them, with a column for each attribute of :class:`Alarm`."""
-        found = [*self._past, *_in_order(self.standing)][-MOST_LISTED:]
+        found = [*self._seen.past, *_in_order(self.standing)][-MOST_LISTED:]
         return pd.DataFrame([asdict(alarm) for alarm in found], columns=[field.name for field in fields(Alarm)])
 
     @property
@@ -205,7 +256,7 @@ class Monitor:
         ``realised`` in it on average, and for each direction the largest decimal logarithm of the evidence of drift.
         ``attrs["threshold"]`` is that of the threshold.
         """
-        frame = self._spans.frame()
+        frame = self._seen.spans.frame()
         for name in ("promised", "realised"):
             frame[name] /= frame["rows"]
         for name in self.directions:
@@ -232,8 +283,9 @@ class Monitor:
     def __str__(self) -> str:
         if standing := self.standing:
             return standing[0].sentence(self.sense, doubt=self.doubt)
-        rows = self.rows - self._since
-        began = f" since the restart at row {self._since:,}" if self._restarts else ""
+        seen = self._seen
+        rows = seen.spans.rows - seen.since
+        began = f" since the restart at row {seen.since:,}" if seen.restarts else ""
         return f"no alarm in {rows:,} row{'' if rows == 1 else 's'}{began}"
 
     def __repr__(self) -> str:
@@ -250,21 +302,26 @@ class Monitor:
     def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return all that the monitor knows, as plain values and arrays: :meth:`of_state` goes on from there."""
         document = {name: getattr(self, name) for name in _PLAIN}
-        document |= {"directions": list(self.directions), "since": self._since, "restarts": list(self._restarts)}
-        document["alarms"] = [list(astuple(alarm)) for alarm in self._past]
-        arrays = {name: each.copy() for name, each in self._detector._asdict().items()}
-        return document, arrays | {f"spans/{name}": each for name, each in self._spans.arrays().items()}
+        seen = self._seen
+        document |= {"directions": list(self.directions), "since": seen.since, "restarts": list(seen.restarts)}
+        document["alarms"] = [list(astuple(alarm)) for alarm in seen.past]
+        arrays = {name: each.copy() for name, each in seen.detector._asdict().items()}
+        return document, arrays | {f"spans/{name}": each for name, each in seen.spans.arrays().items()}
 
     @classmethod
     def of_state(cls, document: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Return the monitor that :meth:`state` tells of."""
         given = {name: document[name] for name in _PLAIN}
         monitor = cls(given.pop("sigma"), directions=document["directions"], **given)
-        monitor._since, monitor._restarts = document["since"], list(document["restarts"])
-        monitor._past = [Alarm(*alarm) for alarm in document["alarms"]]
-        monitor._detector = Detector.of_arrays(arrays)
         of_spans = {name: arrays[f"spans/{name}"] for name in ("values", "place")}
-        monitor._spans = Spans.of_arrays(history_columns(monitor.directions), of_spans)
+        monitor._seen = replace(
+            monitor._seen,
+            detector=Detector.of_arrays(arrays),
+            spans=Spans.of_arrays(history_columns(monitor.directions), of_spans),
+            since=document["since"],
+            restarts=tuple(document["restarts"]),
+            past=tuple(Alarm(*alarm) for alarm in document["alarms"]),
+        )
         return monitor
 
 
@@ -306,11 +363,12 @@ def _as_pairs(promised: Any, realised: Any) -> tuple[Floats, Floats]:
     return np.broadcast_to(before, after.shape), after
 
 
-def _require_scale(sigma: Any, half_width: Any, long_run: Any) -> None:
+def _as_scale(sigma: Any, half_width: Any, long_run: Any) -> tuple[float, float | None, float]:
     _require_size(sigma, "sigma", at_least=LEAST_SIGMA)
     if half_width is not None:
         _require_size(half_width, "half_width", at_least=0.0)
     _require_size(long_run, "long_run", at_least=1.0)
+    return float(sigma), None if half_width is None else float(half_width), float(long_run)
 
 
 def _require_size(value: Any, name: str, *, above: float | None = None, at_least: float | None = None) -> None:

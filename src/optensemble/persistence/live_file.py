@@ -19,7 +19,7 @@ import numpy.typing as npt
 from optensemble._core.deferred import pd
 from optensemble.ensembles._live_refits import Arrived, Outcome, RefitRows, RunningRefit
 from optensemble.ensembles._live_rows import Ledger, OpenRows, ids_listed
-from optensemble.ensembles._live_state import LiveState
+from optensemble.ensembles._live_state import Knowledge, LiveState
 from optensemble.ensembles.base import Policy
 from optensemble.ensembles.live import LiveEnsemble
 from optensemble.exceptions import InputError, RefitWarning
@@ -58,8 +58,8 @@ _ELSEWHERE = "the rows of the fit are those of the LiveEnsemble it was loaded wi
 
 def pack_live(live: LiveEnsemble, *, keep_rows: bool, keep_members: bool, stacklevel: int) -> Contents:
     """Return the contents of the file; a refit that runs beside is waited for."""
-    if live._running is not None:
-        live._running.wait()
+    if live._now.running is not None:
+        live._now.running.wait()
     fits = _fits_of(live)
     packed = [_pack_fit(fit, fits[0], keep_members=keep_members) for fit in fits]
     arrays: Arrays = {f"fit{i}/{name}": each for i, fit in enumerate(packed) for name, each in fit.arrays.items()}
@@ -75,7 +75,8 @@ def pack_live(live: LiveEnsemble, *, keep_rows: bool, keep_members: bool, stackl
 
 def _fits_of(live: LiveEnsemble) -> list[Policy]:
     """Return the fits there are, each once: the first, the latest, and one that is yet to be taken up."""
-    pending = None if live._running is None else live._running.outcome.fit
+    running = live._now.running
+    pending = None if running is None else running.outcome.fit
     fits = [live.ensemble_]
     fits += [fit for fit in (live.refitted_, pending) if fit is not None and fit is not fits[-1]]
     return fits
@@ -120,7 +121,8 @@ def _without_rows(packed: Contents) -> Contents:
 def _pack_live(
     live: LiveEnsemble, fits: list[Policy], arrays: Arrays, *, keep_rows: bool, stacklevel: int
 ) -> dict[str, Any]:
-    state, ledger = live._state, live._ledger
+    now, ledger = live._now, live._ledger
+    state = now.state
     arrays["hedge"] = state.hedge.lost
     arrays |= {f"stack/{name}": getattr(state.stack, name) for name in STACK}
     arrays["closed/keys"] = np.array(list(ledger.closed), dtype=np.uint64)
@@ -132,13 +134,13 @@ def _pack_live(
         **{name: _as_term(getattr(live, name)) for name in ("play", "refit_in", "window", "expire_after")},
         "groups": None if callable(rule) else as_plain(rule),
         "latest": fits.index(live.refitted_),
-        "counts": {"decided": ledger.decided, "expired": ledger.expired, "fits": live._fits, "new": live._since_fit},
+        "counts": {"decided": now.decided, "expired": now.expired, "fits": now.fits, "new": now.new},
         "hedge": {name: getattr(state.hedge, name) for name in HEDGE},
         "tracking": asdict(state.tracking),
-        "history": pack_spans(live._spans, arrays, "history"),
+        "history": pack_spans(now.history, arrays, "history"),
         "monitor": None if live.monitor is None else pack_monitor(live.monitor, arrays, "monitor"),
-        "refits": live._refits,
-        "running": _pack_running(live._running),
+        "refits": list(now.refits),
+        "running": _pack_running(now.running),
         "rows": _pack_rows(live, arrays, lacking, keep=keep_rows, stacklevel=stacklevel + 1),
         "open": opened,
     }
@@ -158,7 +160,7 @@ def _pack_running(running: RunningRefit | None) -> dict[str, Any] | None:
 
 def _pack_rows(live: LiveEnsemble, arrays: Arrays, lacking: str, *, keep: bool, stacklevel: int) -> dict[str, Any]:
     """Put the rows to fit again on among the arrays, and return the rest; ``lacking`` says why open rows are not."""
-    rows = live._refit_rows
+    rows = live._now.rows
     rule = live._groups_rule
     function, column = (rule, None) if callable(rule) else (None, rule)
     why = live._no_rows or ((why_not_kept(live.ensemble_, rows.first, keep=keep) or lacking) if live._learns else "")
@@ -320,15 +322,24 @@ def _restore(saved: dict[str, Any], arrays: Arrays, fits: list[Any], refit: Any)
     first, counts = fits[0], saved["counts"]
     terms = {name: saved[name] for name in ("play", "refit_in", "window", "expire_after")}
     live = LiveEnsemble._of_terms(first, refit=_as_refit(saved["refit"], refit), **terms)
-    live.refitted_, live._groups_rule, live._no_rows = fits[saved["latest"]], saved["groups"], saved["rows"]["why"]
+    live._groups_rule, live._no_rows = saved["groups"], saved["rows"]["why"]
     stack = OnlineStack(**{name: arrays[f"stack/{name}"] for name in STACK}, models=live._models)
-    live._state = LiveState(Hedge(lost=arrays["hedge"], **saved["hedge"]), Tracking(**saved["tracking"]), stack)
-    live._spans = unpack_spans(saved["history"], arrays, "history")
+    state = LiveState(Hedge(lost=arrays["hedge"], **saved["hedge"]), Tracking(**saved["tracking"]), stack)
     live.monitor = None if saved["monitor"] is None else unpack_monitor(saved["monitor"], arrays, "monitor")
-    live._fits, live._since_fit, live._refits = counts["fits"], counts["new"], saved["refits"]
-    live._running = _restore_running(saved["running"], fits)
-    live._refit_rows = _restore_rows(saved["rows"], arrays, first)
     live._ledger = _restore_ledger(saved, arrays, first)
+    live._now = Knowledge(
+        state=state,
+        history=unpack_spans(saved["history"], arrays, "history"),
+        rows=_restore_rows(saved["rows"], arrays, first),
+        fit=fits[saved["latest"]],
+        fits=counts["fits"],
+        new=counts["new"],
+        refits=tuple(saved["refits"]),
+        running=_restore_running(saved["running"], fits),
+        decided=counts["decided"],
+        open=live._ledger.open,
+        expired=counts["expired"],
+    )
     if live._no_rows and live.refit != "never":
         warnings.warn(f"{live._no_rows}: this LiveEnsemble is not fitted again any more.", RefitWarning, stacklevel=6)
     return live

@@ -1,0 +1,198 @@
+"""An interrupt at any line of a call: the call has taken place as a whole or not at all, and may be repeated."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import optensemble as oe
+from optensemble.exceptions import InputError
+from tests.ensembles.decision import N, problem
+from tests.ensembles.live import bits, live, told
+
+X, Y = problem().X, problem().Y
+TRACED = ("live.py", "monitor.py", "_live_state.py", "_live_rows.py", "_live_refits.py")
+
+Call = Callable[[oe.LiveEnsemble], Any]
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "never": {"refit": "never"},
+    "in the call": {"refit": 20},
+    "in a thread": {"refit": 20, "refit_in": "thread"},
+}
+
+
+def begun(**parameters: Any) -> oe.LiveEnsemble:
+    """Some rows are open, of some the labels have come; a call of observe then makes a refit due."""
+    ensemble = live(expire_after=60, **parameters)
+    for start in range(N, N + 80, 10):
+        ensemble.answer(X[start : start + 10], ids=range(start, start + 10))
+    return ensemble.observe(range(N + 30, N + 45), Y[N + 30 : N + 45])
+
+
+def observe(ensemble: oe.LiveEnsemble) -> Any:
+    return ensemble.observe(range(N + 52, N + 66), Y[N + 52 : N + 66])
+
+
+def answer(ensemble: oe.LiveEnsemble) -> Any:
+    return ensemble.answer(X[N + 80 : N + 90], ids=range(N + 80, N + 90))
+
+
+def interrupted(ensemble: oe.LiveEnsemble, call: Call, at: int) -> bool:
+    """Make a call with an interrupt before the line that is the so many-th; return whether it came."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(TRACED):
+            return None
+        if event == "line":
+            lines += 1
+            if lines == at:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call(ensemble)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def all_lines(make: Callable[[], oe.LiveEnsemble], call: Call, every: int = 1) -> Iterator[oe.LiveEnsemble]:
+    """Yield an ensemble for every line of a call, or one in so many, at which it was interrupted."""
+    at = 1
+    while interrupted(ensemble := make(), call, at):
+        yield ensemble
+        at += every
+
+
+def go_on(ensemble: oe.LiveEnsemble) -> list[Any]:
+    """What the ensemble says of later rows, and all that it then knows."""
+    later = told(ensemble.answer(X[N + 100 : N + 140], ids=range(N + 100, N + 140)))
+    ensemble.observe(range(N + 100, N + 140), Y[N + 100 : N + 140])
+    return [later, bits(ensemble)]
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+@pytest.mark.parametrize("way", WAYS)
+def test_an_interrupted_observe_is_made_up_for_by_the_same_call(way: str) -> None:
+    """Labels given again are passed over: those that the interrupt let through count once."""
+    parameters, every = WAYS[way], 1 if way == "never" else 3
+    clean = begun(**parameters)
+    observe(clean)
+    expected, count = go_on(clean), 0
+    for ensemble in all_lines(lambda: begun(**parameters), observe, every):
+        count += 1
+        try:
+            observe(ensemble)
+        except KeyboardInterrupt:  # it came while the refit was made, and is told where that is taken up
+            observe(ensemble)
+        made = [each for each in ensemble.refits_["outcome"] if not each.startswith("failed: KeyboardInterrupt")]
+        if len(made) == len(ensemble.refits_):
+            assert go_on(ensemble) == expected, count
+        else:
+            assert ensemble.rows_ == clean.rows_ - 40
+    assert count > 40
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+def test_an_interrupted_answer_leaves_no_row_open() -> None:
+    clean = begun(refit="never")
+    answer(clean)
+    expected, count, late = go_on(clean), 0, 0
+    for ensemble in all_lines(lambda: begun(refit="never"), answer):
+        count += 1
+        try:
+            answer(ensemble)
+        except InputError:  # it came when all was done, while the answer was on its way
+            late += 1
+        assert go_on(ensemble) == expected, count
+    assert count > 40
+    assert late <= 6
+
+
+def test_what_is_read_meanwhile_belongs_together() -> None:
+    """Another thread that looks on sees certificates whose numbers are of one moment."""
+    ensemble, torn, done = live(refit="never"), list[str](), threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            certificate, opened = ensemble.certificate(), ensemble.open_
+            rows = int(certificate["rows"].iloc[0])
+            if not np.allclose(certificate["lost_per_row"] * max(rows, 1), certificate["lost"]):
+                torn.append(f"{rows} rows")
+            if opened.isna().to_numpy().any():
+                torn.append("open rows")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            looking = pool.submit(look)
+            for start in range(N, 2 * N - 4, 4):
+                ensemble.answer(X[start : start + 4], ids=range(start, start + 4))
+                if start % 3:
+                    ensemble.observe(range(start, start + 4), Y[start : start + 4])
+            done.set()
+            looking.result()
+    finally:
+        sys.setswitchinterval(before)
+    assert torn == []
+
+
+def test_warnings_are_told_after_labels_were_observed_in_several_threads() -> None:
+    filters = warnings.filters[:]
+
+    def play(ensemble: oe.LiveEnsemble) -> None:
+        for start in range(N, 2 * N, 5):
+            ensemble.answer(X[start : start + 5], ids=range(start, start + 5))
+            ensemble.observe(range(start, start + 5), Y[start : start + 5])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(play, [live(refit="never") for _ in range(4)]))
+    assert warnings.filters == filters
+
+
+def test_a_thread_that_cannot_be_started_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    aside, usual = (begun(refit=20, refit_in="thread") for _ in range(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        observe(aside)
+    observe(usual)
+    assert go_on(aside) == go_on(usual)
+    for each in (aside, usual):
+        each.answer(X[:5], ids=range(5))
+    assert len(usual.refits_) == 1
+    assert bits(aside) == bits(usual)
+
+
+def test_a_callable_may_observe_labels_itself() -> None:
+    asked = list[int]()
+
+    def refit(ensemble: oe.LiveEnsemble) -> bool:
+        asked.append(ensemble.rows_)
+        if len(asked) == 1:
+            ensemble.observe(range(N + 66, N + 70), Y[N + 66 : N + 70])
+        return True
+
+    ensemble = begun(refit=refit)
+    assert asked == [15]
+    assert ensemble.refits_["labels"].tolist() == [19]

@@ -142,7 +142,7 @@ LONG = """
 import sys, numba, numpy as np
 from optensemble.feasible import Vertices
 numba.set_num_threads(min(int(sys.argv[1]), numba.get_num_threads()))
-omega = Vertices(np.random.default_rng(0).normal(size=(2_000, 20)))
+omega = Vertices(np.random.default_rng(0).normal(size=(10_000, 20)))
 C = np.random.default_rng(1).normal(size=(1_000_000, 20))
 omega.argmax(C[:1])
 print("begun", flush=True)

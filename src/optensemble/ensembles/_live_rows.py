@@ -253,8 +253,8 @@ class Ledger:
         """Refuse ids that were there before, or twice; ``numbered`` if they are rows' numbers, for want of ids."""
         if len(set(keys)) < len(keys):
             raise InputError(f"ids must be distinct; {_repeated(keys, ids)} is there twice. Give each row its own.")
-        known = [at for at, key in enumerate(keys) if key in self.places or key in self.closed]
-        if known:
+        if not (self.places.keys().isdisjoint(keys) and self.closed.keys().isdisjoint(keys)):
+            known = [at for at, key in enumerate(keys) if key in self.places or key in self.closed]
             raise InputError(
                 f"{len(known):,} of these {len(keys):,} ids were given to rows decided before: {_named(ids, known)}. "
                 + ("Rows without ids are numbered: give ids in every call or in none." if numbered else _OWN)
@@ -269,7 +269,7 @@ class Ledger:
         new = dict(zip(keys, batch.numbers.tolist(), strict=True))
         ahead = Change(
             batches=[*left, *batches[len(old) :]] if old else batches,
-            opened={key: number for key, number in new.items() if number >= before},
+            opened={key: number for key, number in new.items() if number >= before} if old else new,
             gone=given_up,
             closed=dict.fromkeys(given_up, EXPIRED),
             decided=self.decided + len(batch),

@@ -35,16 +35,27 @@ def stack_features(outputs: MemberOutputs, scale: Floats) -> Floats:
     """Return what is regressed on, of shape (n, features, d), NaN where a member is absent."""
     models, absent = outputs.models, outputs.absent
     found = np.empty((outputs.count, len(outputs.actions) + (models > 0), outputs.actions.shape[2]))
-    own = found[:, models > 0 :].transpose(1, 0, 2)
     if models:
         found[:, 0] = outputs.average
-        own[:models] = outputs.predictions - found[:, 0]
-    own[models:] = outputs.actions[models:] * scale
+        set_apart(outputs.predictions, found)
+    own = found[:, models > 0 :].transpose(1, 0, 2)
+    if len(own) > models:
+        own[models:] = outputs.actions[models:] * scale
     if absent is not None:
         own[absent] = np.nan
         if models:
             found[absent[:models].all(axis=0), 0] = np.nan
     return found
+
+
+@njit(cache=True, nogil=True)
+def set_apart(predictions, features):  # type: ignore[no-untyped-def]
+    """Write what sets each model apart from their mean, the first feature, into the next ones."""
+    models, n, d = predictions.shape
+    for i in range(n):
+        for m in range(models):
+            for j in range(d):
+                features[i, m + 1, j] = predictions[m, i, j] - features[i, 0, j]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,15 @@ from optensemble.ensembles._live_rows import (
     join_open,
     kept_part,
 )
-from optensemble.ensembles._live_state import Commit, Knowledge, LiveState, Payoffs, add_to_history, history_columns
+from optensemble.ensembles._live_state import (
+    Commit,
+    Knowledge,
+    LiveState,
+    Payoffs,
+    Played,
+    add_to_history,
+    history_columns,
+)
 from optensemble.ensembles._live_terms import (
     PLAYS,
     REFIT_IN,
@@ -62,9 +70,6 @@ from optensemble.monitoring.monitor import Monitor, Seen
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
 from optensemble.stacking.online_stack import OnlineStack
-
-if TYPE_CHECKING:
-    pass
 
 _START = 5.0
 """Rows' worth of differences between policies that weights begin with: a few labels decide nothing yet."""
@@ -274,19 +279,23 @@ class LiveEnsemble(LiveFindings):
                 promises=played.promises,
                 fit=np.full(n, self._now.fits),
             )
-            labels = self.ensemble_.labels_
-            answer = LiveAnswer(
-                actions=played.actions.copy(),
-                **{name: played.promises[:, at].copy() for name, at in _ANSWERED.items()},
-                chosen=played.chosen[None].repeat(n, axis=0),
-                policies=self.policies_,
-                ids=named.copy(),
-                labels=None if labels is None else tuple(labels),
-                index=index_of(X),
-                frame=kind_of(X),
-            )
+            answer = self._as_answer(played, named, X)
             self._open(rows, keys)
             return answer
+
+    def _as_answer(self, played: Played, ids: npt.NDArray[Any], X: Any) -> LiveAnswer:
+        """Return what the user is told: copies, for what is open must not change with them."""
+        labels = self.ensemble_.labels_
+        return LiveAnswer(
+            actions=played.actions.copy(),
+            **{name: played.promises[:, at].copy() for name, at in _ANSWERED.items()},
+            chosen=played.chosen[None].repeat(len(ids), axis=0),
+            policies=self.policies_,
+            ids=ids.copy(),
+            labels=None if labels is None else tuple(labels),
+            index=index_of(X),
+            frame=kind_of(X),
+        )
 
     def _open(self, rows: OpenRows, keys: list[int]) -> None:
         """Take up rows; if an interrupt comes, whoever is next takes that back, for nobody was answered."""
@@ -352,19 +361,8 @@ class LiveEnsemble(LiveFindings):
         named = as_ids(ids, n, "Y")
         gaps = missing_labels != "raise"
         labels = as_labels(align_labels(Y, None, fit.labels_), n, fit.feasible_.dimension, None, gaps=gaps)
-        if weights is not None and np.ndim(weights) == 0:
-            raise InputError(
-                f"sample_weight must hold one weight for each of the {n} rows of Y; got {weights!r}. X is not at hand: "
-                "give the numbers themselves."
-            )
         self._doubt(labels)
-        counts = None if weights is None else as_weights(weights, None, n)
-        if weights is not None and self._learns and any(isinstance(each.X, RowSource) for each in fit._kept_rows):
-            raise InputError(
-                "the rows of the fit are read from files and count once each: rows with sample_weight cannot be fitted "
-                "on beside them. Leave sample_weight out, or give LiveEnsemble refit='never'."
-            )
-        grouped = self._as_groups(groups, n)
+        counts, grouped = self._as_counts(weights, n), self._as_groups(groups, n)
         there = np.flatnonzero(~np.isnan(labels).any(axis=1)) if gaps else np.arange(n)
         found = self._ledger.find(hash_ids(named[there]).tolist(), named[there], _prints(labels[there]))
         new = np.flatnonzero(~found.known)
@@ -373,11 +371,26 @@ class LiveEnsemble(LiveFindings):
         picked = (None if each is None else each[rows] for each in (counts, grouped))
         return Arrived(found.numbers[order], None, labels[rows], *picked)
 
+    def _as_counts(self, weights: Any, n: int) -> Floats | None:
+        if weights is None:
+            return None
+        if np.ndim(weights) == 0:
+            raise InputError(
+                f"sample_weight must hold one weight for each of the {n} rows of Y; got {weights!r}. X is not at hand: "
+                "give the numbers themselves."
+            )
+        if self._learns and any(isinstance(each.X, RowSource) for each in self.ensemble_._kept_rows):
+            raise InputError(
+                "the rows of the fit are read from files and count once each: rows with sample_weight cannot be fitted "
+                "on beside them. Leave sample_weight out, or give LiveEnsemble refit='never'."
+            )
+        return as_weights(weights, None, n)
+
     def _doubt(self, labels: Floats) -> None:
         """Warn of labels that are much larger than any before: what is learned from them stays learned."""
         known = self._now.fit.record_.labels if self._now.fit.has_record else NOTHING_KNOWN
         sizes, usual = np.abs(np.nan_to_num(labels)), max(abs(known.low), abs(known.high))
-        if (largest := float(sizes.max(initial=0.0))) > _DOUBTFUL * usual:
+        if (largest := float(sizes.max(initial=0.0))) > _DOUBTFUL * usual > 0:
             row = int(sizes.max(axis=1).argmax())
             warnings.warn(
                 f"a label in row {row} of {len(labels)} is {largest:.3g} in size, and the largest that was fitted on "

@@ -12,6 +12,7 @@ import pandas as pd
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble.ensembles._live_terms import unit_of
 from optensemble.members.validation import pick_rows
 from optensemble.monitoring.tracking import MEMORY
 from tests.ensembles.decision import D, Ensemble, N, fitted, problem
@@ -69,6 +70,7 @@ class Decided:
     promised: float
     watched: float
     fit: int
+    weighing: float
 
 
 @dataclass
@@ -80,7 +82,8 @@ class Diary:
     Y: Floats = field(default_factory=lambda: problem().Y)
     decided: dict[int, Decided] = field(default_factory=dict)
     learned: list[tuple[int, float]] = field(default_factory=list)
-    watched: list[int] = field(default_factory=list)
+    watched: list[tuple[int, float]] = field(default_factory=list)
+    watched_fit: int = 0
 
     @property
     def sign(self) -> float:
@@ -89,12 +92,18 @@ class Diary:
     def decide(self, rows: Sequence[int], X: Any = None) -> oe.LiveAnswer:
         first = self.live.decided_
         answer = self.live.answer(pick_rows(self.X, np.asarray(rows)) if X is None else X, ids=list(rows))
-        batch = self.live._ledger.batches[-1]
+        batch = self.live._ledger.batches[-1].rows
         for at, row in enumerate(rows):
             raw, promised, _, _, watched = batch.promises[at].tolist()
             kept = batch.proposed[:, at].copy(), batch.weights[at].copy(), batch.played[at].copy()
-            self.decided[row] = Decided(first + at, *kept, raw, promised, watched, len(self.swaps))
+            self.decided[row] = Decided(first + at, *kept, raw, promised, watched, len(self.swaps), self._weighing)
         return answer
+
+    @property
+    def _weighing(self) -> float:
+        """What a weight of 1 is to the monitor: beside the mean weight of the rows fitted on, if these had any."""
+        latest = self.live.refitted_
+        return latest.record_.weighing if latest.has_record else 0.0
 
     @property
     def swaps(self) -> list[str]:
@@ -102,10 +111,14 @@ class Diary:
         return [each for each in self.live.refits_["outcome"] if not each.startswith("failed")]
 
     def observe(self, rows: Sequence[int], counts: Floats | None = None, **options: Any) -> None:
-        now, fits = np.ones(len(rows)) if counts is None else counts, len(self.swaps)
+        now = np.ones(len(rows)) if counts is None else counts
         places = sorted(range(len(rows)), key=lambda at: self.decided[rows[at]].number)
         self.learned += [(rows[at], float(now[at])) for at in places]
-        self.watched += [rows[at] for at in places if self.decided[rows[at]].fit == fits and now[at]]
+        for at in places:
+            told = self.decided[rows[at]]
+            if now[at] and told.fit >= self.watched_fit:
+                self.watched_fit = told.fit
+                self.watched.append((rows[at], now[at] * told.weighing if told.weighing else 1.0))
         self.live.observe(list(rows), self.Y[np.asarray(rows)], sample_weight=counts, **options)
 
     def play(self, rows: Iterable[int] = NEWER, batch: int = 20, late: Any = None) -> Diary:
@@ -147,9 +160,9 @@ class Diary:
         errors = self.sign * earned - [each.promised for each in told]
         mean = float((counts * errors).sum() / (counts.sum() or 1.0))
         np.testing.assert_allclose(certificate["promise_error"], mean, **close)
-        correction = 0.0
+        correction, unit = 0.0, unit_of(self.live.ensemble_)
         for each, realised, count in zip(told, self.sign * earned, counts, strict=True):
-            correction += min(count / MEMORY, 1.0) * (realised - each.raw - correction)
+            correction += min(unit * count / MEMORY, 1.0) * (realised - each.raw - correction)
         assert self.live.correction_ == np.float64(correction) or abs(self.live.correction_ - correction) < 1e-9 * size
         assert (certificate["rows"] == len(rows)).all()
         assert (certificate["open"] == len(self.decided) - len(rows) - self.live.expired_).all()
@@ -177,17 +190,18 @@ class Diary:
         np.testing.assert_array_equal([last[f"weight_{name}"] for name in self.live.policies_], self.live.weights_)
 
     def _check_monitor(self) -> None:
-        """The monitor has seen what the latest fit promised of its own actions, and what these came to."""
+        """The monitor has seen what the fit promised of its own actions, and what these came to: one fit at a time."""
         monitor = self.live.monitor
         if monitor is None:
             return
         assert monitor.rows == len(self.watched)
         if not self.watched:
             return
-        evidence, told = monitor.evidence, [self.decided[row] for row in self.watched]
-        own = self.sign * self.values(np.array([each.policies[-2] for each in told]), self.watched)
+        rows, factors = [row for row, _ in self.watched], np.array([factor for _, factor in self.watched])
+        evidence, told = monitor.evidence, [self.decided[row] for row in rows]
+        own = self.sign * self.values(np.array([each.policies[-2] for each in told]), rows)
         for name, values in (("promised", np.array([each.watched for each in told])), ("realised", own)):
-            expected = np.add.reduceat(values, evidence["first"].to_numpy()) / evidence["rows"]
+            expected = np.add.reduceat(factors * values, evidence["first"].to_numpy()) / evidence["rows"]
             np.testing.assert_allclose(evidence[name], expected, rtol=1e-9, atol=1e-9)
 
 
@@ -246,12 +260,12 @@ class Book:
 
 
 def bits(ensemble: oe.LiveEnsemble) -> list[Any]:
-    """All that a live ensemble knows, as far as it can be seen."""
+    """All that a live ensemble knows, as far as it can be seen; numbers as text, for NaN equals NaN there."""
     frames = [ensemble.certificate(), ensemble.history_, ensemble.open_, ensemble.refits_]
     if ensemble.monitor is not None:
         frames += [ensemble.monitor.evidence, ensemble.monitor.alarms]
     counts = [ensemble.rows_, ensemble.decided_, ensemble.expired_, ensemble.correction_]
-    return [*(frame.to_dict("list") for frame in frames), counts, ensemble.weights_.tolist(), repr(ensemble)]
+    return [*(repr(frame.to_dict("list")) for frame in frames), counts, ensemble.weights_.tolist(), repr(ensemble)]
 
 
 def told(answer: oe.LiveAnswer) -> list[Any]:

@@ -30,7 +30,7 @@ def after(some: int = 200, **parameters: Any) -> Diary:
 
 
 def proposals(ensemble: oe.LiveEnsemble) -> Floats:
-    return ensemble._ledger.batches[-1].proposed
+    return ensemble._ledger.batches[-1].rows.proposed
 
 
 @ACCESS
@@ -102,7 +102,7 @@ def test_a_promise_is_that_of_what_is_played_and_the_correction(access: str, sen
     answer = ensemble.answer(X[LATER])
     promises = [each.answer(X[LATER]).promised for each in (ensemble.ensemble_, ensemble.refitted_)]
     # the stack promises what its own forecast comes to
-    forecast = ensemble._now.state.stack(ensemble._ledger.batches[-1].features)
+    forecast = ensemble._now.state.stack(ensemble._ledger.batches[-1].rows.features)
     promises.append((1 if sense == "max" else -1) * payoff(proposals(ensemble)[2], forecast))
     mixed = (answer.chosen.T * promises).sum(axis=0)
     np.testing.assert_allclose(answer.promised, mixed + correction, rtol=1e-9, atol=1e-12)

@@ -47,7 +47,7 @@ def test_the_certificate_of_other_sets(omega: str) -> None:
     diary.check()
 
 
-@pytest.mark.filterwarnings("ignore:a label in row:optensemble.exceptions.DataWarning")
+@pytest.mark.filterwarnings("ignore:a label of row:optensemble.exceptions.DataWarning")
 @settings(max_examples=25, deadline=None)
 @having(
     st.integers(0, 2**32 - 1),
@@ -105,7 +105,8 @@ def test_a_certificate_before_labels_come() -> None:
     certificate = ensemble.certificate()
     assert list(certificate["policy"]) == ["fitted", "refitted", "online stack"]
     np.testing.assert_allclose(certificate["weight"], 1 / 3)
-    assert (certificate[["lost", "lost_per_row", "rows", "expired", "promise_error"]] == 0).all(axis=None)
+    assert (certificate[["lost", "rows", "counted", "expired", "promise_error"]] == 0).all(axis=None)
+    assert certificate[["lost_per_row", "bound_per_row"]].isna().all(axis=None)
     assert (certificate["open"] == 7).all()
     assert ensemble.finding_ == "No labels have come yet"
     assert repr(ensemble) == "LiveEnsemble(0 rows learned from, 7 open; No labels have come yet)"
@@ -239,15 +240,15 @@ def _with(row: int, value: float) -> Any:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "other labels": (
         {"ids": range(10), "Y": Y[N + 1 : N + 11]},
-        "10 of these 10 rows were given other labels before: 0, 1, 2 .*stays learned. Leave them out",
+        "10 of these 10 rows already have different labels: 0, 1, 2 .*cannot be undone. Leave them out",
     ),
     "some other labels": (
         {"ids": range(5, 15), "Y": np.vstack([Y[N + 5 : N + 9], Y[N + 10 : N + 16]])},
-        r"1 of these 10 rows were given other labels before: 9\. What was learned",
+        r"1 of these 10 rows already have different labels: 9\. What has been learned",
     ),
     "unknown ids": (
         {"ids": range(25, 35), "Y": Y[:10]},
-        r"5 of these 10 ids are of no open row: 30, 31, 32 .*\. Give labels under the ids that answer\(\) or ",
+        r"5 of these 10 ids are of no open row: 30, 31, 32 .*\. Open rows have ids such as 10\. Use",
     ),
     "ids of another kind": ({"ids": list("abc"), "Y": Y[:3]}, "of no open row: 'a', 'b', 'c'"),
     "numbers as text": ({"ids": ["11", "12"], "Y": Y[:2]}, "of no open row: '11', '12'"),
@@ -258,7 +259,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "too few ids": ({"ids": [11, 12], "Y": Y[:3]}, r"one id for each of the 3 rows of Y; got an array of shape \(2,\)"),
     "a single id": ({"ids": 11, "Y": Y[:1]}, "one id for each of the 1 rows of Y; got 11"),
     "text as ids": ({"ids": "abc", "Y": Y[:3]}, "one id for each of the 3 rows of Y; got 'abc'"),
-    "lists as ids": ({"ids": [[11], [12]], "Y": Y[:2]}, "ids must be text, numbers, times or tuples of these"),
+    "lists as ids": ({"ids": [[11], [12]], "Y": Y[:2]}, "ids must be strings, numbers, timestamps or tuples of these"),
     "a gap": (
         {"ids": range(10, 20), "Y": _with(3, np.nan)},
         "labels Y are missing in row 3 of 10.*missing_labels='drop'",
@@ -280,7 +281,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"ids": [11, 12], "Y": Y[:2], "sample_weight": 2},
         "one weight for each of the 2 rows of Y; got 2",
     ),
-    "a rule for weights": ({"ids": [11], "Y": Y[:1], "sample_weight": len}, "one weight for each .*X is not at hand"),
+    "a rule for weights": ({"ids": [11], "Y": Y[:1], "sample_weight": len}, "one weight for each .*X is not available"),
     "too few weights": ({"ids": [11, 12], "Y": Y[:2], "sample_weight": [1]}, "one weight for each of the 2 rows"),
     "groups of rows that had none": (
         {"ids": [11, 12], "Y": Y[:2], "groups": [1, 1]},
@@ -316,15 +317,18 @@ def test_what_is_refused_changes_nothing(name: str) -> None:
         ([50, 51], r"one id for each of the 3 rows of X; got an array of shape \(2,\)"),
         (np.zeros((3, 1)), r"one id for each of the 3 rows of X; got an array of shape \(3, 1\)"),
         ({50, 51, 52}, "one id for each of the 3 rows of X; got {50, 51, 52}"),
-        ([[1], [2], [3]], "ids must be text, numbers, times or tuples of these"),
-        ([2**80, 1, 2], "ids must be text, numbers, times or tuples of these"),
-        ([date(2024, 1, 1), date(2024, 1, 2), date(9999, 12, 31)], "ids must be text, numbers, times or tuples"),
-        ([("a", date(9999, 12, 31)), ("b", 1), ("c", 1)], "ids must be text, numbers, times or tuples"),
+        ([[1], [2], [3]], "ids must be strings, numbers, timestamps or tuples of these"),
+        ([2**80, 1, 2], "ids must be strings, numbers, timestamps or tuples of these"),
+        (
+            [date(2024, 1, 1), date(2024, 1, 2), date(9999, 12, 31)],
+            "ids must be strings, numbers, timestamps or tuples",
+        ),
+        ([("a", date(9999, 12, 31)), ("b", 1), ("c", 1)], "ids must be strings, numbers, timestamps or tuples"),
         (b"abc", "one id for each of the 3 rows of X; got b'abc'"),
-        ([1, 2, None], "ids must not be missing; that of row 2 of 3 is. Give every row an id"),
-        (["a", np.nan, "b"], "ids must not be missing; that of row 1 of 3 is"),
-        (np.array(["2024-01-01", "NaT", "2024-01-02"], dtype="datetime64[D]"), "ids must not be missing; .*row 1"),
-        (["a", "b", "\ud800"], "ids must be text, numbers, times or tuples of these"),
+        ([1, 2, None], r"ids\[2\] of 3 is missing\. Give every row an id"),
+        (["a", np.nan, "b"], r"ids\[1\] of 3 is missing"),
+        (np.array(["2024-01-01", "NaT", "2024-01-02"], dtype="datetime64[D]"), r"ids\[1\] of 3 is missing"),
+        (["a", "b", "\ud800"], "ids must be strings, numbers, timestamps or tuples of these"),
     ],
 )
 def test_ids_that_are_refused_with_rows(ids: Any, words: str) -> None:
@@ -348,8 +352,16 @@ def test_a_member_that_fails_leaves_no_row_open() -> None:
     before = bits(ensemble)
     with pytest.raises(IndexError):
         ensemble.answer(np.array([0, 10**6]))
-    with pytest.raises(InputError, match="at least 1 row is needed; got 0"):
-        ensemble.answer(X[:0])
+    assert bits(ensemble) == before
+
+
+def test_no_rows_and_no_labels_are_neither_an_error_nor_a_trace() -> None:
+    """As on a day without orders."""
+    ensemble = _observed(live())
+    before = bits(ensemble)
+    assert str(ensemble.answer(X[:0])) == "0 rows, 3 coordinates"
+    assert ensemble.decide(X[:0], ids=[]).shape == (0, D)
+    ensemble.observe([], Y[:0])
     assert bits(ensemble) == before
 
 
@@ -411,7 +423,9 @@ def test_labels_in_other_units_are_told_before_they_are_learned_from() -> None:
     ensemble = _observed(live(refit="never"))
     before, labels = bits(ensemble), Y[N + 10 : N + 20].copy()
     labels[3, 1] = 1e3 * np.abs(Y[:N]).max()
-    with pytest.warns(DataWarning, match=r"a label in row 3 of 10 is .*, and the largest that was fitted on .*Look at"):
+    with pytest.warns(
+        DataWarning, match=r"a label of row 13 is .* in absolute value; the largest in the fit was .*Check"
+    ):
         ensemble.copy().observe(range(10, 20), labels)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
@@ -491,9 +505,7 @@ def test_rows_that_wait_too_long_are_given_up_and_counted(after: int, batches: l
     if gone:
         late = sorted(gone)[:1]
         before = bits(diary.live)
-        with pytest.raises(
-            InputError, match=f"labels of {late[0]} come too late: 1 of these 1 rows .*expire_after more"
-        ):
+        with pytest.raises(InputError, match=f"1 of these 1 rows have expired: {late[0]}. .*larger expire_after"):
             diary.live.observe(late, Y[late])
         with pytest.raises(InputError, match=f"given to rows decided before: {late[0]}"):
             diary.live.answer(X[:1], ids=late)
@@ -524,7 +536,7 @@ class BrokenError(Exception):
     """A fault."""
 
 
-@pytest.mark.parametrize("where", [OnlineStack.learn, Monitor._after], ids=lambda each: each.__qualname__)
+@pytest.mark.parametrize("where", [OnlineStack.learn, Monitor.observe], ids=lambda each: each.__qualname__)
 @pytest.mark.parametrize("error", [BrokenError, KeyboardInterrupt])
 def test_a_fault_part_way_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, where: Any, error: type[BaseException]
@@ -532,7 +544,7 @@ def test_a_fault_part_way_changes_nothing(
     def broken(*_: Any) -> None:
         raise error
 
-    owner: Any = {OnlineStack.learn: OnlineStack, Monitor._after: Monitor}[where]
+    owner: Any = {OnlineStack.learn: OnlineStack, Monitor.observe: Monitor}[where]
     ensemble, good = _observed(live(refit=15)), _observed(live(refit=15))
     before = bits(ensemble)
     with monkeypatch.context() as patched:

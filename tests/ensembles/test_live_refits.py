@@ -74,7 +74,7 @@ def test_by_default_a_refit_is_due_after_a_sixth_of_the_rows_fitted_on(batch: in
             rows, new = rows + new, 0
     assert labels_at(diary.live) == expected
     refits = diary.live.refits_
-    assert list(refits.columns) == ["decided", "labels", "why", "rows", "taken_up", "outcome"]
+    assert list(refits.columns) == ["decided", "labels", "why", "rows", "taken_up", "outcome", "failed"]
     assert refits["why"].tolist() == [f"{each} new labels" for each in np.diff([0, *expected])]
     assert refits["rows"].tolist() == [N + each for each in expected]
     assert refits["outcome"].tolist() == [f"{N + each} rows" for each in expected]
@@ -131,9 +131,12 @@ def test_an_alarm_makes_a_refit_due_earlier(name: str, sense: str) -> None:
     words = f"alarm: {first.kind}, {first.direction} than promised"
     assert diary.live.refits_["why"].tolist() == [words]
     assert (first.direction == direction) == (sense == "max")
+    assert not monitor.restarts
+    diary.play(range(n + due, n + due + 10), batch=10)
     assert monitor.standing == ()
     assert len(monitor.alarms) >= 1
     assert monitor.restarts == (due,)
+    assert labels_at(diary.live) == [due]
     diary.check()
 
 
@@ -326,21 +329,22 @@ def test_by_default_the_window_is_four_times_the_rows_fitted_on_if_these_are_man
 # The monitor
 
 
-def test_the_monitor_begins_anew_with_the_scale_of_the_refit() -> None:
+def test_the_monitor_starts_afresh_with_the_scale_of_the_refit_once_labels_of_its_rows_arrive() -> None:
     labels = Y.copy()
     labels[N:] *= 3.0
     diary = Diary(live(refit=100), X, labels)
     first = diary.live.monitor
     assert first is not None
     sigmas = [first.sigma]
-    for now in cut(range(N, N + 300), 20):
+    for now in cut(range(N, N + 320), 20):
         diary.play(now)
         if first.sigma != sigmas[-1]:
             sigmas.append(first.sigma)
             record = diary.live.refitted_.record_
             assert (first.sigma, first.long_run) == (record.deviation, record.long_run)
             assert first.half_width == min(record.own_half_width, 1e120)
-            assert first.standing == ()
+            assert first.tolerance == max(0.1, 1.96 * np.sqrt(record.long_run / record.effective))
+            assert len(diary.live.refits_) == len(first.restarts)
     assert diary.live.monitor is first
     assert first.restarts == (100, 200, 300)
     assert len(sigmas) == 4
@@ -348,8 +352,8 @@ def test_the_monitor_begins_anew_with_the_scale_of_the_refit() -> None:
 
 
 @pytest.mark.parametrize("refit_in", ["call", "thread"])
-def test_the_monitor_watches_the_latest_fit_alone(refit_in: str) -> None:
-    """Of rows that an older fit decided, and whose labels come after it, none is observed."""
+def test_the_monitor_watches_one_fit_after_the_other(refit_in: str) -> None:
+    """A fit is watched until labels of rows come that the next has decided; rows of the first are then passed over."""
     diary = Diary(live(refit=lambda ensemble: ensemble.rows_ == 40, refit_in=refit_in))
     diary.decide(range(N, N + 100))
     assert diary.live.monitor is not None
@@ -359,12 +363,38 @@ def test_the_monitor_watches_the_latest_fit_alone(refit_in: str) -> None:
     diary.decide(range(N + 110, N + 130))
     again = diary.live.refitted_
     assert len(diary.swaps) == 1
-    first = N + 100 if refit_in == "call" else N + 110
-    diary.observe(range(N + 40, first + 10))
-    assert diary.live.monitor.rows == 40 + 10
-    assert diary.live.monitor.restarts == (40,)
-    promised = diary.live.monitor.evidence["promised"][40:]
-    np.testing.assert_allclose(promised, again.answer(X[first : first + 10]).promised)
+    first = 100 if refit_in == "call" else 110
+    diary.observe(range(N + 50, N + first - 10))
+    assert diary.live.monitor.rows == first - 20
+    assert not diary.live.monitor.restarts
+    diary.observe(range(N + first - 10, N + first + 10))
+    assert diary.live.monitor.rows == first
+    assert diary.live.monitor.restarts == (first - 10,)
+    promised = diary.live.monitor.evidence["promised"][first - 10 :]
+    np.testing.assert_allclose(promised, again.answer(X[N + first : N + first + 10]).promised)
+    diary.observe(range(N + 40, N + 50))
+    assert diary.live.monitor.rows == first
+    diary.check()
+
+
+@pytest.mark.parametrize("delay", [0, 30, 90, 250])
+def test_a_break_is_found_however_late_labels_are(delay: int) -> None:
+    """Also where every label is later than the next refit: each fit is watched, for as long as it decided."""
+    given = random_problem(0, n=1600, omega="simplex")
+    labels = given.Y.copy()
+    labels[N + 300 :] = -labels[N + 300 :] - 1.0
+    ensemble = make(given=given).fit(given.X[:N], labels[:N])
+    diary = Diary(oe.LiveEnsemble(ensemble), given.X, labels)
+    diary.play(range(N, 1600), late=np.full(1600, delay))
+    monitor = diary.live.monitor
+    assert monitor is not None
+    assert monitor.rows == diary.live.rows_
+    assert len(monitor.restarts) >= 4
+    alarms = monitor.alarms
+    assert (alarms["row"] > 300).all()
+    assert 300 < alarms["row"].iloc[0] < 340
+    assert alarms["direction"].iloc[0] == "less"
+    assert diary.live.refits_["why"].str.startswith("alarm").any() or delay == 250
     diary.check()
 
 
@@ -545,8 +575,10 @@ def test_a_refit_that_fails_leaves_the_fit_before_and_is_tried_again(refit_in: s
     switch, diary = switched(refit=60, refit_in=refit_in)
     aside = 0 if refit_in == "call" else 15
     diary.decide(range(N, N + 60))
-    words = r"the refit on 460 rows failed, and the fit before goes on deciding \(RuntimeError: the member is broken\)"
-    with switch.broken(), pytest.warns(RefitWarning, match=words + ". It is tried again when the next one is due"):
+    words = (
+        r"the refit on 460 rows failed \(RuntimeError: the member is broken\)\. The previous fit stays in force, and"
+    )
+    with switch.broken(), pytest.warns(RefitWarning, match=words + " another attempt is made when the next refit is"):
         learn_and_go_on(diary)
     refits = diary.live.refits_
     assert refits["outcome"].tolist() == ["failed: RuntimeError: the member is broken"]
@@ -574,7 +606,7 @@ def test_an_earlier_refit_goes_on_if_a_later_one_fails() -> None:
     assert diary.live.refitted_ is latest
     answer = diary.decide(range(N + 120, N + 140))
     assert answer.policies == ("fitted", "refitted", "online stack")
-    np.testing.assert_array_equal(diary.live._ledger.batches[-1].proposed[1], latest.decide(X[N + 120 : N + 140]))
+    np.testing.assert_array_equal(diary.live._ledger.batches[-1].rows.proposed[1], latest.decide(X[N + 120 : N + 140]))
     diary.observe(range(N + 120, N + 140))
     diary.check()
 

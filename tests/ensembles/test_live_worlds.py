@@ -389,7 +389,7 @@ def test_the_stack_learns_from_the_members_of_the_latest_fit() -> None:
     X, Y = regression()
     diary = Diary(oe.LiveEnsemble(own().fit(X[:200], Y[:200]), refit=100), X, Y).play(range(200, 400), batch=10)
     diary.decide(range(400, 410))
-    batch, latest = diary.live._ledger.batches[-1], diary.live.refitted_
+    batch, latest = diary.live._ledger.batches[-1].rows, diary.live.refitted_
     said = np.array(
         [
             member.predict(X[400:410]) if hasattr(member, "predict") else member(X[400:410])

@@ -530,7 +530,7 @@ def test_a_refit_that_has_failed_is_told_when_it_would_have_been_taken_up(
     loaded = oe.load(tmp_path / "live.oe", **given_again())
     for each in (ensemble, loaded):
         each.answer(X[N + 60 : N + 80])
-        with pytest.warns(RefitWarning, match=r"the refit on 460 rows failed, .*ZeroDivisionError: no rows"):
+        with pytest.warns(RefitWarning, match=r"the refit on 460 rows failed .ZeroDivisionError: no rows"):
             each.answer(X[N + 80 : N + 90])
         assert each.refits_["outcome"].tolist() == ["failed: ZeroDivisionError: no rows"]
     assert bits(loaded) == bits(ensemble)
@@ -561,9 +561,9 @@ def test_labels_that_were_learned_or_given_up_are_known_after_loading(tmp_path: 
     before = bits(loaded)
     loaded.observe(range(5), Y[N : N + 5])
     assert bits(loaded) == before
-    with pytest.raises(InputError, match="were given other labels before: 0, 1, 2"):
+    with pytest.raises(InputError, match="already have different labels: 0, 1, 2"):
         loaded.observe(range(5), -Y[N : N + 5])
-    with pytest.raises(InputError, match=r"the labels of 5, 6, 7 .*come too late"):
+    with pytest.raises(InputError, match=r"5 of these 5 rows have expired: 5, 6, 7 "):
         loaded.observe(range(5, 10), Y[N + 5 : N + 10])
     with pytest.raises(InputError, match="are of no open row"):
         loaded.observe([1000], Y[:1])

@@ -234,12 +234,17 @@ def test_evidence_shares_the_axis_if_the_monitor_looked_at_every_row() -> None:
 
 
 def test_evidence_has_an_axis_of_its_own_if_it_did_not() -> None:
-    live = late().live
+    live, (X, Y) = started(refit=60), drawn_world(200, 1)
+    for start in range(0, 200, STEP):
+        live.decide(X[start : start + STEP], ids=range(start, start + STEP))
+        if start:
+            live.observe(ids=range(start, start + STEP), Y=Y[start : start + STEP])
+    live.observe(ids=range(STEP), Y=Y[:STEP])  # the fit that decided these is watched no more
     payoffs, _, promises, evidence = panels(live.plot())
     monitor = live.monitor
     assert monitor is not None
     assert 0 < monitor.rows < live.rows_
-    looked = f"rows the monitor has looked at: {monitor.rows} of {live.rows_}, promised by the latest fit"
+    looked = f"rows seen by the monitor ({monitor.rows} of {live.rows_})"
     assert (promises.get_xlabel(), evidence.get_xlabel()) == ("rows whose labels have come", looked)
     payoffs.set_xlim(0, 10)
     assert evidence.get_xlim() == (0, monitor.rows - 1)
@@ -253,7 +258,7 @@ def test_refits_are_marked_in_all_panels(name: str) -> None:
     *others, evidence = panels(live.plot())
     assert all(marks(axes) == made for axes in others)
     assert live.monitor is not None
-    assert len(marks(evidence)) == len(made)
+    assert marks(evidence) == list(live.monitor.restarts)
     assert ("refit" in legend(others[1])) == bool(made)
 
 
@@ -279,7 +284,7 @@ def test_without_labels_the_plot_says_so() -> None:
     figure = live.plot()
     assert [[text.get_text() for text in axes.texts] for axes in panels(figure)] == [
         *[["no labels have come yet"]] * 3,
-        ["the monitor has looked at no row yet"],
+        ["the monitor has not seen any rows yet"],
     ]
     assert figure.get_suptitle() == live.finding_
 

@@ -43,6 +43,8 @@ class Ridge(NamedTuple):
 
     def forecast(self, features: Floats, *, models: bool) -> Floats:
         apart = np.nan_to_num(features - self.centre)
+        if models and not self.centre[0].any():  # no model was ever there: the first that is is taken as it is
+            apart[:, 0] = np.where(np.isnan(features[:, 0]), 0.0, features[:, 0] - self.level)
         found = self.level + np.einsum("f,nfd->nd", self.weights, apart)
         return np.asarray(found + apart[:, 0] if models else found)
 
@@ -87,7 +89,8 @@ def ridge(rows: Rows, *, models: bool) -> Ridge:
     size, limits = float(sizes[-1]), FAR * np.sqrt(sizes[:-1, None, None])
     early = (rows.counts.cumsum() - rows.counts < UNCLIPPED)[:, None, None]
     assume((np.abs(apart) <= np.where(early, np.inf, limits)).all())
-    weight = np.repeat(np.sqrt(rows.counts * (1 - 1 / MEMORY) ** np.arange(n)[::-1]), d)[:, None]
+    since = rows.counts.sum() - rows.counts.cumsum()
+    weight = np.repeat(np.sqrt(rows.counts * (1 - 1 / MEMORY) ** since), d)[:, None]
     design = np.concatenate(
         [weight * apart.transpose(0, 2, 1).reshape(n * d, -1), np.sqrt(RIDGE * size) * np.eye(len(centres))]
     )
@@ -291,6 +294,17 @@ def test_an_absent_member_counts_as_its_mean_and_one_that_never_spoke_for_nothin
     filled[0, 0], said[0, 0] = np.nan, stack.centre[0]
     np.testing.assert_allclose(stack(filled), stack(said), rtol=1e-12)
     assert without.weights.shape == (2,)
+
+
+def test_models_that_come_after_the_first_labels_are_taken_as_they_are() -> None:
+    """Neither left out nor added to the level of the labels, which they forecast themselves."""
+    rows = some_rows(0, 40, 3, 2, models=True)
+    rows.labels[:] += 100.0
+    later = rows.features[30:] + np.array([100.0, 0.0, 0.0, 0.0])[:, None]
+    rows.features[:30] = np.nan
+    stack = learned(rows.take(slice(0, 30)), models=True)
+    np.testing.assert_array_equal(stack(later), later[:, 0])
+    np.testing.assert_allclose(stack(np.full((1, 4, 2), np.nan)), stack.level[None])
 
 
 def test_weights_follow_a_break_within_the_memory() -> None:

@@ -360,7 +360,7 @@ def require_certified(
     np.testing.assert_allclose(rows * found["bound_per_row"].to_numpy(), found["bound"].to_numpy())
 
 
-@pytest.mark.filterwarnings("ignore:a label in row:optensemble.exceptions.DataWarning")
+@pytest.mark.filterwarnings("ignore:a label of row:optensemble.exceptions.DataWarning")
 @pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("sense", ["max", "min"])

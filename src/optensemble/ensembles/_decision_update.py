@@ -14,7 +14,7 @@ from optensemble._core.hashing import Hashes, hash_labels
 from optensemble._core.validation import require_choice
 from optensemble.ensembles._decision_answers import FittedDecision
 from optensemble.ensembles._decision_rows import as_batch
-from optensemble.ensembles._watch import tell
+from optensemble.ensembles._watch import tell, weighed
 from optensemble.evaluation.payoff_summary import Assessments
 from optensemble.evaluation.possible_payoffs import LabelRange
 from optensemble.evaluation.promise import Promise
@@ -224,7 +224,8 @@ class UpdatedDecision(FittedDecision):
         before, mean = self.n_updated_, float(np.average(realised, weights=weights))
         self.n_updated_ += len(labels)
         self._later = [*self._later, rows]
-        self._watch(self._watched.correct(assessed, incomplete, possible), realised)
+        expected = self._watched.correct(assessed, incomplete, possible)
+        self._watch(*(weighed(each, weights, self._watched.weighing) for each in (expected, realised)))
         if self.time_ordered_ and before < STALE * self.n_rows_ <= self.n_updated_:
             stale = f"{self.n_updated_:,} rows have come since the fit on {self.n_rows_:,}"
             self.refit_due_ = "; ".join(filter(None, [self.refit_due_, stale]))

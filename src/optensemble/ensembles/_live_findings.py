@@ -32,39 +32,51 @@ class LiveFindings:
     _lock: threading.RLock
 
     @property
+    def _current(self) -> Knowledge:
+        """All that is known, with what an interrupt left undone; while a call is under way, as of before it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._settle()
+            finally:
+                self._lock.release()
+        return self._now
+
+    @property
     def refitted_(self) -> Policy:
         """The ensemble as it decides now."""
-        return self._now.fit
+        return self._current.fit
 
     @property
     def weights_(self) -> Floats:
         """The weights of the policies now."""
-        return self._now.state.hedge.weights
+        return self._current.state.hedge.weights
 
     @property
     def rows_(self) -> int:
         """The number of rows whose labels have come."""
-        return self._now.history.rows
+        return self._current.history.rows
 
     @property
     def decided_(self) -> int:
         """The number of rows decided."""
-        return self._now.decided
+        return self._current.decided
 
     @property
     def expired_(self) -> int:
         """The number of open rows that were given up."""
-        return self._now.expired
+        return self._current.expired
 
     @property
     def correction_(self) -> float:
         """What is added to promises now."""
-        return self._now.state.tracking.correction
+        return self._current.state.tracking.correction
 
     @property
     def open_(self) -> pd.DataFrame:
         """The open rows."""
-        batches, decided = self._ledger.batches, self._now.decided
+        with self._lock:
+            self._settle()
+            batches, decided = self._ledger.open_rows, self._current.decided
         ids = [each for batch in batches for each in ids_listed(batch.ids)]
         numbers = np.concatenate([batch.numbers for batch in batches]) if batches else np.empty(0, np.int64)
         promised = np.concatenate([batch.promises[:, PROMISED] for batch in batches]) if batches else np.empty(0)
@@ -74,12 +86,14 @@ class LiveFindings:
     @property
     def history_(self) -> pd.DataFrame:
         """Sums over spans of rows in the order in which labels came, and where things stood at their end."""
-        return self._now.history.frame()
+        return self._current.history.frame()
 
     @property
     def refits_(self) -> pd.DataFrame:
         """The refits."""
-        return pd.DataFrame(list(self._now.refits), columns=["decided", "labels", "why", "rows", "taken_up", "outcome"])
+        columns = ["decided", "labels", "why", "rows", "taken_up", "outcome"]
+        rows = [[getattr(refit, name) for name in columns] for refit in self._current.refits]
+        return pd.DataFrame(rows, columns=columns).assign(failed=[bool(refit.failed) for refit in self._current.refits])
 
     def certificate(self) -> pd.DataFrame:
         """Return what was lost to each policy, and a bound on it that holds for any sequence of labels and any delays.
@@ -93,12 +107,13 @@ class LiveFindings:
         these rows, exactly. ``attrs`` has the parts of the bound: ``regret``, ``drift`` (the price of delays) and
         ``played`` (of playing one policy in place of the mixture, say).
         """
-        now = self._now
-        hedge, rows = now.state.hedge, now.state.tracking.counted or 1.0
+        now = self._current
+        hedge, counted = now.state.hedge, now.counted or np.nan
         frame = pd.DataFrame({"policy": self.policies_, "weight": hedge.weights, "lost": hedge.lost})
         frame["bound"] = hedge.bound
-        frame["lost_per_row"], frame["bound_per_row"] = frame["lost"] / rows, frame["bound"] / rows
-        frame["rows"], frame["open"], frame["expired"] = now.history.rows, now.open, now.expired
+        frame["lost_per_row"], frame["bound_per_row"] = frame["lost"] / counted, frame["bound"] / counted
+        frame["rows"], frame["counted"] = now.history.rows, now.counted
+        frame["open"], frame["expired"] = now.open, now.expired
         frame["promise_error"] = now.state.tracking.mean_error
         regret = hedge.bound - hedge.drift - hedge.played
         frame.attrs.update(regret=regret, drift=hedge.drift, played=hedge.played)
@@ -139,7 +154,7 @@ class LiveFindings:
             save(self, path, keep_rows=keep_rows, keep_members=keep_members)
 
     def __repr__(self) -> str:
-        return f"LiveEnsemble({self.rows_:,} rows learned from, {self._now.open:,} open; {self.finding_})"
+        return f"LiveEnsemble({self.rows_:,} rows learned from, {self._current.open:,} open; {self.finding_})"
 
     def _repr_html_(self) -> str:
         from optensemble.report.notebook import live_html

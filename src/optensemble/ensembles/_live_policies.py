@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from optensemble._core.arrays import Floats
+from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles.base import Answer, Policy
 from optensemble.members.outputs import MemberOutputs
 from optensemble.stacking.online_stack import OnlineStack, stack_features
@@ -63,5 +64,6 @@ def _stacked(stack: OnlineStack, features: Floats, outputs: MemberOutputs, lates
     if not (stack.begun or stack.models):
         return latest.actions, latest.promised
     coefficients, omega = stack(features), outputs.omega
-    actions = omega.argmax(coefficients)
+    with one_blas_thread():
+        actions = omega.argmax(coefficients)
     return actions, outputs.sign * omega.value(actions, coefficients)

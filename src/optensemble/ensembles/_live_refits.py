@@ -179,6 +179,38 @@ class Outcome:
     error: BaseException | None = None
 
 
+@dataclass(frozen=True)
+class Refit:
+    """A refit, as it is listed.
+
+    Attributes
+    ----------
+    decided, labels, watched
+        When it became due: the number of rows decided, of those with labels, and of those the monitor had seen.
+    why
+        Why it was due.
+    rows
+        How many rows were fitted on.
+    taken_up
+        The number of rows decided before it decides.
+    failed
+        The error it ended with; empty if it did not fail.
+    """
+
+    decided: int
+    labels: int
+    watched: int
+    why: str
+    rows: int
+    taken_up: int | None = None
+    failed: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in words."""
+        return f"failed: {self.failed}" if self.failed else f"{self.rows:,} rows"
+
+
 @dataclass(eq=False)
 class RunningRefit:
     """A refit in a thread of its own, to be taken up before a certain row is decided.
@@ -186,7 +218,7 @@ class RunningRefit:
     That row, not the time it takes, says from when on it decides: the same calls give the same bits.
     """
 
-    entry: dict[str, Any]
+    refit: Refit
     due_at: int
     work: Callable[[], Policy]
     outcome: Outcome = field(default_factory=Outcome)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import takewhile
@@ -23,6 +22,8 @@ from optensemble.ensembles._decision_rows import needed_part
 from optensemble.ensembles.base import Policy
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
+from optensemble.members.alignment import only_columns
+from optensemble.members.frames import as_kind, copy_of, index_of, is_default
 from optensemble.members.validation import pick_rows
 
 REMEMBERED = 1 << 17
@@ -48,15 +49,20 @@ def as_ids(ids: Any, n: int, what: str) -> npt.NDArray[Any]:
     """Return a copy of the ids of ``n`` rows: an array of whole numbers, of times, or of objects as Python has them."""
     found = _array_of(ids)
     if found.shape != (n,):
-        raise InputError(f"ids must hold one id for each of the {n} rows of {what}; got {_shape(ids, found)}.")
-    if found.dtype.kind in "iu":
+        raise InputError(
+            f"ids must hold one id for each of the {n} rows of {what}; got {_shape(ids, found)}. Give a list "
+            "or a column of ids; of rows that were decided without any, answer.ids has them."
+        )
+    if found.dtype.kind == "i" or (found.dtype.kind == "u" and found.max(initial=0) < 1 << 63):
         return found
     try:
         plain = list(pd.DatetimeIndex(found).as_unit("ns") if found.dtype.kind == "M" else map(_plain, found))
     except (TypeError, ValueError, OverflowError) as error:  # a time beyond those of nanoseconds is a ValueError
-        raise InputError(f"ids must be text, numbers, times or tuples of these ({error}). Give other ids.") from error
+        raise InputError(
+            f"ids must be strings, numbers, timestamps or tuples of these ({error}). Give other ids."
+        ) from error
     if lacking := [at for at, each in enumerate(plain) if each is None or each is pd.NaT]:
-        raise InputError(f"ids must not be missing; that of row {lacking[0]} of {n} is. Give every row an id.")
+        raise InputError(f"ids[{lacking[0]}] of {n} is missing. Give every row an id.")
     kinds = {type(each) for each in plain}
     if kinds == {int}:
         return np.array(plain, dtype=np.int64)
@@ -92,7 +98,7 @@ def _plain(value: Any) -> Any:
         return tuple(map(_plain, value))
     if value is None or isinstance(value, date | np.datetime64):  # NaT is a date
         return None if value is None else pd.Timestamp(value).as_unit("ns")
-    if isinstance(value, bool | np.bool_ | int | np.integer):
+    if isinstance(value, bool | np.bool_ | int | np.integer) and not isinstance(value, np.timedelta64):
         whole = int(value)
         return int(np.int64(whole))  # which says what is too large
     if isinstance(value, float | np.floating):
@@ -128,6 +134,32 @@ def _as_label(value: Any) -> Any:
 def ids_listed(ids: npt.NDArray[Any]) -> list[Any]:
     """Return ids as a list of what Python has for them."""
     return pd.DatetimeIndex(ids).tolist() if ids.dtype.kind == "M" else ids.tolist()
+
+
+def order_by_ids(ids: npt.NDArray[Any], Y: Any) -> Indices | None:
+    """Return the order that puts labels in that of their ids, where their index holds these; None by position.
+
+    An index of times or text that holds some of the ids and not others is refused.
+    """
+    index = index_of(Y)
+    if index is None or is_default(index):
+        return None
+    try:
+        given = as_ids(index.to_numpy() if index.nlevels == 1 else list(index), len(ids), "Y")
+    except InputError:
+        return None  # labels of the index that are no ids
+    place = {key: at for at, key in enumerate(hash_ids(given).tolist())}
+    found = [place.get(key, -1) for key in hash_ids(ids).tolist()]
+    if len(place) == len(found) and -1 not in found:
+        return None if found == list(range(len(found))) else np.array(found)
+    if given.dtype.kind not in "iu" and max(found) >= 0:
+        raise InputError(
+            f"the index of Y holds some of the ids and not others: {_named(ids, [found.index(-1)])} is not in it. Give "
+            "labels for these ids, or an array (Y.to_numpy()) if its rows are in the order of the ids."
+            if -1 in found
+            else "the index of Y holds ids several times. Give an array (Y.to_numpy()) if its rows are in their order."
+        )
+    return None
 
 
 # Rows
@@ -177,13 +209,14 @@ class OpenRows:
         return len(self.numbers)
 
     def take(self, rows: Any) -> OpenRows:
-        """Return some of the rows, by their places, which ascend."""
+        """Return some of the rows, by their places, which ascend; nothing is kept of the others."""
+        X, omega = None if self.X is None else pick_rows(self.X, rows), self.omega
         return OpenRows(
             self.numbers[rows],
             self.keys[rows],
             self.ids[rows],
-            None if self.X is None else pick_rows(self.X, rows),
-            self.omega.take(rows),
+            X,
+            omega.bind_again(omega.values[rows], X) if omega.needs_table else omega.take(rows),
             self.proposed[:, rows],
             self.played[rows],
             self.features[rows],
@@ -191,6 +224,36 @@ class OpenRows:
             self.promises[rows],
             self.fit[rows],
         )
+
+
+class Batch(NamedTuple):
+    """Rows that were decided together, with a mask of those that are open, and their number.
+
+    The others are taken out once they are the majority: labels that arrive one by one cost no copy of the batch each.
+    """
+
+    rows: OpenRows
+    still: npt.NDArray[np.bool_]
+    open: int
+
+    @classmethod
+    def of(cls, rows: OpenRows) -> Batch:
+        """Return rows that are all open."""
+        return cls(rows, np.ones(len(rows), dtype=np.bool_), len(rows))
+
+    @property
+    def opened(self) -> OpenRows:
+        """The open rows alone."""
+        return self.rows if self.open == len(self.rows) else self.rows.take(np.flatnonzero(self.still))
+
+    def without(self, gone: Any) -> list[Batch]:
+        """Return what is left once some rows, by their places or a mask, are open no more: one batch or none."""
+        still = self.still.copy()
+        still[gone] = False
+        left = self._replace(still=still, open=int(np.count_nonzero(still)))
+        if 2 * left.open < len(self.rows):
+            return [self.of(left.opened)] if left.open else []
+        return [left]
 
 
 class Found(NamedTuple):
@@ -207,7 +270,7 @@ class Change:
     ``opened`` and ``closed`` are entered; ``gone`` are struck out of the open rows, ``forgotten`` out of the others.
     """
 
-    batches: list[OpenRows]
+    batches: list[Batch]
     opened: dict[int, int]
     gone: list[int]
     closed: dict[int, int]
@@ -234,7 +297,7 @@ class Ledger:
         The number of rows decided so far, and of those given up.
     """
 
-    batches: list[OpenRows] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
     places: dict[int, int] = field(default_factory=dict)
     closed: OrderedDict[int, int] = field(default_factory=OrderedDict)
     decided: int = 0
@@ -262,10 +325,13 @@ class Ledger:
 
     def opening(self, batch: OpenRows, keys: list[int], before: int) -> tuple[Change, Change]:
         """Return what takes up rows decided now, and gives up all before a number; and what takes this back."""
-        batches = [*self.batches, batch]
-        old = list(takewhile(lambda each: each.numbers[0] < before, batches))
-        given_up = [int(key) for each in old for key in each.keys[each.numbers < before].tolist()]
-        left = [each.take(np.flatnonzero(each.numbers >= before)) for each in old[-1:] if each.numbers[-1] >= before]
+        batches = [*self.batches, Batch.of(batch)]
+        old = list(takewhile(lambda each: each.rows.numbers[0] < before, batches))
+        late = [each.rows.numbers < before for each in old]
+        given_up = [
+            int(key) for each, gone in zip(old, late, strict=True) for key in each.rows.keys[gone & each.still].tolist()
+        ]
+        left = [part for each, gone in zip(old[-1:], late[-1:], strict=True) for part in each.without(gone)]
         new = dict(zip(keys, batch.numbers.tolist(), strict=True))
         ahead = Change(
             batches=[*left, *batches[len(old) :]] if old else batches,
@@ -283,10 +349,7 @@ class Ledger:
         """Return what removes open rows, by their numbers, which ascend; ``prints`` are kept by their keys."""
         batches = self.batches.copy()
         for at, batch, places in reversed(list(self._cut(numbers))):
-            if len(places) == len(batch):
-                del batches[at]
-            else:
-                batches[at] = batch.take(np.delete(np.arange(len(batch)), places))
+            batches[at : at + 1] = [] if len(places) == batch.open else batch.without(places)
         return Change(batches, {}, list(prints), prints, self.decided, self.expired)
 
     def apply(self, change: Change) -> None:
@@ -315,53 +378,68 @@ class Ledger:
         gone = [at for at in missing if closed.get(keys[at]) == EXPIRED]
         if gone:
             raise InputError(
-                f"the labels of {_named(ids, gone)} come too late: {len(gone):,} of these {len(keys):,} rows were "
-                "given up when they were older than expire_after. Leave them out, or give expire_after more rows."
+                f"{len(gone):,} of these {len(keys):,} rows have expired: {_named(ids, gone)}. Leave them out, or use "
+                "a larger expire_after."
             )
         unknown = [at for at in missing if keys[at] not in closed]
         if unknown:
             raise InputError(
-                f"{len(unknown):,} of these {len(keys):,} ids are of no open row: {_named(ids, unknown)}. Give labels "
-                "under the ids that answer() or decide() was given."
+                f"{len(unknown):,} of these {len(keys):,} ids are of no open row: {_named(ids, unknown)}. {self._known}"
+                "Use the ids that were given to answer() or decide(); rows that were given none are numbered "
+                "(answer.ids)."
             )
         other = [at for at in missing if closed[keys[at]] != prints[at]]
         if other:
             raise InputError(
-                f"{len(other):,} of these {len(keys):,} rows were given other labels before: {_named(ids, other)}. "
-                "What was learned from a label stays learned. Leave them out."
+                f"{len(other):,} of these {len(keys):,} rows already have different labels: {_named(ids, other)}. What "
+                "has been learned from a label cannot be undone. Leave them out."
             )
         return Found(numbers, known)
+
+    @property
+    def _known(self) -> str:
+        """Name an id that labels may be given for."""
+        if not self.batches:
+            return "No row is open. "
+        batch = self.batches[0]
+        first = ids_listed(batch.rows.ids[batch.still][:1])[0]
+        return f"Open rows have ids such as {first!r}. "
 
     def take(self, numbers: Indices) -> Iterator[OpenRows]:
         """Yield open rows, by their numbers, which ascend, batch by batch."""
         for _, batch, places in self._cut(numbers):
-            yield batch if len(places) == len(batch) else batch.take(places)
+            yield batch.rows if len(places) == len(batch.rows) else batch.rows.take(places)
 
-    def _cut(self, numbers: Indices) -> Iterator[tuple[int, OpenRows, Indices]]:
+    @property
+    def open_rows(self) -> list[OpenRows]:
+        """The open rows, batch by batch."""
+        return [batch.opened for batch in self.batches]
+
+    def _cut(self, numbers: Indices) -> Iterator[tuple[int, Batch, Indices]]:
         """Yield each batch that has some of the rows, with its place and theirs in it."""
         at, start = 0, 0
         while start < len(numbers):
-            at = bisect_right(self.batches, numbers[start], lo=at, key=lambda batch: batch.numbers[0]) - 1
-            batch = self.batches[at]
-            stop = start + int(np.searchsorted(numbers[start:], batch.numbers[-1], "right"))
-            yield at, batch, np.searchsorted(batch.numbers, numbers[start:stop])
+            at = bisect_right(self.batches, numbers[start], lo=at, key=lambda batch: batch.rows.numbers[0]) - 1
+            own = self.batches[at].rows.numbers
+            stop = start + int(np.searchsorted(numbers[start:], own[-1], "right"))
+            yield at, self.batches[at], np.searchsorted(own, numbers[start:stop])
             at, start = at + 1, stop
 
 
 def kept_part(fit: Policy, X: Any, groups: Any) -> Any:
-    """Return what is kept of X to be learned from: a copy, for a buffer may be used again before its labels come.
+    """Return what is kept of X to be learned from: a copy, which neither changes with X nor keeps it in memory.
 
-    Of a frame whose members are all columns only those that are needed are kept; ``groups`` is the rule that finds
-    groups in it.
+    Of a frame whose members are all columns only those that are needed are kept, and of others the columns of the fit,
+    in their order, in a table of the same kind; ``groups`` is the rule that finds groups in it.
     """
+    if fit.feasible_.needs_table:
+        return copy_of(X)
     part = needed_part(fit, X, groups)
-    if part is not X:
-        return part
-    if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
-        return X.reset_index(drop=True)
-    if isinstance(X, list):
-        return deepcopy(X)  # its rows may be lists that change
-    return X.copy() if callable(getattr(X, "copy", None)) else X
+    if part is X:
+        part = as_kind(only_columns(X, fit._known.features), next((rows.X for rows in fit._kept_rows), X))
+    if isinstance(part, pd.DataFrame) and isinstance(part.index, pd.RangeIndex):
+        part = part.reset_index(drop=True)
+    return copy_of(part)
 
 
 def join_open(parts: list[OpenRows]) -> OpenRows:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from optensemble._core.arrays import Floats
 from optensemble._core.spans import Spans
+from optensemble._core.threads import one_blas_thread
 from optensemble.ensembles._live_policies import Proposals
-from optensemble.ensembles._live_refits import RefitRows, RunningRefit
+from optensemble.ensembles._live_refits import Refit, RefitRows, RunningRefit
 from optensemble.ensembles._live_rows import HIGH, LOW, PROMISED, RAW, Change, OpenRows
+from optensemble.ensembles._watch import WatchedFit
 from optensemble.ensembles.base import Policy
-from optensemble.exceptions import SolverError
 from optensemble.monitoring.monitor import Seen
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
@@ -47,11 +48,15 @@ class Payoffs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LiveState:
-    """What was learned from all labels that have come; nothing of it changes, further labels make another one."""
+    """What was learned from all labels that have arrived; nothing of it changes, further labels make another one.
+
+    ``unit`` is what a weight of 1 is beside the rows fitted on: memories are in rows that weigh as much as these.
+    """
 
     hedge: Hedge
     tracking: Tracking
     stack: OnlineStack
+    unit: float = 1.0
 
     def play(self, proposals: Proposals, fit: Policy, *, mixes: bool) -> Played:
         """Return what is played where policies propose something, with a promise by the latest ``fit`` and the past."""
@@ -70,13 +75,14 @@ class LiveState:
     def learn(self, rows: OpenRows, labels: Floats, counts: Floats, sign: float) -> tuple[LiveState, Payoffs]:
         """Return what follows from the labels of further rows, where greater is better, and what the rows came to."""
         found = payoffs_of(rows, labels)
-        realised, promises = sign * found.played, rows.promises.T.copy()
-        learned = LiveState(
+        realised, promises, relative = sign * found.played, rows.promises.T.copy(), self.unit * counts
+        learned = replace(
+            self,
             hedge=self.hedge.learn(counts[:, None] * (found.policies - found.played[:, None]), rows.weights),
             tracking=self.tracking.learn(
-                *(realised, promises[RAW], promises[PROMISED], (promises[LOW], promises[HIGH]), counts)
+                *(realised, promises[RAW], promises[PROMISED], (promises[LOW], promises[HIGH]), relative)
             ),
-            stack=self.stack.learn(rows.features, labels, counts),
+            stack=self.stack.learn(rows.features, labels, relative),
         )
         return learned, found
 
@@ -95,10 +101,12 @@ class Knowledge:
         Those to fit again on.
     fit, fits
         The latest fit, and how many were made since the first.
+    watched
+        The fit whose promises the monitor watches.
     new
         The number of labels since the last refit was due.
     refits
-        An entry for each refit.
+        The refits so far.
     running
         The refit that is yet to be taken up.
     decided, open, expired
@@ -109,9 +117,10 @@ class Knowledge:
     history: Spans
     rows: RefitRows
     fit: Policy
+    watched: WatchedFit
     fits: int = 0
     new: int = 0
-    refits: tuple[dict[str, Any], ...] = ()
+    refits: tuple[Refit, ...] = ()
     running: RunningRefit | None = None
     decided: int = 0
     open: int = 0
@@ -120,6 +129,16 @@ class Knowledge:
     def with_rows_of(self, change: Change, waiting: int) -> Self:
         """Return the same with the counts of a change of rows; ``waiting`` is the number of open rows after it."""
         return replace(self, decided=change.decided, open=waiting, expired=change.expired)
+
+    @property
+    def counted(self) -> float:
+        """The number of rows whose labels have arrived, each as often as it counts."""
+        return self.state.tracking.counted / self.state.unit
+
+    @property
+    def heeded(self) -> int:
+        """The number of rows that the monitor had seen when the latest fit was due: earlier alarms are dealt with."""
+        return next((refit.watched for refit in reversed(self.refits) if not refit.failed), 0)
 
 
 class Commit(NamedTuple):
@@ -137,22 +156,23 @@ def payoffs_of(rows: OpenRows, labels: Floats) -> Payoffs:
     played = omega.value(rows.played, labels)
     best = np.maximum(policies.max(axis=1), played)
     try:
-        actions, solved = omega.try_argmax(labels)
+        with one_blas_thread():
+            actions, solved = omega.try_argmax(labels)
         best = np.where(solved, np.maximum(best, omega.value(actions, labels)), best)
-    except SolverError:  # foresight is only looked at: what can be learned from the labels is learned all the same
+    except Exception:  # noqa: BLE001, S110: only the history has foresight; an Oracle that fails must not stop learning
         pass
     return Payoffs(played, policies, best)
 
 
 def mix(values: Floats, weights: Floats) -> Floats:
-    """Return the mixture of values (policies, n, ...); of a single policy its own, to the bit."""
+    """Return the mixture of values (policies, n, ...); of a single policy, or where all agree, theirs to the bit."""
     alone = np.flatnonzero(weights)
     if len(alone) == 1:
         return np.array(values[alone[0]])
     mixed: Floats = weights[0] * values[0]
     for weight, each in zip(weights[1:].tolist(), values[1:], strict=True):
         mixed += weight * each
-    return mixed
+    return np.asarray(np.clip(mixed, values.min(axis=0), values.max(axis=0)))  # rounding leaves no bounds
 
 
 # History

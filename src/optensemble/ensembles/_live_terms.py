@@ -20,6 +20,11 @@ def fewest_kept(fit: Policy) -> int:
     return MINIMUM_ROWS if fit.kind == DECISION else 1
 
 
+def unit_of(fit: Policy) -> float:
+    """Return what a weight of 1 is among the rows fitted on, whose weights are then 1 on average; 1 without weights."""
+    return (fit.record_.weighing if fit.has_record else 0.0) or 1.0
+
+
 def names_of_policies(refit: Any) -> tuple[str, ...]:
     """Return the names of the policies that are followed."""
     return (FITTED, ONLINE) if refit == "never" else (FITTED, REFITTED, ONLINE)

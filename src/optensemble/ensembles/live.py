@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
 from optensemble._core.spans import Spans
+from optensemble._core.threads import one_blas_thread
 from optensemble._core.validation import require_choice, require_number
 from optensemble.ensembles._frames import kind_of, output_of
 from optensemble.ensembles._live_answer import LiveAnswer
@@ -20,6 +22,7 @@ from optensemble.ensembles._live_findings import LiveFindings
 from optensemble.ensembles._live_policies import REFITTED, propose
 from optensemble.ensembles._live_refits import (
     Arrived,
+    Refit,
     RefitRows,
     RunningRefit,
     default_window,
@@ -35,8 +38,10 @@ from optensemble.ensembles._live_rows import (
     OpenRows,
     as_ids,
     hash_ids,
+    ids_listed,
     join_open,
     kept_part,
+    order_by_ids,
 )
 from optensemble.ensembles._live_state import (
     Commit,
@@ -55,17 +60,18 @@ from optensemble.ensembles._live_terms import (
     as_refit,
     fewest_kept,
     names_of_policies,
+    unit_of,
 )
-from optensemble.ensembles._watch import monitor_of, restarted_by
+from optensemble.ensembles._watch import WatchedFit, monitor_of
 from optensemble.ensembles.base import DECISION, Policy
 from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN
 from optensemble.exceptions import DataWarning, InputError, RefitWarning
-from optensemble.members.alignment import align_labels
+from optensemble.members.alignment import align_labels, align_rows, require_labels
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import MISSING_LABELS
 from optensemble.members.frames import index_of
 from optensemble.members.sources import RowSource
-from optensemble.members.validation import as_labels, as_weights, require_rows, row_count, row_labels
+from optensemble.members.validation import as_labels, as_weights, row_count, row_labels
 from optensemble.monitoring.monitor import Monitor, Seen
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
@@ -134,7 +140,7 @@ class LiveEnsemble(LiveFindings):
         ``earned``, ``promised``, earned by each policy and by ``foresight``, and the weights and the correction at
         the end of the call that brought them.
     refits_
-        A frame: each refit, why it was due, on how many rows, and its ``outcome``.
+        A frame with a row for each refit: what triggered it, how many rows it used, and its outcome.
     rows_, decided_, expired_
         The number of rows whose labels have come, of those decided, and of those given up.
     correction_
@@ -180,10 +186,13 @@ class LiveEnsemble(LiveFindings):
         if fit.has_record:
             self.monitor = monitor_of(fit.record_, fit.sense, horizon=horizon, false_alarms=false_alarms)
         stack = OnlineStack.begin(len(fit.members_) + self._models, fit.feasible_.dimension, models=self._models)
-        state = LiveState(Hedge.over(len(self.policies_), _START * fit._spread), Tracking(), stack)
+        unit = unit_of(fit)
+        hedge = Hedge.over(len(self.policies_), _START * fit._spread / unit)
+        state = LiveState(hedge, Tracking(), stack, unit)
         window = default_window(fit.n_rows_) if window is None else window
         rows = RefitRows.of(fit._kept_rows if self.refit != "never" else [], (), window)
-        self._now = Knowledge(state, Spans(history_columns(self.policies_)), rows, fit)
+        watched = WatchedFit.first(fit.record_ if fit.has_record else None)
+        self._now = Knowledge(state, Spans(history_columns(self.policies_)), rows, fit, watched)
         self._ledger = Ledger()
 
     def _take_terms(
@@ -221,7 +230,7 @@ class LiveEnsemble(LiveFindings):
             self._settle()
             found = object.__new__(type(self))
             found.__dict__.update(self.__dict__)
-            found._ledger, found._lock = self._ledger.copy(), threading.RLock()
+            found._ledger, found._lock, found._asking = self._ledger.copy(), threading.RLock(), False
             found.monitor = None if self.monitor is None else self.monitor.copy()
             return found
 
@@ -255,7 +264,6 @@ class LiveEnsemble(LiveFindings):
         with self._lock:
             self._settle()
             n = row_count(X)
-            require_rows(n, 1)
             numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
             named = as_ids(numbers if ids is None else ids, n, "X")
             hashes = hash_ids(named)
@@ -263,15 +271,18 @@ class LiveEnsemble(LiveFindings):
             self._take_up_refit()
             fits = (self.ensemble_, self.refitted_) if REFITTED in self.policies_ else (self.ensemble_,)
             state = self._now.state
-            proposals = propose(fits, state.stack, X)
+            with self._as_beside_a_fit():
+                proposals = propose(fits, state.stack, X)
             played = state.play(proposals, self.refitted_, mixes=self.mixes_)
-            omega = proposals.outputs.omega
+            omega, kept = proposals.outputs.omega, None
+            if self._learns or omega.needs_table:
+                kept = kept_part(self.ensemble_, X, self._groups_rule)
             rows = OpenRows(
                 numbers=numbers,
                 keys=hashes,
                 ids=named,
-                X=kept_part(self.ensemble_, X, self._groups_rule) if self._learns or omega.needs_table else None,
-                omega=omega,
+                X=kept,
+                omega=omega.bind_again(omega.values, kept) if omega.needs_table else omega,
                 proposed=proposals.actions,
                 played=played.actions,
                 features=proposals.features,
@@ -280,8 +291,13 @@ class LiveEnsemble(LiveFindings):
                 fit=np.full(n, self._now.fits),
             )
             answer = self._as_answer(played, named, X)
-            self._open(rows, keys)
+            if n:
+                self._open(rows, keys)
             return answer
+
+    def _as_beside_a_fit(self) -> AbstractContextManager[None]:
+        """Ask members as while a fit runs beside, which keeps linear algebra on one thread: bits must not tell."""
+        return one_blas_thread() if self.refit_in == "thread" else nullcontext()
 
     def _as_answer(self, played: Played, ids: npt.NDArray[Any], X: Any) -> LiveAnswer:
         """Return what the user is told: copies, for what is open must not change with them."""
@@ -357,17 +373,22 @@ class LiveEnsemble(LiveFindings):
 
     def _as_given(self, ids: Any, Y: Any, weights: Any, groups: Any, missing_labels: str) -> Arrived:
         """Return labels with the numbers of their rows, in the order in which these were decided; X is not set."""
-        fit, n = self.ensemble_, row_count(Y)
+        fit, n = self.ensemble_, row_count(Y, "Y")
         named = as_ids(ids, n, "Y")
         gaps = missing_labels != "raise"
+        require_labels(Y, fit.labels_)
         labels = as_labels(align_labels(Y, None, fit.labels_), n, fit.feasible_.dimension, None, gaps=gaps)
-        self._doubt(labels)
-        counts, grouped = self._as_counts(weights, n), self._as_groups(groups, n)
+        counts = self._as_counts(align_rows(weights, Y, "sample_weight", "Y"), n)
+        grouped = self._as_groups(align_rows(groups, Y, "groups", "Y"), n)
+        if (order := order_by_ids(named, Y)) is not None:
+            labels = labels[order]
+            counts, grouped = (None if each is None else each[order] for each in (counts, grouped))
         there = np.flatnonzero(~np.isnan(labels).any(axis=1)) if gaps else np.arange(n)
         found = self._ledger.find(hash_ids(named[there]).tolist(), named[there], _prints(labels[there]))
         new = np.flatnonzero(~found.known)
         order = new[np.argsort(found.numbers[new])]
         rows = there[order]
+        self._doubt(labels[rows], named[rows])
         picked = (None if each is None else each[rows] for each in (counts, grouped))
         return Arrived(found.numbers[order], None, labels[rows], *picked)
 
@@ -376,30 +397,42 @@ class LiveEnsemble(LiveFindings):
             return None
         if np.ndim(weights) == 0:
             raise InputError(
-                f"sample_weight must hold one weight for each of the {n} rows of Y; got {weights!r}. X is not at hand: "
-                "give the numbers themselves."
+                f"sample_weight must hold one weight for each of the {n} rows of Y; got {weights!r}. X is not "
+                "available in observe: give the numbers themselves."
             )
         if self._learns and any(isinstance(each.X, RowSource) for each in self.ensemble_._kept_rows):
             raise InputError(
                 "the rows of the fit are read from files and count once each: rows with sample_weight cannot be fitted "
                 "on beside them. Leave sample_weight out, or give LiveEnsemble refit='never'."
             )
+        if self._learns and self.ensemble_.kind != DECISION:
+            raise InputError(
+                "the fits of white and black boxes know no weights. Leave sample_weight out, or give LiveEnsemble "
+                "refit='never'."
+            )
         return as_weights(weights, None, n)
 
-    def _doubt(self, labels: Floats) -> None:
+    def _doubt(self, labels: Floats, ids: npt.NDArray[Any]) -> None:
         """Warn of labels that are much larger than any before: what is learned from them stays learned."""
         known = self._now.fit.record_.labels if self._now.fit.has_record else NOTHING_KNOWN
         sizes, usual = np.abs(np.nan_to_num(labels)), max(abs(known.low), abs(known.high))
         if (largest := float(sizes.max(initial=0.0))) > _DOUBTFUL * usual > 0:
             row = int(sizes.max(axis=1).argmax())
             warnings.warn(
-                f"a label in row {row} of {len(labels)} is {largest:.3g} in size, and the largest that was fitted on "
-                f"{usual:.3g}. Look at its units: what is learned from a label stays learned.",
+                f"a label of row {ids_listed(ids[row : row + 1])[0]!r} is {largest:.3g} in absolute value; the largest "
+                f"in the fit was {usual:.3g}. Check its units: what has been learned from a label cannot be undone.",
                 DataWarning,
                 stacklevel=4,
             )
 
     def _as_groups(self, groups: Any, n: int) -> npt.NDArray[Any] | None:
+        if groups is not None and not callable(groups) and np.shape(groups)[:1] != (n,):
+            raise InputError(
+                f"groups must hold the group of each of the {n} rows of Y; got {groups!r:.80}. X is not available "
+                "in observe: give the groups themselves."
+            )
+        if self._learns and groups is not None and self.ensemble_.kind != DECISION:
+            raise InputError("the fits of white and black boxes know no groups. Leave them out.")
         if not self._learns or self.ensemble_.kind != DECISION:
             return None
         fit: Any = self.ensemble_
@@ -426,17 +459,20 @@ class LiveEnsemble(LiveFindings):
         prints = dict(zip(rows.keys.tolist(), _prints(labels), strict=True))
         add_to_history(history, found, rows, counts, state, sign)
         change = self._ledger.closing(given.numbers, prints)
-        learned = replace(now, state=state, history=history, rows=refit_rows, new=now.new + len(labels))
-        self._commit(change, learned.with_rows_of(change, now.open - len(prints)), self._watched(rows, found, counts))
+        watched, seen = self._watched(rows, found, given.weights)
+        learned = replace(
+            now, state=state, history=history, rows=refit_rows, new=now.new + len(labels), watched=watched
+        )
+        self._commit(change, learned.with_rows_of(change, now.open - len(prints)), seen)
 
-    def _watched(self, rows: OpenRows, found: Payoffs, counts: Floats) -> Seen | None:
-        """Return what the monitor knows once it has seen what the latest fit promised, and what its actions came to."""
-        current = np.flatnonzero((rows.fit == self._now.fits) & (counts > 0))
-        if self.monitor is None or not len(current):
-            return None
+    def _watched(self, rows: OpenRows, found: Payoffs, weights: Floats | None) -> tuple[WatchedFit, Seen | None]:
+        """Return what the monitor has seen once it knows what each fit promised of its own actions, and what came."""
+        watched = self._now.watched
+        if self.monitor is None:
+            return watched, None
         latest = len(self.policies_) - 2  # it comes before the stack
-        realised = self.ensemble_._sign * found.policies[current, latest]
-        return self.monitor._after(rows.promises[current, WATCHED], realised)
+        realised = self.ensemble_._sign * found.policies[:, latest]
+        return watched.look(self.monitor, rows.fit, rows.promises[:, WATCHED], realised, weights)
 
     # What takes place as a whole
 
@@ -484,8 +520,9 @@ class LiveEnsemble(LiveFindings):
         after = due_after(self.refitted_.n_rows_) if self.refit == "auto" else int(self.refit)
         if new >= after:
             return f"{new:,} new labels"
-        if self.refit == "auto" and new >= due_after(0) and self.monitor is not None and self.monitor.standing:
-            return f"alarm: {self.monitor.standing[0].kind}, {self.monitor.standing[0].direction} than promised"
+        if self.refit == "auto" and new >= due_after(0) and self.monitor is not None:
+            alarms = [alarm for alarm in self.monitor.standing if alarm.row >= self._now.heeded]
+            return f"alarm: {alarms[0].kind}, {alarms[0].direction} than promised" if alarms else ""
         return ""
 
     def _ask(self) -> str:
@@ -503,9 +540,10 @@ class LiveEnsemble(LiveFindings):
             return
         now = self._now  # the callable may have learned
         rows, fit, groups = now.rows.joined(), now.fit, self._groups_rule
-        entry = {"decided": now.decided, "labels": now.history.rows, "why": why, "rows": len(rows)}
+        seen = 0 if self.monitor is None else self.monitor.rows
+        refit = Refit(now.decided, now.history.rows, seen, why, len(rows))
         aside = -(-now.new // _ASIDE) if self.refit_in == "thread" else 0
-        running = RunningRefit(entry, now.decided + aside, lambda: fit._fitted_again(rows.batches(groups)))
+        running = RunningRefit(refit, now.decided + aside, lambda: fit._fitted_again(rows.batches(groups)))
         self._commit(None, replace(now, rows=rows, new=0, running=running))
         if self.refit_in == "thread":
             running.start()
@@ -518,22 +556,20 @@ class LiveEnsemble(LiveFindings):
         now = self._now
         if now.running is None or now.decided < now.running.due_at:
             return
-        entry, outcome = now.running.entry, now.running.wait()
-        told = f"failed: {outcome.failed}" if outcome.fit is None else f"{outcome.fit.n_rows_:,} rows"
-        refits = (*now.refits, {**entry, "taken_up": now.decided, "outcome": told})
-        after = replace(now, running=None, refits=refits)
-        if outcome.fit is not None:
-            seen = None
-            if self.monitor is not None and outcome.fit.has_record:
-                seen = restarted_by(self.monitor, outcome.fit.record_)
-            self._commit(None, replace(after, fit=outcome.fit, fits=now.fits + 1), seen)
+        outcome = now.running.wait()
+        refit = replace(now.running.refit, taken_up=now.decided, failed=outcome.failed)
+        after = replace(now, running=None, refits=(*now.refits, refit))
+        if (fit := outcome.fit) is not None:
+            number = now.fits + 1
+            watched = now.watched.followed_by(number, fit.record_ if fit.has_record else None)
+            self._commit(None, replace(after, fit=fit, fits=number, watched=watched))
             return
         self._commit(None, after)
         if not isinstance(outcome.error, Exception) and outcome.error is not None:
             raise outcome.error
         warnings.warn(
-            f"the refit on {entry['rows']:,} rows failed, and the fit before goes on deciding ({outcome.failed}). It "
-            "is tried again when the next one is due.",
+            f"the refit on {refit.rows:,} rows failed ({outcome.failed}). The previous fit stays in force, and another "
+            "attempt is made when the next refit is due.",
             RefitWarning,
             stacklevel=4,
         )

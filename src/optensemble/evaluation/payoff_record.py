@@ -165,7 +165,13 @@ class Record:
     def calibration(self) -> Calibration:
         """How self-assessments are calibrated."""
         offset, share = (0.0, 0.0) if self.absence is None else (self.absence.offset, self.absence.share)
-        return Calibration(self.level + self.trend[0] * len(self) / 2, self.slope, self.centre, offset, share)
+        base = self.level + self.trend[0] * len(self) / 2
+        return Calibration(base, self.slope, self.centre, offset, share, self.weighing)
+
+    @property
+    def weighing(self) -> float:
+        """What a weight of 1 is among weights that are 1 on average; 0 where the rows have none."""
+        return 0.0 if self._sums.weight_squares is None else self.unit
 
     def limits(
         self,
@@ -286,11 +292,14 @@ class Record:
     def deviation(self) -> float:
         """Return the standard deviation of a row's payoff about the calibrated one; never 0, for payoffs are rounded.
 
+        Where rows have weights it is that of the weighted residual, whose mean is the one that the promise is of.
+
         >>> Record(np.ones(9), np.ones(9)).deviation
         1e-09
         """
         size = max(map(abs, self._sums.means))
-        return max(float(np.sqrt(self.noise)), _ROUNDING * (size or 1.0))
+        spread = np.sqrt(self.noise) if self.weights is None else (self.weights * self.residual).std()
+        return max(float(spread), _ROUNDING * (size or 1.0))
 
     @cached_property
     def long_run(self) -> float:
@@ -300,7 +309,8 @@ class Record:
         """
         if self.totals is not None:
             return self.design_effect
-        return max(long_run_ratio(self.residual), self._cluster_effect)
+        residual = self.residual if self.weights is None else self.weights * self.residual
+        return max(long_run_ratio(residual), self._cluster_effect)
 
     @cached_property
     def _floor(self) -> float:
@@ -469,7 +479,8 @@ class Record:
 class Calibration(NamedTuple):
     """How a self-assessment becomes a promise: by a line through ``base`` at ``centre``, and by whether members lack.
 
-    Where a member is absent, as in a ``share`` of the rows, payoffs are higher by ``offset``.
+    Where a member is absent, as in a ``share`` of the rows, payoffs are higher by ``offset``. ``weighing`` is what a
+    weight of 1 is among those of the record, or 0: errors count by their weights where the record's rows have any.
     """
 
     base: float
@@ -477,6 +488,7 @@ class Calibration(NamedTuple):
     centre: float
     offset: float
     share: float
+    weighing: float = 0.0
 
     def correct(
         self, assessed: Floats, incomplete: npt.NDArray[np.bool_] | None = None, possible: Possible | None = None

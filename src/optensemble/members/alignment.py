@@ -21,6 +21,7 @@ from optensemble.members.frames import (
     date_columns,
     index_of,
     is_default,
+    is_frame,
     is_made_up,
     numbers_of,
     select,
@@ -119,17 +120,20 @@ def require_set_columns(omega: FeasibleSet, X: Any, labels: Labels) -> None:
 # Rows
 
 
-def row_order(index: pd.Index | None, other: pd.Index | None, what: str, *, numbered: bool = False) -> Indices | None:
+def row_order(
+    index: pd.Index | None, other: pd.Index | None, what: str, *, numbered: bool = False, of: str = "X"
+) -> Indices | None:
     """Return the order that puts rows of index ``other`` in that of X, ``index``; None if they go by position.
 
     They go by position if the two are equal, or if they are not the same labels and one of them only numbers its rows.
     With ``numbered`` an index that only numbers rows says nothing even where the labels are the same: a function that
-    returns a frame without setting its index numbers the rows of X as they came.
+    returns a frame without setting its index numbers the rows of X as they came. ``what`` has the other index, and
+    ``of`` has the first, for errors.
     """
     if index is None or other is None or index is other or index.equals(other):
         return None
     if len(index) != len(other):
-        _require_same_rows(index, other, what)
+        _require_same_rows(index, other, what, of)
         return None  # if they only number their rows, the wrong shape will be said
     if numbered and is_default(other):
         return None
@@ -140,20 +144,20 @@ def row_order(index: pd.Index | None, other: pd.Index | None, what: str, *, numb
         return None
     again = "" if index.is_unique and other.is_unique else " Labels that are there several times cannot be matched."
     raise InputError(
-        f"the rows of {what} and of X have different indexes: {_shown(other)} in {what}, and {_shown(index)} in X."
-        f"{again} Give both the same index, or arrays (to_numpy()) if their rows are in the same order."
+        f"the rows of {what} and of {of} have different indexes: {_shown(other)} in {what}, and {_shown(index)} in "
+        f"{of}.{again} Give both the same index, or arrays (to_numpy()) if their rows are in the same order."
     )
 
 
-def _require_same_rows(index: pd.Index, other: pd.Index, what: str) -> None:
+def _require_same_rows(index: pd.Index, other: pd.Index, what: str, of: str) -> None:
     """Refuse rows of which some are missing, and name them."""
     if is_default(index) or is_default(other) or not index.is_unique or not other.is_unique:
         return
-    for here, there, where, lacking in ((index, other, "X", what), (other, index, what, "X")):
+    for here, there, where, lacking in ((index, other, of, what), (other, index, what, of)):
         missing = here[~here.isin(there)]
         if len(missing):
             raise InputError(
-                f"X has {len(index):,} rows and {what} has {len(other):,}: {_shown(missing)} of {where} "
+                f"{of} has {len(index):,} rows and {what} has {len(other):,}: {_shown(missing)} of {where} "
                 f"{'is' if len(missing) == 1 else 'are'} not in {lacking}. Give both the same rows."
             )
 
@@ -217,14 +221,30 @@ def align_labels(Y: Any, X: Any, labels: Labels) -> Any:
     return numbers if columns is None else numbers[:, columns]
 
 
+def require_labels(Y: Any, labels: Labels) -> None:
+    """Refuse a frame that lacks a label's column, or has others, by their names."""
+    given = column_names(Y) if is_frame(Y) else None
+    if given is None or labels is None or is_made_up(given):
+        return
+    names = [str(name) for name in given]
+    lacking, others = ([each for each in one if each not in two] for one, two in ((labels, names), (names, labels)))
+    if lacking and not others:
+        raise InputError(f"Y has no column {listed(lacking)}. It needs one for each label: {listed(labels)}.")
+    if others and not lacking:
+        raise InputError(f"Y has the column {listed(others)}, which is no label. Select the labels: {listed(labels)}.")
+
+
 def _require_same(given: Sequence[Any], labels: Sequence[str]) -> None:
     if str(given[0]) != labels[0] and not is_made_up(given):
         raise InputError(f"the column of Y is {str(given[0])!r}, but the label is {labels[0]!r}. Rename one of them.")
 
 
-def align_rows(values: Any, X: Any, what: str) -> Any:
-    """Return a value for every row in the order of X; a rule by which they are found in X, or None, as it is."""
-    order = row_order(index_of(X), index_of(values), what)
+def align_rows(values: Any, X: Any, what: str, of: str = "X") -> Any:
+    """Return a value for every row in the order of X; a rule by which they are found in X, or None, as it is.
+
+    ``what`` the values are, and what ``of``, for errors.
+    """
+    order = row_order(index_of(X), index_of(values), what, of=of)
     return values if order is None else take(values, order)
 
 

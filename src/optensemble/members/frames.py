@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,40 @@ def _stacked(columns: list[Any], names: Sequence[Any], rows: int, what: str) -> 
 def _column(column: Any, what: str) -> Any:
     kind = "Categorical" if isinstance(column.dtype, pd.CategoricalDtype) else str(column.dtype)
     return as_numbers(np.asarray(column.to_numpy()), what, kind)
+
+
+def copy_of(table: Any) -> Any:
+    """Return a copy that shares no memory with a table, whatever that is a part of."""
+    if isinstance(table, np.ndarray) or is_pandas_frame(table) or hasattr(table, "tocsr"):
+        return table.copy()
+    frame = None if isinstance(table, _PLAIN) else _as_narwhals(table)
+    if isinstance(frame, nw.DataFrame):
+        return frame[list(range(len(frame)))].to_native()  # a clone would share its buffers
+    return deepcopy(table)
+
+
+def as_kind(table: Any, like: Any) -> Any:
+    """Return a table as one of the kind of another: pandas, polars, pyarrow or an array; as it is, if it cannot be one.
+
+    The columns of an array are those of the other table, by position.
+
+    >>> as_kind(np.ones((2, 1)), pd.DataFrame({"a": [1]})).columns.tolist()
+    ['a']
+    """
+    if type(table) is type(like):
+        return table
+    if isinstance(like, np.ndarray) and is_frame(table):
+        numbers = nw.from_native(table, eager_only=True).to_numpy()
+        return numbers if numbers.dtype.kind in NUMBERS else table
+    if isinstance(table, np.ndarray) and is_frame(like):
+        names = column_names(like) or ()
+        return as_kind(pd.DataFrame(table, columns=names), like) if table.shape[1:] == (len(names),) else table
+    if not (is_frame(table) and is_frame(like)):
+        return table
+    frame, kind = nw.from_native(table, eager_only=True), nw.from_native(like, eager_only=True).implementation
+    if kind.is_pandas():
+        return frame.to_pandas()
+    return frame.to_polars() if kind.is_polars() else frame.to_arrow() if kind.is_pyarrow() else table
 
 
 def take(values: Any, order: Indices) -> Any:

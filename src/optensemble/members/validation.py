@@ -118,8 +118,8 @@ def _size(numbers: Floats) -> float:
     return max(float(numbers.max(initial=0.0)), -float(numbers.min(initial=0.0)))
 
 
-def row_count(X: Any) -> int:
-    """Return how many rows X has, whatever it is."""
+def row_count(X: Any, what: str = "X") -> int:
+    """Return how many rows X has, whatever it is; ``what`` it is, for errors."""
     try:
         if isinstance(X, (str, bytes, Mapping)):
             raise TypeError
@@ -131,7 +131,7 @@ def row_count(X: Any) -> int:
     except TypeError as error:
         advice = " Call its collect() first, or write it to Parquet and fit on optensemble.Rows."
         got = f"{type(X).__name__}.{advice if hasattr(X, 'collect') else ''}"
-        raise InputError(f"X must have rows: an array, a pandas or polars frame; got {got}") from error
+        raise InputError(f"{what} must have rows: an array, a pandas or polars frame; got {got}") from error
 
 
 def require_rows(n: int, at_least: int = _FEWEST_ROWS) -> None:

@@ -1,4 +1,4 @@
-"""The monitor: it looks at promised and realised payoffs after every row, and says when they have come apart."""
+"""The monitor: it compares promised with realised payoffs after every row, and reports when they diverge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
-from optensemble._core.deferred import pd
+from optensemble._core.deferred import is_pandas_series, pd
 from optensemble._core.spans import Spans
 from optensemble._core.validation import as_floats, require_choice, require_number
 from optensemble.exceptions import InputError
@@ -37,6 +37,8 @@ MOST_ROWS = 10**12
 LEAST_FALSE_ALARMS = 1e-9
 """The smallest probability of a false alarm that may be asked for."""
 
+_INDEPENDENT = 2.0  # a long-run ratio that independent rows hardly exceed: beyond it the rate is approximate
+
 _PLAIN = ("sigma", "half_width", "long_run", "tolerance", "horizon", "false_alarms", "sense")
 
 
@@ -46,7 +48,7 @@ class Seen:
 
     Attributes
     ----------
-    sigma, half_width, long_run
+    sigma, half_width, long_run, tolerance
         The scale, as of :class:`Monitor`.
     detector, spans
         The evidence since the last restart, and the history of all rows.
@@ -59,6 +61,7 @@ class Seen:
     sigma: float
     half_width: float | None
     long_run: float
+    tolerance: float
     detector: Detector
     spans: Spans
     since: int = 0
@@ -67,33 +70,39 @@ class Seen:
 
 
 class Monitor:
-    """A monitor of any forecast of payoffs: it looks at every row, and says when payoffs are off what was promised.
+    """Watch any payoff forecast: check every row, and report when realised payoffs depart from those promised.
 
-    It looks for a change in the mean of realised − promised, and may be asked after every row: repeated looks are
-    allowed for. For each kind of alarm, a false one is raised within ``horizon`` rows after a restart with a
-    probability of at most ``false_alarms``, all directions together; over more rows this grows in proportion. That
-    holds for any distribution, heavy tails and rare large losses among them, as long as in every row the mean of the
-    error, given the rows before, is within the tolerance of 0 (for ``"broken"``, within the half-width), and the mean
-    of its square about the edge of that at most the running one, which has a memory of 250 rows and is never below
-    ``sigma²``. For dependence beyond that there is only ``long_run``, an approximation.
+    It looks for a change in the mean error, realised − promised, and may be checked after every row: its threshold
+    accounts for every look. For each kind of alarm, a false one is raised within ``horizon`` rows after a restart with
+    a probability of at most ``false_alarms``, all directions together; over more rows this grows in proportion. No
+    distribution is assumed. The guarantee takes only that, given the rows before,
+
+    - the mean error of each row is within the tolerance of 0 (for ``"broken"``, within the half-width), which also
+      means that when a row becomes known must not depend on its payoff;
+    - the variance of the error is at most its running mean square, which has a memory of 250 rows and is never below
+      ``sigma²``. Heavy tails and rare large losses are covered if ``sigma`` is that of all rows: a record that has seen
+      none of the rare ones gives one that is too small.
+
+    Where errors depend on each other from row to row, ``long_run`` allows for it, but only approximately.
 
     Parameters
     ----------
     sigma
-        The standard deviation of realised − promised where promises hold, best from rows out of fold.
+        The standard deviation of realised − promised in normal times, best estimated on rows that the forecast was not
+        fitted on.
     half_width
-        By how much the mean of realised may differ from that of promised if the promise holds, in units of the payoff;
-        None if that is unknown: no alarm then says that the promise is broken.
+        The half-width of the promise's interval, in units of the payoff; None if it is unknown, and then there are no
+        ``"broken"`` alarms.
     long_run
         The ratio of the long-run variance of the error to its variance, at least 1; 1 if rows are independent.
     tolerance
-        A difference of means that does not matter, in units of ``sigma``.
+        A mean error to ignore, in units of ``sigma``.
     horizon, false_alarms
         The probability of a false alarm within this number of rows.
     directions
-        ``"less"`` if alarms are to be raised where less is realised than promised, ``"more"`` where more is, or both.
+        ``"less"`` to raise alarms where less is realised than promised, ``"more"`` where more is, or both.
     sense
-        ``"max"`` for payoffs, ``"min"`` for costs: for the words.
+        ``"max"`` for payoffs, ``"min"`` for costs: wording only.
 
     Examples
     --------
@@ -119,8 +128,7 @@ class Monitor:
         directions: Sequence[str] = ("less", "more"),
         sense: str = "max",
     ) -> None:
-        _as_scale(sigma, half_width, long_run)
-        _require_size(tolerance, "tolerance", at_least=0.0)
+        scale = _as_scale(sigma, half_width, long_run, tolerance)
         require_number(horizon, "horizon", at_least=1, whole=True)
         require_number(false_alarms, "false_alarms", at_least=LEAST_FALSE_ALARMS)
         if horizon > MOST_ROWS or false_alarms >= 1:
@@ -130,10 +138,10 @@ class Monitor:
             )
         require_choice(sense, "sense", ["max", "min"])
         self.directions = _as_directions(directions)
-        self.tolerance, self.horizon, self.false_alarms = float(tolerance), int(horizon), float(false_alarms)
+        self.horizon, self.false_alarms = int(horizon), float(false_alarms)
         self.sense = sense
         fresh = Detector.fresh(len(self.directions), 0), Spans(history_columns(self.directions))
-        self._seen = Seen(*_as_scale(sigma, half_width, long_run), *fresh)
+        self._seen = Seen(*scale, *fresh)
 
     # Rows
 
@@ -143,44 +151,41 @@ class Monitor:
         Parameters
         ----------
         promised, realised
-            An array with a number for each row, or a single number, of the same unit; a single promise stands for all
-            rows. Each row is one look.
+            An array with a number for each row, or a single number, in the same unit; a single promise applies to all
+            rows. Two series of pandas must have the same index.
         """
-        self._seen = self._after(promised, realised)
-        return self
-
-    def _after(self, promised: Any, realised: Any) -> Seen:
-        """Return what is known after further rows, as of :meth:`observe`."""
         seen, (before, after) = self._seen, _as_pairs(promised, realised)
         with np.errstate(over="ignore"):  # the detector takes errors for no larger than it can count
             errors = (after - before) / seen.sigma
         detector, shown = seen.detector.look(errors, seen.spans.rows, self._terms)
         spans = seen.spans.copy()
         spans.add(np.column_stack([before, after, shown]))
-        return replace(seen, detector=detector, spans=spans)
+        self._seen = replace(seen, detector=detector, spans=spans)
+        return self
 
     def restart(
-        self, sigma: float | None = None, *, half_width: float | None = None, long_run: float | None = None
+        self,
+        sigma: float | None = None,
+        *,
+        half_width: float | None = None,
+        long_run: float | None = None,
+        tolerance: float | None = None,
     ) -> Self:
-        """Begin anew, as after a refit: the evidence so far is dropped, alarms so far stay listed.
+        """Start afresh, as after a refit: evidence is dropped, past alarms stay listed.
 
         Parameters
         ----------
-        sigma, half_width, long_run
-            The scale from now on, as of the constructor; what is None stays as it is.
+        sigma, half_width, long_run, tolerance
+            The scale from now on, as in the constructor; what is None stays as it is.
         """
-        self._seen = self._restarted(sigma, half_width, long_run)
-        return self
-
-    def _restarted(self, sigma: float | None, half_width: float | None, long_run: float | None) -> Seen:
-        """Return what is known after a restart, as of :meth:`restart`."""
         seen, rows = self._seen, self.rows
         scale = _as_scale(
             seen.sigma if sigma is None else sigma,
             seen.half_width if half_width is None else half_width,
             seen.long_run if long_run is None else long_run,
+            seen.tolerance if tolerance is None else tolerance,
         )
-        return Seen(
+        self._seen = Seen(
             *scale,
             detector=Detector.fresh(len(self.directions), rows),
             spans=seen.spans,
@@ -188,6 +193,7 @@ class Monitor:
             restarts=(*seen.restarts, rows)[-MOST_LISTED:],
             past=(*seen.past, *_in_order(self.standing))[-MOST_LISTED:],
         )
+        return self
 
     def copy(self) -> Self:
         """Return a monitor that has seen the same rows, and goes on by itself."""
@@ -197,18 +203,23 @@ class Monitor:
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of realised − promised where promises hold."""
+        """The standard deviation of realised − promised in normal times."""
         return self._seen.sigma
 
     @property
     def half_width(self) -> float | None:
-        """By how much means may differ if the promise holds."""
+        """The half-width of the promise's interval."""
         return self._seen.half_width
 
     @property
     def long_run(self) -> float:
         """The ratio of the long-run variance to the variance."""
         return self._seen.long_run
+
+    @property
+    def tolerance(self) -> float:
+        """A difference of means that is ignored, in units of ``sigma``."""
+        return self._seen.tolerance
 
     @property
     def rows(self) -> int:
@@ -222,8 +233,9 @@ class Monitor:
 
     @property
     def doubt(self) -> str:
-        """How often alarms are false, in words."""
-        return f"false alarms at most {100 * self.false_alarms:g} % in {self.horizon:,} rows"
+        """The false-alarm rate in words; an approximate one where rows depend on each other."""
+        most = "at most" if self.long_run <= _INDEPENDENT else "at most about"
+        return f"false alarms {most} {100 * self.false_alarms:g} % in {self.horizon:,} rows"
 
     @property
     def restarts(self) -> tuple[int, ...]:
@@ -348,6 +360,12 @@ def _as_directions(given: Any) -> tuple[str, ...]:
 
 def _as_pairs(promised: Any, realised: Any) -> tuple[Floats, Floats]:
     """Return promised and realised payoffs as arrays of the same length."""
+    indexes = [each.index for each in (promised, realised) if is_pandas_series(each)]
+    if len(indexes) == 2 and len(promised) == len(realised) and not indexes[0].equals(indexes[1]):
+        raise InputError(
+            "promised and realised are series with different indexes. Put them in one order, that in which the rows "
+            "became known, or pass arrays (to_numpy()) if they are in the same order."
+        )
     given = {"promised": promised, "realised": realised}
     before, after = (np.atleast_1d(as_floats(values, name)) for name, values in given.items())
     if before.ndim > 1 or after.ndim > 1 or (len(before) != len(after) and np.ndim(promised)):
@@ -363,12 +381,13 @@ def _as_pairs(promised: Any, realised: Any) -> tuple[Floats, Floats]:
     return np.broadcast_to(before, after.shape), after
 
 
-def _as_scale(sigma: Any, half_width: Any, long_run: Any) -> tuple[float, float | None, float]:
+def _as_scale(sigma: Any, half_width: Any, long_run: Any, tolerance: Any) -> tuple[float, float | None, float, float]:
     _require_size(sigma, "sigma", at_least=LEAST_SIGMA)
     if half_width is not None:
         _require_size(half_width, "half_width", at_least=0.0)
     _require_size(long_run, "long_run", at_least=1.0)
-    return float(sigma), None if half_width is None else float(half_width), float(long_run)
+    _require_size(tolerance, "tolerance", at_least=0.0)
+    return float(sigma), None if half_width is None else float(half_width), float(long_run), float(tolerance)
 
 
 def _require_size(value: Any, name: str, *, above: float | None = None, at_least: float | None = None) -> None:

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from optensemble._core.arrays import Floats
+from optensemble.ensembles._live_refits import Refit
 from optensemble.ensembles._live_rows import CERTAIN, EXPIRED, REMEMBERED, OpenRows
 from optensemble.ensembles._live_state import history_columns
 from optensemble.ensembles._live_terms import PLAYS, REFIT_IN, fewest_kept, names_of_policies
+from optensemble.ensembles._watch import Scale
 from optensemble.monitoring.tracking import WIDTHS, Tracking
 from optensemble.persistence.archive import Arrays
 from optensemble.persistence.check_common import SavedFile
 from optensemble.persistence.check_rows import check_batch, check_column, check_memory, check_x
-from optensemble.persistence.monitor_part import check_monitor, check_spans
+from optensemble.persistence.monitor_part import check_monitor, check_scale, check_spans
 from optensemble.persistence.parts import LARGEST, Part, Shelf, Wrong, require_plain
 from optensemble.stacking.hedge import Hedge
 from optensemble.stacking.online_stack import OnlineStack
@@ -30,7 +32,7 @@ OPEN = {each.name: int(each.name == "proposed") for each in fields(OpenRows) if 
 """The arrays of open rows, and the axis of each along which the rows lie."""
 
 _MOST_FITS = 3
-_REFIT = ("decided", "labels", "rows")
+_REFIT = ("decided", "labels", "watched", "rows")
 
 
 def check_fits(document: Any, blobs: int) -> list[dict[str, Any]]:
@@ -125,24 +127,40 @@ def _check_refits(file: SavedFile, fits: int) -> None:
     """Check the refits so far, and the one that is yet to be taken up."""
     root = file.root
     for each in root["refits"]:
-        _check_entry(each)
+        _check_refit(each)
         each["taken_up"].whole()
-        each["outcome"].text()
     latest = root["latest"].value
-    root["counts"]["fits"].whole(latest)
+    _check_watched(root["watched"], root["counts"]["fits"].whole(latest))
     if (running := root.get("running")) is None:
         root["latest"].require(latest == fits - 1, f"be {fits - 1}, for no other fit is to be taken up")
         return
-    _check_entry(running["entry"])
+    _check_refit(running["refit"])
+    running["refit"]["taken_up"].choice([None])
     running["due_at"].whole()
     pending = not running["failed"].text()
     root["latest"].require(latest == fits - 1 - pending, f"be {fits - 1 - pending}")
 
 
-def _check_entry(entry: Part) -> None:
+def _check_refit(refit: Part) -> None:
     for name in _REFIT:
-        entry[name].whole()
-    entry["why"].text()
+        refit[name].whole()
+    for name in ("why", "failed"):
+        refit[name].text()
+    names = [each.name for each in fields(Refit)]
+    refit.require(sorted(refit.value) == sorted(names), f"have {', '.join(names)}")
+
+
+def _check_watched(watched: Part, fits: int) -> None:
+    """Check which fit is watched, and the scales of those that are yet to be."""
+    number = watched["number"].whole(0, fits + 1)
+    watched["weighing"].number(0.0)
+    names = ("number", *Scale._fields, "weighing")
+    for each in watched["later"]:
+        parts = list(each)
+        each.require(len(parts) == len(names), f"be {', '.join(names)}")
+        number = parts[0].whole(number + 1, fits + 1)
+        check_scale(dict(zip(Scale._fields, parts[1:-1], strict=True)))
+        parts[-1].number(0.0)
 
 
 def _check_rows(file: SavedFile, decided: int) -> None:

@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.deferred import pd
-from optensemble.ensembles._live_refits import Arrived, Outcome, RefitRows, RunningRefit
-from optensemble.ensembles._live_rows import Ledger, OpenRows, ids_listed
+from optensemble.ensembles._live_refits import Arrived, Outcome, Refit, RefitRows, RunningRefit
+from optensemble.ensembles._live_rows import Batch, Ledger, OpenRows, ids_listed
 from optensemble.ensembles._live_state import Knowledge, LiveState
+from optensemble.ensembles._live_terms import unit_of
+from optensemble.ensembles._watch import Scale, WatchedFit
 from optensemble.ensembles.base import Policy
 from optensemble.ensembles.live import LiveEnsemble
 from optensemble.exceptions import InputError, RefitWarning
@@ -37,6 +39,7 @@ from optensemble.persistence.parts import MOST_COUNTED
 from optensemble.persistence.row_file import (
     NotKeptError,
     is_kept,
+    lies_by_columns,
     pack_batch,
     pack_column,
     pack_if_kept,
@@ -139,7 +142,8 @@ def _pack_live(
         "tracking": asdict(state.tracking),
         "history": pack_spans(now.history, arrays, "history"),
         "monitor": None if live.monitor is None else pack_monitor(live.monitor, arrays, "monitor"),
-        "refits": list(now.refits),
+        "watched": _pack_watched(now.watched),
+        "refits": [asdict(refit) for refit in now.refits],
         "running": _pack_running(now.running),
         "rows": _pack_rows(live, arrays, lacking, keep=keep_rows, stacklevel=stacklevel + 1),
         "open": opened,
@@ -152,10 +156,15 @@ def _as_term(value: Any) -> Any:
     return min(plain, MOST_COUNTED - 1) if isinstance(plain, int) else plain
 
 
+def _pack_watched(watched: WatchedFit) -> dict[str, Any]:
+    later = [[number, *scale, weighing] for number, (scale, weighing) in watched.later.items()]
+    return {"number": watched.number, "weighing": watched.weighing, "later": later}
+
+
 def _pack_running(running: RunningRefit | None) -> dict[str, Any] | None:
     if running is None:
         return None
-    return {"entry": running.entry, "due_at": running.due_at, "failed": running.outcome.failed}
+    return {"refit": asdict(running.refit), "due_at": running.due_at, "failed": running.outcome.failed}
 
 
 def _pack_rows(live: LiveEnsemble, arrays: Arrays, lacking: str, *, keep: bool, stacklevel: int) -> dict[str, Any]:
@@ -181,7 +190,7 @@ def _pack_rows(live: LiveEnsemble, arrays: Arrays, lacking: str, *, keep: bool, 
 
 def _pack_open(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> tuple[dict[str, Any], str]:
     """Put the open rows among the arrays, all batches end to end; return the rest, and why their X is not there."""
-    batches = live._ledger.batches
+    batches = live._ledger.open_rows
     arrays["open/lengths"] = np.array([len(batch) for batch in batches], dtype=np.int64)
     if not batches:
         return {"ids": None, "tables": []}, ""
@@ -190,7 +199,7 @@ def _pack_open(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> tuple[dict[
     if live.ensemble_.feasible_.varies:
         arrays["open/values"] = np.concatenate([batch.omega.values for batch in batches])
     ids = pack_column(_joined_ids([batch.ids for batch in batches]), arrays, "open/ids", "the ids")
-    tables, lacking = _pack_tables(live, arrays, keep=keep)
+    tables, lacking = _pack_tables(live, [batch.X for batch in batches], arrays, keep=keep)
     return {"ids": ids, "tables": tables}, lacking
 
 
@@ -211,7 +220,9 @@ def _is_plain(value: Any) -> bool:
 # The rows of X that are open are kept in few tables: single rows would make a great many
 
 
-def _pack_tables(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> tuple[list[dict[str, Any]], str]:
+def _pack_tables(
+    live: LiveEnsemble, opened: list[Any], arrays: Arrays, *, keep: bool
+) -> tuple[list[dict[str, Any]], str]:
     """Put the rows of X that are open among the arrays, those of like batches in one table.
 
     Return the rest, and in words why they are not there if they cannot be.
@@ -221,7 +232,7 @@ def _pack_tables(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> tuple[lis
         return [], ""
     room, tables = Arrays(), list[dict[str, Any]]()
     try:
-        for number, (kind, run) in enumerate(_runs([batch.X for batch in live._ledger.batches])):
+        for number, (kind, run) in enumerate(_runs(opened)):
             X = run[0] if len(run) == 1 else join_rows(run)
             packed = pack_x(X, room, f"open/x{number}")
             tables.append({"x": packed, "batches": len(run), "by_columns": kind.by_columns})
@@ -256,11 +267,9 @@ def _runs(tables: list[Any]) -> Iterator[tuple[_Kind, list[Any]]]:
 
 def _kind_of(X: Any, number: int) -> _Kind:
     if type(X) is np.ndarray:
-        by_columns = bool(X.flags.f_contiguous and not X.flags.c_contiguous)
-        return _Kind(np.ndarray, X.shape[1:], str(X.dtype), by_columns)
+        return _Kind(np.ndarray, X.shape[1:], str(X.dtype), lies_by_columns(X))
     if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
-        flags = X.to_numpy().flags if _is_block(X) else None
-        by_columns = flags is not None and bool(flags.f_contiguous and not flags.c_contiguous)
+        by_columns = _is_block(X) and lies_by_columns(X.to_numpy())
         return _Kind(pd.DataFrame, tuple(X.columns), tuple(map(str, X.dtypes)), by_columns)
     return _Kind(type(X), None, None, False, number + 1)
 
@@ -324,7 +333,8 @@ def _restore(saved: dict[str, Any], arrays: Arrays, fits: list[Any], refit: Any)
     live = LiveEnsemble._of_terms(first, refit=_as_refit(saved["refit"], refit), **terms)
     live._groups_rule, live._no_rows = saved["groups"], saved["rows"]["why"]
     stack = OnlineStack(**{name: arrays[f"stack/{name}"] for name in STACK}, models=live._models)
-    state = LiveState(Hedge(lost=arrays["hedge"], **saved["hedge"]), Tracking(**saved["tracking"]), stack)
+    hedge = Hedge(lost=arrays["hedge"], **saved["hedge"])
+    state = LiveState(hedge, Tracking(**saved["tracking"]), stack, unit_of(first))
     live.monitor = None if saved["monitor"] is None else unpack_monitor(saved["monitor"], arrays, "monitor")
     live._ledger = _restore_ledger(saved, arrays, first)
     live._now = Knowledge(
@@ -334,7 +344,8 @@ def _restore(saved: dict[str, Any], arrays: Arrays, fits: list[Any], refit: Any)
         fit=fits[saved["latest"]],
         fits=counts["fits"],
         new=counts["new"],
-        refits=tuple(saved["refits"]),
+        watched=_restore_watched(saved["watched"]),
+        refits=tuple(Refit(**each) for each in saved["refits"]),
         running=_restore_running(saved["running"], fits),
         decided=counts["decided"],
         open=live._ledger.open,
@@ -354,11 +365,16 @@ def _as_refit(saved: Any, given: Any) -> Any:
     return given if saved is None else saved
 
 
+def _restore_watched(saved: dict[str, Any]) -> WatchedFit:
+    later = {number: (Scale(*scale), weighing) for number, *scale, weighing in saved["later"]}
+    return WatchedFit(saved["number"], saved["weighing"], later)
+
+
 def _restore_running(saved: dict[str, Any] | None, fits: list[Any]) -> RunningRefit | None:
     if saved is None:
         return None
     outcome = Outcome(failed=saved["failed"]) if saved["failed"] else Outcome(fits[-1])
-    return RunningRefit(saved["entry"], saved["due_at"], lambda: fits[-1], outcome)
+    return RunningRefit(Refit(**saved["refit"]), saved["due_at"], lambda: fits[-1], outcome)
 
 
 def _restore_rows(saved: dict[str, Any], arrays: Arrays, fit: Any) -> RefitRows:
@@ -373,9 +389,11 @@ def _restore_rows(saved: dict[str, Any], arrays: Arrays, fit: Any) -> RefitRows:
 
 def _restore_ledger(saved: dict[str, Any], arrays: Arrays, fit: Any) -> Ledger:
     counts, closed = saved["counts"], (arrays["closed/keys"].tolist(), arrays["closed/prints"].tolist())
-    batches = list(_open_batches(saved["open"], arrays, fit))
-    places = {key: at for batch in batches for key, at in zip(batch.keys.tolist(), batch.numbers.tolist(), strict=True)}
-    return Ledger(batches, places, OrderedDict(zip(*closed, strict=True)), counts["decided"], counts["expired"])
+    rows = list(_open_batches(saved["open"], arrays, fit))
+    places = {key: at for batch in rows for key, at in zip(batch.keys.tolist(), batch.numbers.tolist(), strict=True)}
+    return Ledger(
+        list(map(Batch.of, rows)), places, OrderedDict(zip(*closed, strict=True)), counts["decided"], counts["expired"]
+    )
 
 
 def _open_batches(saved: dict[str, Any], arrays: Arrays, fit: Any) -> Iterator[OpenRows]:

@@ -94,12 +94,19 @@ def check_monitor(shelf: Shelf, part: Part, key: str) -> int:
 
 def _check_terms(part: Part) -> None:
     """Check what the monitor was made with."""
-    for name, least in (("sigma", LEAST_SIGMA), ("long_run", 1.0), ("tolerance", 0.0), ("half_width", 0.0)):
-        if name != "half_width" or part[name].value is not None:
-            part[name].require(part[name].number(least) <= LARGEST_VALUE, f"be at most {LARGEST_VALUE:g}")
+    check_scale({name: part[name] for name in ("sigma", "long_run", "tolerance")})
+    if (half_width := part["half_width"]).value is not None:
+        check_scale({"half_width": half_width})
     part["horizon"].whole(1, MOST_ROWS + 1)
     part["false_alarms"].require(part["false_alarms"].number(LEAST_FALSE_ALARMS) < 1, "be below 1")
     part["sense"].choice(["max", "min"])
+
+
+def check_scale(scale: Mapping[str, Part]) -> None:
+    """Check numbers that errors are measured by, by their names."""
+    least = {"sigma": LEAST_SIGMA, "long_run": 1.0}
+    for name, part in scale.items():
+        part.require(part.number(least.get(name, 0.0)) <= LARGEST_VALUE, f"be at most {LARGEST_VALUE:g}")
 
 
 def _check_alarm(part: Part, rows: int) -> None:

@@ -153,9 +153,13 @@ def _is_number(dtype: Any) -> bool:
 def _pack_numbers(values: npt.NDArray[Any], arrays: Arrays, key: str, what: str) -> dict[str, Any]:
     if not _is_number(values.dtype) or not values.ndim:
         raise NotKeptError(f"{what} holds {values.dtype}")
-    by_columns = values.flags.f_contiguous and not values.flags.c_contiguous
     arrays[key] = np.ascontiguousarray(values, dtype=_WIDE[values.dtype.kind])
-    return {"dtype": values.dtype.name, "by_columns": bool(by_columns)}
+    return {"dtype": values.dtype.name, "by_columns": lies_by_columns(values)}
+
+
+def lies_by_columns(values: npt.NDArray[Any]) -> bool:
+    """Return whether an array lies in memory column by column, be it whole or a part of another: sums go by that."""
+    return values.ndim == 2 and abs(values.strides[0]) < abs(values.strides[1])
 
 
 def pack_column(column: Any, arrays: Arrays, key: str, what: str) -> dict[str, Any]:

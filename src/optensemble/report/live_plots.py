@@ -35,7 +35,7 @@ def plot_live(live: LiveFindings, figure: Figure | None) -> Figure:
         weights.set_title("Weights of the policies")
         window = max(len(history) // _LATEST, 1)
         promises.set_title(_promises_title(history, window))
-        evidence.set_title("Evidence against the promise of the latest fit")
+        evidence.set_title("Evidence against the promises of the fits")
         if history.empty:
             for axes in (payoffs, weights, promises):
                 _say(axes, "no labels have come yet")
@@ -101,13 +101,11 @@ def _draw_monitor(axes: Axes, live: LiveFindings) -> None:
     if monitor is None:
         _say(axes, "no monitor: the fit left no record out of fold to judge by")
     elif not monitor.rows:
-        _say(axes, "the monitor has looked at no row yet")
+        _say(axes, "the monitor has not seen any rows yet")
     else:
-        draw_evidence(axes, monitor, restart="refit")
+        draw_evidence(axes, monitor, restart="first row of a new fit")
         axes.set_ylabel("")
-        axes.set_xlabel(
-            f"rows the monitor has looked at: {monitor.rows:,} of {live.rows_:,}, promised by the latest fit"
-        )
+        axes.set_xlabel(f"rows seen by the monitor ({monitor.rows:,} of {live.rows_:,})")
         axes.set_xlim(0, max(monitor.rows - 1, 1))
         _beside(axes, *axes.get_legend_handles_labels())
 
@@ -115,7 +113,7 @@ def _draw_monitor(axes: Axes, live: LiveFindings) -> None:
 def _draw_rows(axes: Axes, live: LiveFindings) -> None:
     """Mark the refits, those that failed by a dotted line; number the rows."""
     refits = live.refits_
-    failed = refits["outcome"].astype(str).str.startswith("failed").to_numpy(bool)
+    failed = refits["failed"].to_numpy(bool)
     draw_marks(axes, refits.loc[~failed, "labels"], label="refit")
     draw_marks(axes, refits.loc[failed, "labels"], label="failed refit", linestyle=":")
     axes.set_xlim(0, max(live.rows_ - 1, 1))

@@ -116,7 +116,8 @@ class OnlineStack:
             return np.nan_to_num(features[:, 0]) if self.models else np.zeros((len(features), len(self.level)))
         found = np.empty((len(features), len(self.level)))
         limit = farthest(self.seen[-1], self.size[0])
-        forecast(np.ascontiguousarray(features), self.weights, self.level, self.centre, limit, self.models, found)
+        learned = self.weights, self.level, self.centre, self.seen
+        forecast(np.ascontiguousarray(features), *learned, limit, self.models, found)
         return found
 
     def learn(self, features: Floats, labels: Floats, counts: Floats) -> Self:
@@ -127,17 +128,21 @@ class OnlineStack:
 
 
 @njit(cache=True, nogil=True)
-def forecast(
-    features: Floats, weights: Floats, level: Floats, centre: Floats, limit: float, models: bool, found: Floats
-) -> None:
-    """Write the forecast of every row; a feature that is not there counts as its mean."""
+def forecast(  # type: ignore[no-untyped-def]
+    features, weights, level, centre, seen, limit, models, found
+):
+    """Write the forecast of every row; a feature that is not there counts as its mean.
+
+    Nothing is made of a feature that never was there; a mean of the models that never was is the forecast's level.
+    """
     n, count, d = features.shape
     for i in range(n):
         for j in range(d):
-            found[i, j] = level[j]
+            first = models and seen[0] == 0.0 and features[i, 0, j] == features[i, 0, j]
+            found[i, j] = features[i, 0, j] if first else level[j]
             for f in range(count):
                 apart = features[i, f, j] - centre[f, j]
-                if apart == apart:
+                if seen[f] > 0.0 and apart == apart:
                     apart = min(max(apart, -limit), limit)
                     found[i, j] += (weights[f] + (1.0 if models and f == 0 else 0.0)) * apart
 
@@ -167,7 +172,7 @@ def follow(  # type: ignore[no-untyped-def]
             continue
         rows = seen[count]
         limit = farthest(rows, size[0])
-        forecast(features[i : i + 1], weights, level, centre, limit, models, told)
+        forecast(features[i : i + 1], weights, level, centre, seen, limit, models, told)
         for j in range(d):
             if rows == 0.0:
                 told[0, j] = features[i, 0, j] if models and features[i, 0, j] == features[i, 0, j] else labels[i, j]
@@ -179,8 +184,8 @@ def follow(  # type: ignore[no-untyped-def]
             else:
                 deviation[j] += (_LARGER * abs(missed) - deviation[j]) * min(counts[i] / _DEVIATIONS, 1.0)
             left[j] = told[0, j] + missed - level[j]
-        products *= keep
-        targets *= keep
+        products *= keep ** counts[i]
+        targets *= keep ** counts[i]
         squares = 0.0
         for f in range(count):
             there = features[i, f, 0] == features[i, f, 0]

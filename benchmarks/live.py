@@ -1,6 +1,6 @@
 """Learning while deciding: what LiveEnsemble earns in simulated worlds, beside refits and the ensemble left as it is.
 
-    python benchmarks/live.py                                  all of it, about five minutes
+    python benchmarks/live.py                                  all of it, about ten minutes
     python benchmarks/live.py --quick                          two seeds, only to see that it works
     python benchmarks/live.py --worlds abrupt switching --delays 0 24 --seeds 30
     python benchmarks/live.py --variants                       changes of several strengths, at several times
@@ -12,6 +12,7 @@ the heaviest of them chose. These labels are then given to the other methods as 
 
 frozen         DecisionEnsemble as it was fitted
 refit          fitted again every 120 rows, on all labels known by then
+rolling        fitted again every 60 rows, on the last 200 rows whose labels are known by then
 average        the mean of the models' forecasts
 best member    the model that earned most on the test rows, in hindsight
 live           LiveEnsemble with its defaults
@@ -39,15 +40,19 @@ from worlds import ABRUPT, KINDS, MODELS, OMEGA, SPITE, STATIONARY, SWITCHING, C
 import optensemble as oe
 
 DELAYS = (0, 6, 24)
-FROZEN, REFIT, AVERAGE, BEST, LIVE, REFITTED, ONLINE = METHODS = (
+FROZEN, REFIT, ROLLING, AVERAGE, BEST, LIVE, REFITTED, ONLINE = METHODS = (
     "frozen",
     "refit",
+    "rolling",
     "average",
     "best member",
     "live",
     "- refitted",
     "- online",
 )
+
+BLOCK, LATEST = 120, 200
+"""Rows between two refits, and those that a rolling refit has; it comes twice as often."""
 
 ROUNDING = 1e-6  # points
 
@@ -73,12 +78,14 @@ def known_before(row: int, delay: int) -> int:
     return max(row - delay, 0)
 
 
-def refit_in_blocks(frozen: oe.DecisionEnsemble, fitting: Rows, test: Rows, delay: int) -> Floats:
-    """Return the actions of an ensemble that is fitted again before every block of rows."""
-    block = max(60, min(500, len(test) // 6))
+def refit_in_blocks(
+    frozen: oe.DecisionEnsemble, fitting: Rows, test: Rows, delay: int, block: int, latest: int | None = None
+) -> Floats:
+    """Return the actions of an ensemble that is fitted again before every block of rows, on the latest ones or all."""
     parts = [np.asarray(frozen.decide(test.said[:block]))]
     for begin in range(block, len(test), block):
-        again = ensemble_of(fitting.joined(test, known_before(begin, delay)))
+        known = fitting.joined(test, known_before(begin, delay))
+        again = ensemble_of(known if latest is None else known.last(latest))
         parts.append(np.asarray(again.decide(test.said[begin : begin + block])))
     return np.vstack(parts)
 
@@ -163,7 +170,8 @@ def play(change: Change, seed: int, delay: int) -> Run:
     members = [test.said[:, D * m : D * (m + 1)] for m in range(MODELS)]
     actions = {
         FROZEN: np.asarray(frozen.decide(test.said)),
-        REFIT: refit_in_blocks(frozen, fitting, test, delay),
+        REFIT: refit_in_blocks(frozen, fitting, test, delay, BLOCK),
+        ROLLING: refit_in_blocks(frozen, fitting, test, delay, BLOCK // 2, LATEST),
         AVERAGE: OMEGA.argmax(np.mean(members, axis=0)),
         LIVE: decided.actions,
     }
@@ -236,6 +244,7 @@ def show_live(found: Runs) -> None:
                 str(delay),
                 with_error(lead(runs, FROZEN)),
                 with_error(lead(runs, REFIT)),
+                with_error(lead(runs, ROLLING)),
                 f"{values['bound'].mean():.2f}",
                 f"{values['lost'].mean():.2f}",
                 f"{sum(run.beyond > ROUNDING for run in runs)}/{len(runs)}",
@@ -245,7 +254,18 @@ def show_live(found: Runs) -> None:
                 f"{values['refits'].mean():.1f}",
             ]
         )
-    columns = ["− frozen", "− refit", "bound", "lost", "beyond", "promise error", "size", "weights", "refits"]
+    columns = [
+        "− frozen",
+        "− refit",
+        "− rolling",
+        "bound",
+        "lost",
+        "beyond",
+        "promise error",
+        "size",
+        "weights",
+        "refits",
+    ]
     title = (
         "LiveEnsemble, in points: its lead; the certificate's bound, what was lost to the best policy, and the runs in "
         "which more was lost; realised less promised, and the mean size of that; mean weights: fitted, refitted, online"

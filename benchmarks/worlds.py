@@ -97,6 +97,10 @@ class Rows:
         """Return these rows and the first so many of later ones."""
         return Rows(np.vstack([self.said, later.said[:count]]), np.vstack([self.labels, later.labels[:count]]))
 
+    def last(self, count: int) -> Rows:
+        """Return the last rows."""
+        return Rows(self.said[-count:], self.labels[-count:])
+
 
 def draw(change: Change, seed: int) -> tuple[Rows, Rows]:
     """Return the fitting rows and the test rows of a world; the first are the same for every change."""

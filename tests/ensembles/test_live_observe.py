@@ -108,8 +108,8 @@ def test_a_certificate_before_labels_come() -> None:
     assert (certificate[["lost", "rows", "counted", "expired", "promise_error"]] == 0).all(axis=None)
     assert certificate[["lost_per_row", "bound_per_row"]].isna().all(axis=None)
     assert (certificate["open"] == 7).all()
-    assert ensemble.finding_ == "No labels have come yet"
-    assert repr(ensemble) == "LiveEnsemble(0 rows learned from, 7 open; No labels have come yet)"
+    assert ensemble.finding_ == "No labels have arrived yet"
+    assert repr(ensemble) == "LiveEnsemble(0 rows learned from, 7 open; No labels have arrived yet)"
     assert ensemble.history_.empty
     assert ensemble.refits_.empty
 

@@ -14,8 +14,14 @@ Errors = Callable[[np.random.Generator, int], Floats]
 _BEFORE = 100  # rows until a series has forgotten where it began
 
 
-def _rare_gains(rng: np.random.Generator, n: int) -> Floats:
-    return np.where(rng.random(n) < 0.02, 7.0, -1 / 7)
+def _rare_gains(rng: np.random.Generator, n: int, share: float = 0.02) -> Floats:
+    large = np.sqrt((1 - share) / share)
+    return np.asarray(np.where(rng.random(n) < share, large, -1 / large))
+
+
+def rare_losses(rng: np.random.Generator, n: int) -> Floats:
+    """Losses of 14 standard deviations in one row of 200: a few hundred rows tell little of their spread."""
+    return -_rare_gains(rng, n, 0.005)
 
 
 def autoregressive(rng: np.random.Generator, n: int, share: float = 0.6) -> Floats:

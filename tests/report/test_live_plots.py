@@ -283,7 +283,7 @@ def test_without_labels_the_plot_says_so() -> None:
     live.decide(drawn_world(5, 1)[0])
     figure = live.plot()
     assert [[text.get_text() for text in axes.texts] for axes in panels(figure)] == [
-        *[["no labels have come yet"]] * 3,
+        *[["no labels have arrived yet"]] * 3,
         ["the monitor has not seen any rows yet"],
     ]
     assert figure.get_suptitle() == live.finding_

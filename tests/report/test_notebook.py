@@ -212,7 +212,7 @@ def test_a_live_ensemble_shows_its_certificate_its_monitor_and_its_refits() -> N
     models: Any = [("left <b>", lambda X: X * [1, 0]), ("right", lambda X: X * [0, 1])]
     live = oe.LiveEnsemble(oe.DecisionEnsemble(models, feasible=feasible.Simplex(2)).fit(X[:200], Y[:200]))
     before = read(live._repr_html_())
-    assert before.the("strong").text == "No labels have come yet"
+    assert before.the("strong").text == "No labels have arrived yet"
     assert not list(before.every("table"))
     for start in range(200, 460, 20):
         live.answer(X[start : start + 20], ids=range(start, start + 20))

@@ -12,8 +12,8 @@ _NUMBERS = {2: "two", 3: "three"}
 def certificate_text(certificate: Any, *, cost: bool) -> str:
     """Return what was lost at most to the best policy, and what was, per row; of costs what was paid beyond it."""
     rows, policies = int(certificate["rows"].iloc[0]), len(certificate)
-    if not rows:
-        return "No labels have come yet"
+    if not certificate["counted"].iloc[0]:
+        return "No labels have arrived yet"
     bound, lost = float(certificate["bound_per_row"].max()), float(certificate["lost_per_row"].max())
     most, was = (
         format_by_error([bound, abs(lost), bound / 10])[:2]

@@ -38,7 +38,7 @@ def plot_live(live: LiveFindings, figure: Figure | None) -> Figure:
         evidence.set_title("Evidence against the promises of the fits")
         if history.empty:
             for axes in (payoffs, weights, promises):
-                _say(axes, "no labels have come yet")
+                _say(axes, "no labels have arrived yet")
         else:
             _draw_payoffs(payoffs, history, live.policies_, cost=cost)
             _draw_promises(promises, history, window)

@@ -377,28 +377,32 @@ def _followed(
 def draw_live() -> Figure:
     """Draw a live ensemble over a break at which vendors swap, as its method does."""
     live, _ = _followed([8, 0], breaks=[480], rows=1040, fitted=1000)
-    return live.plot(new_figure(WIDE, 7.8))
+    figure = live.plot(new_figure(WIDE, 7.8))
+    for axes in figure.axes:
+        axes.axvline(480, color=INK, linewidth=1.2, linestyle=(0, (1, 1.5)))
+    figure.axes[0].annotate("break", (480, 0.02), (4, 0), ("data", "axes fraction"), "offset points", color=INK)
+    return figure
 
 
 def draw_certificate() -> Figure:
-    """Show the payoff lost to the best policy and its bound: three settings, each with four runs over two breaks."""
+    """Show the regret against the best policy and its bound: three settings, each with four runs over two breaks."""
     settings: dict[str, dict[str, Any]] = {
         "labels at once": {},
         "labels 40 rows late": {"late": 40},
-        "and one policy played": {"late": 40, "play": "heaviest"},
+        "late, and one policy played": {"late": 40, "play": "heaviest"},
     }
     figure = new_figure(WIDE, TALL)
     for axes, (title, setting) in zip(figure.subplots(1, 3, sharey=True), settings.items(), strict=True):
         for run in range(4):
             breaks = np.sort(np.random.default_rng([9, run]).choice(np.arange(100, 1000, 20), 2, replace=False))
             _, (rows, lost, bound) = _followed([9, run], breaks.tolist(), 1200, **setting)
-            axes.plot(rows, bound, color=PURPLE, linestyle="--", linewidth=1.2, label="certified: at most")
-            axes.plot(rows, lost, color=GREEN, linewidth=1.2, label="lost")
+            axes.plot(rows, bound, color=PURPLE, linestyle="--", linewidth=1.2, label="bound")
+            axes.plot(rows, lost, color=GREEN, linewidth=1.2, label="regret")
         axes.axhline(0, color=INK, linewidth=1)
-        axes.set(title=title, xlabel="rows whose labels have come")
+        axes.set(title=title, xlabel="labelled rows")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
         axes.xaxis.set_major_formatter("{x:,.0f}")
-    figure.axes[0].set_ylabel("payoff lost to the best policy, in all")
+    figure.axes[0].set_ylabel("regret against the best policy")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles[:2], labels[:2], loc="outside lower center", ncols=2)
     return figure
@@ -408,7 +412,7 @@ def draw_monitor() -> Figure:
     """Draw the evidence against an honest forecast, and against one that comes to promise too much."""
     figure = new_figure(WIDE, TALL)
     panels = figure.subplots(1, 2, sharey=True)
-    titles = ["an honest forecast", "half a deviation less from row 1,000"]
+    titles = ["an honest forecast", "half an sd lower from row 1,000"]
     for axes, title, drop in zip(panels, titles, (0.0, 0.5), strict=True):
         rng = np.random.default_rng(10)
         promised = rng.normal(1.0, 0.5, size=1500)

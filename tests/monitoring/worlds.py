@@ -20,8 +20,8 @@ def _rare_gains(rng: np.random.Generator, n: int, share: float = 0.02) -> Floats
 
 
 def rare_losses(rng: np.random.Generator, n: int) -> Floats:
-    """Losses of 14 standard deviations in one row of 200: a few hundred rows tell little of their spread."""
-    return -_rare_gains(rng, n, 0.005)
+    """Losses of 12 standard deviations in one row of 200: a few hundred rows tell little of their spread."""
+    return np.asarray(0.5 * rng.normal(size=n) - np.sqrt(0.75) * _rare_gains(rng, n, 0.005))
 
 
 def autoregressive(rng: np.random.Generator, n: int, share: float = 0.6) -> Floats:

@@ -228,7 +228,7 @@ def test_evidence_shares_the_axis_if_the_monitor_looked_at_every_row() -> None:
     assert live.monitor is not None
     assert live.monitor.rows == live.rows_
     assert evidence.get_xlim() == payoffs.get_xlim()
-    assert (promises.get_xlabel(), evidence.get_xlabel()) == ("", "rows whose labels have come")
+    assert (promises.get_xlabel(), evidence.get_xlabel()) == ("", "labelled rows")
     payoffs.set_xlim(0, 10)
     assert evidence.get_xlim() == (0, 10)
 
@@ -245,7 +245,7 @@ def test_evidence_has_an_axis_of_its_own_if_it_did_not() -> None:
     assert monitor is not None
     assert 0 < monitor.rows < live.rows_
     looked = f"rows seen by the monitor ({monitor.rows} of {live.rows_})"
-    assert (promises.get_xlabel(), evidence.get_xlabel()) == ("rows whose labels have come", looked)
+    assert (promises.get_xlabel(), evidence.get_xlabel()) == ("labelled rows", looked)
     payoffs.set_xlim(0, 10)
     assert evidence.get_xlim() == (0, monitor.rows - 1)
     assert marks(evidence) == list(monitor.restarts)

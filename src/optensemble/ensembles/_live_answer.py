@@ -16,18 +16,18 @@ from optensemble.ensembles._frames import NUMPY, PANDAS, as_table
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LiveAnswer:
-    """Everything that a :class:`~optensemble.LiveEnsemble` has to say of a batch of rows.
+    """The decisions of a :class:`~optensemble.LiveEnsemble` for a batch of rows.
 
     Attributes
     ----------
     actions
         The decisions, of shape (n, d).
     promised
-        The expected payoff of each row's action, with the correction by labels that have come.
+        The expected payoff of each row's action, after correction.
     low, high
         95 % prediction interval for a row's payoff.
     chosen
-        The weights of the policies mixed, of shape (n, policies); where one is played by itself, 1 for that one.
+        The weights of the policies in each row, of shape (n, policies); 1 for a single policy that is played by itself.
     policies
         Their names.
     ids
@@ -51,7 +51,7 @@ class LiveAnswer:
 
     @property
     def followed(self) -> npt.NDArray[Any]:
-        """The name of the policy that weighs most in each row."""
+        """The name of the policy with the largest weight in each row."""
         return np.asarray(np.array(self.policies, dtype=object)[self.chosen.argmax(axis=1)])
 
     def to_frame(self) -> Any:

@@ -53,7 +53,7 @@ class LiveFindings:
 
     @property
     def rows_(self) -> int:
-        """The number of rows whose labels have come."""
+        """The number of rows whose labels have arrived."""
         return self._current.history.rows
 
     @property
@@ -63,12 +63,12 @@ class LiveFindings:
 
     @property
     def expired_(self) -> int:
-        """The number of open rows that were given up."""
+        """The number of rows that expired."""
         return self._current.expired
 
     @property
     def correction_(self) -> float:
-        """What is added to promises now."""
+        """What is currently added to promises."""
         return self._current.state.tracking.correction
 
     @property
@@ -85,7 +85,7 @@ class LiveFindings:
 
     @property
     def history_(self) -> pd.DataFrame:
-        """Sums over spans of rows in the order in which labels came, and where things stood at their end."""
+        """Sums over spans of rows in the order in which labels arrived, and the state at their end."""
         return self._current.history.frame()
 
     @property
@@ -96,16 +96,16 @@ class LiveFindings:
         return pd.DataFrame(rows, columns=columns).assign(failed=[bool(refit.failed) for refit in self._current.refits])
 
     def certificate(self) -> pd.DataFrame:
-        """Return what was lost to each policy, and a bound on it that holds for any sequence of labels and any delays.
+        """Return the regret against each policy, and a bound on it that holds for any labels and any delays.
 
         Returns
         -------
-        A frame with a row for each policy: its ``weight`` now; what was ``lost`` to it so far (what it would have
-        earned beyond what was earned; of costs, what it would have saved), and the ``bound``, in all and per row; the
-        ``rows`` that both are about, those whose labels have come, and the rows that are still ``open``, or
-        ``expired``, of which nothing is known. ``promise_error`` is the mean of realised less promised payoffs on
-        these rows, exactly. ``attrs`` has the parts of the bound: ``regret``, ``drift`` (the price of delays) and
-        ``played`` (of playing one policy in place of the mixture, say).
+        A frame with a row for each policy: its current ``weight``; the regret against it so far, ``lost`` (what it
+        would have earned beyond what was earned; for costs, what it would have saved), and its ``bound``, in all and
+        per row; the ``rows`` that both are about, those with labels, and how many they count for by their weights,
+        ``counted``; and the rows still ``open``, or ``expired``, of which nothing is known. ``promise_error`` is the
+        exact mean of realised less promised payoffs on these rows. ``attrs`` has the parts of the bound: ``regret``,
+        ``drift`` (the price of delays) and ``played`` (of playing one policy in place of the mixture, say).
         """
         now = self._current
         hedge, counted = now.state.hedge, now.counted or np.nan
@@ -121,11 +121,11 @@ class LiveFindings:
 
     @property
     def finding_(self) -> str:
-        """The certificate in a sentence."""
+        """The certificate as a sentence."""
         return certificate_text(self.certificate(), cost=self.ensemble_.sense == "min")
 
     def plot(self, figure: Figure | None = None) -> Figure:
-        """Draw payoffs, weights, promises and the evidence against them over time, with refits as marks.
+        """Draw payoffs, weights, promises and the evidence against them over time, with refits marked.
 
         Parameters
         ----------
@@ -142,10 +142,10 @@ class LiveFindings:
         return drawn
 
     def save(self, path: str | PathLike[str], *, keep_rows: bool = True, keep_members: bool = True) -> None:
-        """Write everything to one file, whole or not at all; :func:`optensemble.load` goes on from there to the bit.
+        """Write everything to one file, whole or not at all; :func:`optensemble.load` continues from there bit for bit.
 
-        A refit that runs beside is waited for. Parameters are as of :meth:`DecisionEnsemble.save`; without rows it
-        is not fitted again after loading.
+        It waits for a refit in the background. Parameters are those of :meth:`DecisionEnsemble.save`; without rows it
+        cannot be refitted after loading.
         """
         from optensemble.persistence.files import save
 

@@ -34,7 +34,7 @@ def as_fitted(ensemble: Any) -> Policy:
     """Return a fitted ensemble as it stands: what becomes of the user's own does not matter."""
     if not isinstance(ensemble, Policy):
         raise InputError(
-            "LiveEnsemble goes on from a fitted DecisionEnsemble, WhiteBoxEnsemble or BlackBoxEnsemble; got "
+            "LiveEnsemble needs a fitted DecisionEnsemble, WhiteBoxEnsemble or BlackBoxEnsemble; got "
             f"{type(ensemble).__name__}. Fit one on past rows first."
         )
     ensemble._require_fitted()
@@ -46,12 +46,15 @@ def as_refit(refit: Any, fit: Policy) -> Any:
     if isinstance(refit, str):
         require_choice(refit, "refit", ["auto", "never"])
     elif not callable(refit):
-        require_number(refit, "refit", at_least=1, whole=True)
+        try:
+            require_number(refit, "refit", at_least=1, whole=True)
+        except InputError as error:
+            raise InputError(f"{error} It may also be 'auto', 'never' or a callable.") from None
     if refit == "never" or not (why := _why_not_again(fit)):
         return refit
     if refit != "auto":
         raise InputError(f"{why}: it cannot be fitted again. Give refit='never', or fit it on all rows first.")
-    warnings.warn(f"{why}: it is not fitted again while it decides (refit='never').", RefitWarning, stacklevel=3)
+    warnings.warn(f"{why}: it will not be refitted while it decides (refit='never').", RefitWarning, stacklevel=3)
     return "never"
 
 
@@ -69,7 +72,7 @@ def as_mixing(play: str, fit: Policy) -> bool:
     convex: bool = fit.feasible_.convex
     if play == "mixture" and not convex:
         raise InputError(
-            f"play='mixture' takes a convex set, and a mixture of actions of {fit.feasible_!r} need not be one of its "
-            "actions. Give play='heaviest', which plays the policy of the largest weight."
+            f"play='mixture' needs a convex set, and a mixture of actions of {fit.feasible_!r} need not be one of its "
+            "actions. Use play='heaviest', which plays the policy with the largest weight, or 'auto'."
         )
     return convex if play == "auto" else play == "mixture"

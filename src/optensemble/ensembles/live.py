@@ -1,4 +1,4 @@
-"""LiveEnsemble: a fitted ensemble that goes on learning while it decides, and certifies what that cost."""
+"""LiveEnsemble: a fitted ensemble that keeps learning while it decides, and certifies its regret."""
 
 from __future__ import annotations
 
@@ -88,63 +88,67 @@ _ASIDE = 4  # a refit in a thread is taken up when a quarter as many rows were d
 
 
 class LiveEnsemble(LiveFindings):
-    """A fitted ensemble that goes on learning while it decides: it refits, hedges, certifies and watches.
+    """A fitted ensemble that keeps learning as it decides: it refits, hedges, bounds its regret and monitors itself.
 
-    Three policies are followed: the ensemble as it was fitted, as it was last fitted again, on all labels that have
-    come, and a stack of its members that learns row by row and forgets. Their weights follow what each has earned
-    (AdaHedge). For any sequence of labels, however late they come, :meth:`certificate` bounds the payoff that was lost
-    to any of them, beside what was. The promise follows the errors of past promises, and :attr:`monitor` says, at a
-    stated rate of false alarms, when the promise of the latest fit has ceased to hold.
+    It follows three policies: the ensemble as it was fitted, its latest refit on the labels that have arrived, and an
+    online stack of its members with a short memory. Their weights follow what each has earned (AdaHedge). For any
+    sequence of labels, however late, :meth:`certificate` reports the regret against each policy and an upper bound on
+    it. Promises follow the errors of past promises, and :attr:`monitor` raises an alarm, at a stated rate of false
+    ones, when the promise of a fit no longer holds.
 
-    On stretches that are like the past it costs a little: expect to lose 0.2 to 1 % of what there is to gain over a few
-    hundred rows. Nothing is promised of rows whose labels have not come.
+    Where the world does not change, hedging costs a little: 0.2 to 1 % of what there is to gain over a few hundred
+    rows. Rows without labels are not covered.
 
     Parameters
     ----------
     ensemble
         A fitted :class:`DecisionEnsemble`, :class:`WhiteBoxEnsemble` or :class:`BlackBoxEnsemble`. It is not changed.
     refit
-        When to fit again: ``"auto"`` when new labels number a sixth of the rows fitted on, 60 at least, and when an
-        alarm stands and 60 have come; a number of new labels; a callable that is asked, with this object, after each
-        ``observe`` that brings labels while no refit is under way; or ``"never"``.
+        When to refit. ``"auto"``: when new labels amount to a sixth of the rows last fitted on (at least 60), or when
+        there is a new alarm and at least 60 have arrived. An integer: every so many labels. A callable that takes this
+        object and returns a bool: called after each ``observe`` that brings labels, unless a refit is in progress. Or
+        ``"never"``.
     play
-        ``"mixture"``: the policies' actions are mixed by their weights, which takes a convex set; ``"heaviest"``: the
-        policy of the largest weight is played, and the certificate has what that cost; ``"auto"``: the mixture where
-        the set is convex.
+        ``"mixture"``: the policies' actions are mixed by their weights, which requires a convex set; ``"heaviest"``:
+        the policy with the largest weight is played, and the certificate includes the cost of doing so; ``"auto"``:
+        the mixture where the set is convex.
     refit_in
-        ``"call"``: ``observe`` returns when a refit that is due has been made; ``"thread"``: it is made beside, and
-        decides from a certain row on (when a quarter as many rows were decided as labels had made it due), so that the
-        same calls give the same decisions, however long it takes.
+        ``"call"``: ``observe`` returns once a refit that is due has been made. ``"thread"``: it runs in the background
+        and takes over after a fixed number of further decisions (a quarter of the labels that triggered it), so that
+        the same calls give the same decisions however long it takes; linear algebra then runs on one thread.
     window
-        The most rows to fit again on, the latest; by default 20,000, or four times those fitted on.
+        The number of rows to refit on at most, the latest; by default 20,000, or four times the rows fitted on if that
+        is more.
     expire_after
-        Give up an open row when so many rows were decided after it, and count it in ``expired_``; by default never.
+        Expire an open row once this many further rows have been decided, and count it in ``expired_``; by default
+        never.
     horizon, false_alarms
-        The monitor's rate of false alarms: a probability within a number of rows.
+        The monitor's probability of a false alarm within this number of rows.
 
     Attributes
     ----------
     policies_
         The names of the policies, in the order of weights.
     weights_
-        Their weights now.
+        Their current weights.
     ensemble_, refitted_
-        The ensemble as it was fitted, and as it decides now.
+        The ensemble as it was fitted, and its latest refit.
     monitor
-        Watches the promise of the latest fit; restarted after each refit. None where the fit left no record to judge
-        by (a white or black box with ``validation=None``).
+        Watches what each fit promised of its own actions, one fit at a time: it starts afresh with the first labels of
+        a row that a newer fit has decided. None if the fit has no out-of-fold record (a white or black box with
+        ``validation=None``).
     open_
         A frame: the open rows, with ids, numbers, ages (rows decided since) and promises.
     history_
-        A frame: at most 512 spans of equally many rows, in the order in which labels came, with sums of what was
+        A frame: at most 512 spans of equally many rows, in the order in which labels arrived, with sums of what was
         ``earned``, ``promised``, earned by each policy and by ``foresight``, and the weights and the correction at
-        the end of the call that brought them.
+        the end of the call that delivered the labels.
     refits_
         A frame with a row for each refit: what triggered it, how many rows it used, and its outcome.
     rows_, decided_, expired_
-        The number of rows whose labels have come, of those decided, and of those given up.
+        The number of rows whose labels have arrived, of those decided, and of those that expired.
     correction_
-        What is added to promises now.
+        What is currently added to promises.
     finding_
         The certificate in a sentence.
 
@@ -216,16 +220,13 @@ class LiveEnsemble(LiveFindings):
 
     @classmethod
     def _of_terms(cls, fit: Policy, **terms: Any) -> Self:
-        """Return one that has learned nothing yet, to be given what a file tells."""
+        """Return an instance without state, to be restored from a file."""
         live = object.__new__(cls)
         live._take_terms(fit, **terms)
         return live
 
     def copy(self) -> Self:
-        """Return one that knows the same, and goes on by itself: what cannot be taken back may be tried on a copy.
-
-        Members are shared.
-        """
+        """Return an independent copy that shares the members: try doubtful labels on it, they cannot be unlearned."""
         with self._lock:
             self._settle()
             found = object.__new__(type(self))
@@ -242,21 +243,21 @@ class LiveEnsemble(LiveFindings):
 
     def __reduce__(self) -> Any:
         raise InputError(
-            "a LiveEnsemble is not pickled: it may be fitting again. Write it by save(path), and oe.load it."
+            "a LiveEnsemble cannot be pickled, for a refit may be running. Use live.save(path) and oe.load(path)."
         )
 
     # Decisions
 
     def answer(self, X: Any, ids: Any = None) -> LiveAnswer:
-        """Decide for every row of X, and keep the rows open until their labels come.
+        """Decide every row of X; the rows stay open until their labels arrive.
 
         Parameters
         ----------
         X
             The rows.
         ids
-            An id for each row, by which its labels will be given: text, numbers, times or tuples of these, each used
-            once. By default the number of rows decided before.
+            An id for each row, by which its labels will be given: strings, numbers, timestamps or tuples of these, each
+            used once. By default rows are numbered in the order in which they are decided.
         """
         return self._answered(X, ids)
 
@@ -296,11 +297,11 @@ class LiveEnsemble(LiveFindings):
             return answer
 
     def _as_beside_a_fit(self) -> AbstractContextManager[None]:
-        """Ask members as while a fit runs beside, which keeps linear algebra on one thread: bits must not tell."""
+        """Limit linear algebra as a fit in the background does: bits must not depend on whether it still runs."""
         return one_blas_thread() if self.refit_in == "thread" else nullcontext()
 
     def _as_answer(self, played: Played, ids: npt.NDArray[Any], X: Any) -> LiveAnswer:
-        """Return what the user is told: copies, for what is open must not change with them."""
+        """Return what the user is given: copies, for open rows must not change with them."""
         labels = self.ensemble_.labels_
         return LiveAnswer(
             actions=played.actions.copy(),
@@ -314,7 +315,7 @@ class LiveEnsemble(LiveFindings):
         )
 
     def _open(self, rows: OpenRows, keys: list[int]) -> None:
-        """Take up rows; if an interrupt comes, whoever is next takes that back, for nobody was answered."""
+        """Add open rows. The next call rolls back an interrupted one, for no answer was returned."""
         before = 0 if self.expire_after is None else self._ledger.decided + len(rows) - self.expire_after
         ahead, back = self._ledger.opening(rows, keys, before)
         was, waiting = self._now, self._now.open + len(rows) - (ahead.expired - back.expired)
@@ -338,24 +339,25 @@ class LiveEnsemble(LiveFindings):
         groups: Any = None,
         missing_labels: str = "raise",
     ) -> Self:
-        """Learn from the labels of rows decided before: in any order, any batches, however late.
+        """Learn from the labels of rows decided before: in any order, in batches of any size, however late.
 
-        Within a call rows count in the order in which they were decided. The labels of a row that were given before are
-        passed over if they are the same, and refused otherwise.
+        Within one call rows are processed in the order in which they were decided. Labels given before are ignored if
+        they are identical, and refused otherwise. If anything is refused, nothing is learned.
 
         Parameters
         ----------
         ids
             The ids of the rows.
         Y
-            Their labels, of shape (n, d), in the order of the ids; of a frame, columns are found by the labels' names.
+            Their labels, of shape (n, d), in the order of the ids. In a frame, columns are found by the labels' names,
+            and rows by its index where that holds the ids.
         sample_weight
             The number of rows that each row counts for.
         groups
             The group of each row, if the rows fitted on had groups, and these were not found in X.
         missing_labels
-            What to do with rows that lack labels, wholly or in part: ``"raise"`` an error, or ``"drop"`` them here, so
-            that they stay open.
+            What to do with rows whose labels are missing, wholly or in part: ``"raise"`` an error, or ``"drop"`` them,
+            so that they stay open.
         """
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         with self._lock:
@@ -413,7 +415,7 @@ class LiveEnsemble(LiveFindings):
         return as_weights(weights, None, n)
 
     def _doubt(self, labels: Floats, ids: npt.NDArray[Any]) -> None:
-        """Warn of labels that are much larger than any before: what is learned from them stays learned."""
+        """Warn of labels that are much larger than any before: what is learned from them cannot be undone."""
         known = self._now.fit.record_.labels if self._now.fit.has_record else NOTHING_KNOWN
         sizes, usual = np.abs(np.nan_to_num(labels)), max(abs(known.low), abs(known.high))
         if (largest := float(sizes.max(initial=0.0))) > _DOUBTFUL * usual > 0:
@@ -447,7 +449,7 @@ class LiveEnsemble(LiveFindings):
         return found
 
     def _learn(self, given: Arrived) -> None:
-        """Learn from labels that have come, as a whole or not at all."""
+        """Learn from labels that have arrived, as a whole or not at all."""
         now = self._now
         parts = list(self._ledger.take(given.numbers))
         rows, labels, sign = join_open(parts), np.ascontiguousarray(given.labels), self.ensemble_._sign
@@ -477,7 +479,7 @@ class LiveEnsemble(LiveFindings):
     # What takes place as a whole
 
     def _commit(self, change: Change | None, now: Knowledge, seen: Seen | None = None) -> None:
-        """Let what a call has come to take place, after an interrupt too."""
+        """Apply a call's result as a whole; the next call completes an interrupted one."""
         self._pending = Commit(change, now, seen)
         self._settle()
 
@@ -493,7 +495,7 @@ class LiveEnsemble(LiveFindings):
         self._pending = None
 
     def _arrived(self, parts: list[OpenRows], given: Arrived) -> list[Arrived]:
-        """Return rows with their labels, to be fitted again on."""
+        """Return rows with their labels, to refit on."""
         if not self._learns:
             return []
         found, start = list[Arrived](), 0
@@ -507,7 +509,7 @@ class LiveEnsemble(LiveFindings):
 
     @property
     def _learns(self) -> bool:
-        """Whether it is fitted again; not if a file came without the rows that it takes."""
+        """Whether it refits; not if a file came without the rows that this needs."""
         return bool(self.refit != "never") and not self._no_rows
 
     def _why_due(self) -> str:

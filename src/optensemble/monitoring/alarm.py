@@ -1,4 +1,4 @@
-"""An alarm: since when, and which way, payoffs are off what was promised."""
+"""An alarm: when, and in which direction, realised payoffs departed from those promised."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class Alarm:
     row
         The row that raised it.
     onset
-        The row at which the change began, roughly.
+        An estimate of the row at which the change began.
     direction
-        ``"less"`` or ``"more"``: which way realised payoffs are off.
+        ``"less"`` or ``"more"``: the direction in which realised payoffs departed.
     kind
-        ``"drifted"``: off on average by more than the tolerance; ``"broken"``: by more than the promise allows for.
+        ``"drifted"``: the mean error exceeds the tolerance; ``"broken"``: it exceeds the promise's half-width.
     evidence
-        How often more likely than without a change the rows are, summed over all rows at which it may have begun.
+        The evidence at that row; see :class:`~optensemble.Monitor`.
     since
-        The first row that was looked at for it: that of the last restart.
+        The row at which the evidence was last reset.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """A detector of changes in the mean of errors, which may be asked after every row (Shiryaev and Roberts; e-processes).
 
-For all numbers ``exp(x − x²/6) ≤ 1 + x + x²/3``. So if the conditional mean of ``y`` is at most 0 and its second
-moment at most ``v``, ``E = exp(λy − λ²(y² + 2v)/6)`` is at most 1 on average, whatever the distribution. The sum, over
+For all ``x``, and ``μ ≤ 0``, ``exp(x − x²/6) ≤ 1 + B·(x − μ) + (x − μ)²/3``, with ``B = 1 + 2μ/3`` where ``μ > −3`` and
+else 0. So if the conditional mean of ``y`` is at most 0 and its variance at most ``v``, ``E = exp(λy − λ²(y² + 2v)/6)``
+is at most 1 on average, whatever the distribution. The sum, over
 all rows at which a change may have begun, of the products of ``E`` since then exceeds ``A`` within ``n`` rows with a
 probability of at most ``n/A``. Five sizes of change share this sum. Where rows depend on each other, terms of second
 order are multiplied by the ratio of the long-run variance to the variance, and ``λ`` is divided by it.

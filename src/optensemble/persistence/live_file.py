@@ -352,16 +352,16 @@ def _restore(saved: dict[str, Any], arrays: Arrays, fits: list[Any], refit: Any)
         expired=counts["expired"],
     )
     if live._no_rows and live.refit != "never":
-        warnings.warn(f"{live._no_rows}: this LiveEnsemble is not fitted again any more.", RefitWarning, stacklevel=6)
+        warnings.warn(f"{live._no_rows}: this LiveEnsemble will not be refitted.", RefitWarning, stacklevel=6)
     return live
 
 
 def _as_refit(saved: Any, given: Any) -> Any:
     """Return when to refit; a callable is given again."""
     if saved is None and not callable(given):
-        raise InputError("the rule of refits was a callable and must be given again: load(path, refit=…).")
+        raise InputError("the refit rule is a callable, which no file holds. Pass it again: load(path, refit=…).")
     if saved is not None and given is not None:
-        raise InputError(f"the rule of refits is in the file: refit={saved!r}; got {given!r}. Leave refit out.")
+        raise InputError(f"the refit rule is in the file, refit={saved!r}; got {given!r}. Leave refit out.")
     return given if saved is None else saved
 
 

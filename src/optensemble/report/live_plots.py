@@ -23,7 +23,7 @@ _LETTERS = 11.5  # of a title to an inch
 _LATEST = 16  # moving means are over one row in so many
 _SETTLED = 10  # means so far may leave the panel in the first one row in so many: they are of few rows
 _POLICY_COLOURS = COLOURS[1], COLOURS[2], COLOURS[4]
-_ROWS = "rows whose labels have come"
+_ROWS = "labelled rows"
 
 
 def plot_live(live: LiveFindings, figure: Figure | None) -> Figure:

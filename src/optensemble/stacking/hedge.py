@@ -1,11 +1,11 @@
 """AdaHedge over policies whose payoffs become known late, in any order, and what is then certain of the payoff lost.
 
-For any sequence of payoffs and any delays, what was lost to a policy on the rows whose labels have come is at most
+For any sequence of payoffs and any delays, the regret against a policy on the rows with labels is at most
 
     D − D₀ + D·ln(m)/K + drift + played,      K = ln m,
 
-with ``D`` the mixability gaps added up from ``D₀`` on. ``drift`` is what the weights that were in force when labels
-came would have earned beyond the weights that were played: the price of delays. ``played`` is what the weights played
+with ``D`` the mixability gaps added up from ``D₀`` on. ``drift`` is how much more the weights in force when labels
+arrived would have earned than the weights that were played: the price of delays. ``played`` is what the weights played
 would have earned beyond the action that was: a single policy in place of a mixture, say. Both are known exactly.
 """
 
@@ -31,8 +31,8 @@ class Hedge:
     Attributes
     ----------
     lost
-        By how much each policy was ahead of what was earned, summed over the rows whose labels have come, of shape
-        (policies,).
+        The regret against each policy: by how much it was ahead of what was earned, summed over the rows with labels,
+        of shape (policies,).
     start
         The mixability gap D₀ to begin with: as large as payoffs differ by in a few rows, it keeps the first labels from
         deciding everything.

@@ -6,7 +6,7 @@
 Errors of promises that are right on average, of mean 0 and standard deviation 1: independent ones of six distributions,
 and series that keep 0.6 or 0.9 of themselves from row to row. 400 rows are those of a fit: their standard deviation is
 the scale, and of the series their long-run variance is estimated, or is not. Two worlds are there to show where the
-rate is not kept: strong dependence, of which too little is seen in 400 rows, and losses so rare that the 400 rows have
+rate is not kept: strong dependence, of which too little is seen in 400 rows, and gains so rare that the 400 rows have
 seen few of them or none. 5,000 later rows are looked at one by one. For
 delays, payoffs are less from row 1,000 on. Monitors: one that looks for less only, without a tolerance, and one with
 defaults: both directions, a tolerance of 0.1 sd. The z test asks from row 30 on whether less is realised, at 5 %.
@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import optensemble as oe
 from optensemble.stats.long_run import long_run_ratio
-from tests.monitoring.worlds import INDEPENDENT, Errors, autoregressive, rare_losses
+from tests.monitoring.worlds import INDEPENDENT, Errors, autoregressive, very_rare_gains
 
 Floats = npt.NDArray[np.float64]
 
@@ -67,7 +67,7 @@ WORLDS = (
     World("AR(1) 0.6, factor estimated", autoregressive, True, MOST_DEPENDENT),
     World("AR(1) 0.6, no factor", autoregressive, False, None),
     World("AR(1) 0.9, factor estimated", partial(autoregressive, share=0.9), True, None),
-    World("0.5 % losses of 12 sd", rare_losses, False, None),
+    World("0.5 % gains of 12 sd", very_rare_gains, False, None),
 )
 
 

@@ -19,9 +19,9 @@ def _rare_gains(rng: np.random.Generator, n: int, share: float = 0.02) -> Floats
     return np.asarray(np.where(rng.random(n) < share, large, -1 / large))
 
 
-def rare_losses(rng: np.random.Generator, n: int) -> Floats:
-    """Losses of 12 standard deviations in one row of 200: a few hundred rows tell little of their spread."""
-    return np.asarray(0.5 * rng.normal(size=n) - np.sqrt(0.75) * _rare_gains(rng, n, 0.005))
+def very_rare_gains(rng: np.random.Generator, n: int) -> Floats:
+    """Gains of 12 standard deviations in one row of 200: a few hundred rows tell little of their spread."""
+    return np.asarray(0.5 * rng.normal(size=n) + np.sqrt(0.75) * _rare_gains(rng, n, 0.005))
 
 
 def autoregressive(rng: np.random.Generator, n: int, share: float = 0.6) -> Floats:

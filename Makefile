@@ -11,6 +11,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 TESTS := BUILT_SITE=build/docs $(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
+# every process that tests start would otherwise compile all modules anew
+unexport PYTHONDONTWRITEBYTECODE
+
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .PHONY: demo check test lint types rooms quick pytest portable browser site docs pictures wheel benchmarks constraints clean clean-cache

@@ -67,7 +67,7 @@ WORLDS = (
     World("AR(1) 0.6, factor estimated", autoregressive, True, MOST_DEPENDENT),
     World("AR(1) 0.6, no factor", autoregressive, False, None),
     World("AR(1) 0.9, factor estimated", partial(autoregressive, share=0.9), True, None),
-    World("0.5 % gains of 12 sd", very_rare_gains, False, None),
+    World("0.2 % gains of 19 sd", very_rare_gains, False, None),
 )
 
 

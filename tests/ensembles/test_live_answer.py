@@ -11,9 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given as having
+from hypothesis import strategies as st
 
 import optensemble as oe
 from optensemble import feasible
+from optensemble.ensembles._live_state import mix
 from optensemble.exceptions import InputError
 from tests.counting import CountingMember
 from tests.ensembles.decision import ACCESS, SENSES, D, N, fitted, make, payoff, problem
@@ -72,7 +75,7 @@ def test_on_other_sets_the_heaviest_policy_is_played(name: str) -> None:
     np.testing.assert_array_equal(answer.chosen, np.tile(np.eye(3)[heaviest], (50, 1)))
     assert set(answer.followed) == {diary.live.policies_[heaviest]}
     assert omega.violation(answer.actions).max() <= 1e-9
-    with pytest.raises(InputError, match=r"takes a convex set, and a mixture .*\. Give play='heaviest'"):
+    with pytest.raises(InputError, match=r"needs a convex set, and a mixture .*\. Use play='heaviest'"):
         oe.LiveEnsemble(ensemble, play="mixture")
 
 
@@ -355,5 +358,55 @@ def test_a_copy_knows_the_same_and_goes_on_by_itself(how: Any) -> None:
 
 
 def test_it_is_not_pickled() -> None:
-    with pytest.raises(InputError, match=r"Write it by save\(path\)"):
+    with pytest.raises(InputError, match=r"Use live\.save\(path\)"):
         pickle.dumps(live())
+
+
+# Mixtures
+
+
+@having(st.integers(1, 5), st.integers(1, 6), st.integers(0, 2**32 - 1), st.sampled_from([1e-300, 1.0, 1e12, 1e100]))
+def test_a_mixture_lies_within_the_bounds_of_what_is_mixed(policies: int, rows: int, seed: int, size: float) -> None:
+    """Whatever rounding does, and to the bit where all agree."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.full(policies, 0.3))
+    weights[rng.random(policies) < 0.2] = 0.0
+    weights = weights / weights.sum() if weights.any() else np.full(policies, 1 / policies)
+    values = size * rng.normal(size=(policies, rows, 3))
+    agree = rng.random((rows, 3)) < 0.5
+    values[:, agree] = values[0, agree]
+    before = values.copy()
+    mixed = mix(values, weights)
+    assert (values.min(axis=0) <= mixed).all()
+    assert (mixed <= values.max(axis=0)).all()
+    np.testing.assert_array_equal(mixed[agree], values[0, agree])
+    np.testing.assert_allclose(mixed, np.einsum("p,pnd->nd", weights, values), rtol=1e-9, atol=1e-9 * size)
+    np.testing.assert_array_equal(values, before)
+
+
+@having(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(-1e100, 1e100))
+def test_policies_that_agree_are_mixed_to_the_bit(one: float, other: float, value: float) -> None:
+    """Though weights need not sum to 1 when they are rounded."""
+    weights = np.array([one, other, max(0.0, 1.0 - one - other)]) + 1e-9
+    weights /= weights.sum()
+    np.testing.assert_array_equal(mix(np.full((3, 2), value), weights), np.full(2, value))
+
+
+@having(st.integers(0, 2), st.integers(0, 2**32 - 1))
+def test_a_policy_that_is_played_alone_is_played_to_the_bit(which: int, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=(3, 4, 2))
+    mixed = mix(values, np.eye(3)[which])
+    np.testing.assert_array_equal(mixed, values[which])
+    assert not np.shares_memory(mixed, values)
+
+
+def test_actions_stay_within_the_bounds_of_the_set_where_policies_agree_on_them() -> None:
+    ensemble = after(omega="box", refit="never").live
+    answer = ensemble.answer(problem("box").X[LATER])
+    proposed, weights = proposals(ensemble), ensemble.weights_
+    assert 0 < weights.min() < weights.max() < 1
+    agree = (proposed == proposed[0]).all(axis=0)
+    assert agree.any()
+    np.testing.assert_array_equal(answer.actions[agree], proposed[0][agree])
+    assert (answer.actions >= ensemble.ensemble_.feasible_.lower).all()
+    assert (answer.actions <= ensemble.ensemble_.feasible_.upper).all()

@@ -60,7 +60,7 @@ def test_an_ensemble_must_be_fitted() -> None:
 
 @pytest.mark.parametrize("given", [None, 3, problem().models, Ensemble], ids=type)
 def test_something_that_is_no_ensemble_is_refused(given: Any) -> None:
-    with pytest.raises(InputError, match=r"goes on from a fitted DecisionEnsemble, .*; got .*\. Fit one on past rows"):
+    with pytest.raises(InputError, match=r"needs a fitted DecisionEnsemble, .*; got .*\. Fit one on past rows"):
         oe.LiveEnsemble(given)
 
 

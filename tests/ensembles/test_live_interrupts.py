@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import optensemble as oe
+from optensemble.ensembles._live_rows import Change, Ledger
 from optensemble.exceptions import InputError
 from tests.ensembles.decision import N, problem
 from tests.ensembles.live import bits, live, told
@@ -196,3 +197,75 @@ def test_a_callable_may_observe_labels_itself() -> None:
     ensemble = begun(refit=refit)
     assert asked == [15]
     assert ensemble.refits_["labels"].tolist() == [19]
+
+
+EMPTY = np.empty((0, 3))
+READ: dict[str, Callable[[oe.LiveEnsemble], Any]] = {
+    "rows_": lambda each: each.rows_,
+    "decided_": lambda each: each.decided_,
+    "expired_": lambda each: each.expired_,
+    "correction_": lambda each: each.correction_,
+    "weights_": lambda each: each.weights_.tolist(),
+    "certificate": lambda each: str(each.certificate().to_dict("list")),
+    "open_": lambda each: str(each.open_.to_dict("list")),
+    "history_": lambda each: str(each.history_.to_dict("list")),
+    "refits_": lambda each: str(each.refits_.to_dict("list")),
+    "refitted_": lambda each: each.refitted_.n_rows_,
+    "finding_": lambda each: each.finding_,
+    "repr": repr,
+}
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("call", [observe, answer])
+def test_what_is_read_after_an_interrupt_is_what_the_next_call_goes_on_from(
+    call: Call, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came when the rows had changed, and nothing else."""
+    ensemble, read, apply = begun(refit="never"), READ[name], Ledger.apply
+
+    def interrupted_at_the_end(ledger: Ledger, change: Change) -> None:
+        apply(ledger, change)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "apply", interrupted_at_the_end)
+        with pytest.raises(KeyboardInterrupt):
+            call(ensemble)
+    found = read(ensemble)
+    everything = bits(ensemble)
+    ensemble.observe([], EMPTY)
+    assert read(ensemble) == found
+    assert bits(ensemble) == everything
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_read_after_a_commit_was_broken_off_is_as_if_it_had_not_been(name: str) -> None:
+    clean, read = begun(refit="never"), READ[name]
+    observe(clean)
+    for at in range(1, 1000):
+        ensemble = begun(refit="never")
+        if interrupted(ensemble, observe, at) and ensemble._pending is not None:
+            break
+    assert ensemble._pending is not None
+    assert read(ensemble) == read(clean)
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+@pytest.mark.parametrize("call", [observe, answer])
+def test_after_an_interrupt_at_any_line_one_moment_is_told(call: Call) -> None:
+    count = 0
+    for ensemble in all_lines(lambda: begun(refit="never"), call):
+        count += 1
+        rows, decided, text = ensemble.rows_, ensemble.decided_, repr(ensemble)
+        certificate, opened = ensemble.certificate(), ensemble.open_
+        assert certificate["rows"].tolist() == [rows] * 2
+        assert certificate["open"].tolist() == [len(opened)] * 2
+        assert f"{rows} rows learned from, {len(opened)} open" in text
+        assert decided == rows + len(opened) + ensemble.expired_
+        assert (opened["age"] == decided - 1 - opened["number"]).all()
+        everything = bits(ensemble)
+        ensemble.observe([], EMPTY)
+        assert bits(ensemble) == everything, count
+    assert count > 40

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import optensemble as oe
+from optensemble import feasible
 from optensemble.exceptions import DataWarning, InputError, SolverError
 from optensemble.monitoring.monitor import Monitor
 from optensemble.stacking.online_stack import OnlineStack
@@ -571,3 +572,40 @@ def test_foresight_that_cannot_be_solved_stops_nothing(monkeypatch: pytest.Monke
     history = diary.live.history_
     policies = history[list(diary.live.policies_)].max(axis=1)
     np.testing.assert_allclose(history["foresight"], np.maximum(policies, history["earned"]))
+
+
+FAILURES: dict[str, Any] = {
+    "a ValueError": lambda C: _raise(ValueError("coefficients are too large")),
+    "a RuntimeError": lambda C: _raise(RuntimeError("no solution")),
+    "NaN": lambda C: np.full(C.shape, np.nan),
+    "an action outside the set": lambda C: np.full(C.shape, 5.0),
+    "actions of another shape": lambda C: np.zeros((1, 1)),
+}
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize("refit", ["never", 30])
+@pytest.mark.parametrize("name", FAILURES)
+def test_an_oracle_that_fails_for_labels_does_not_stop_learning(name: str, refit: Any) -> None:
+    """Only foresight asks it for these; labels are larger than what members say."""
+    largest = np.abs(problem().P).max()
+
+    def argmax(C: Any) -> Any:
+        return FAILURES[name](C) if np.abs(C).max(initial=0.0) > largest else (C > 0) * 1.0
+
+    fit = oe.DecisionEnsemble(problem().models, feasible=feasible.Oracle(argmax, D, convex=True), context=None)
+    labels = np.clip(Y, -0.5 * largest, 0.5 * largest)
+    followed = oe.LiveEnsemble(fit.fit(X[:N], labels[:N]), refit=refit)
+    labels[N + 3, 0] = 1.5 * largest
+    followed.answer(X[N : N + 20])
+    followed.observe(range(20), labels[N : N + 20])
+    assert followed.rows_ == 20
+    history = followed.history_
+    best = np.maximum(history[list(followed.policies_)].max(axis=1), history["earned"])
+    np.testing.assert_array_equal(history["foresight"][3], best[3])
+    assert np.isfinite(history.to_numpy()).all()
+    followed.answer(X[N + 20 : N + 30])
+    assert followed.observe(range(20, 30), labels[N + 20 : N + 30]).rows_ == 30

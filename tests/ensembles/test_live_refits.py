@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 import warnings
@@ -666,7 +667,7 @@ def forgetful(tmp_path: Path) -> Ensemble:
 
 
 def test_an_ensemble_without_rows_is_not_fitted_again(forgetful: Ensemble) -> None:
-    with pytest.warns(RefitWarning, match=r"rows .*: it is not fitted again while it decides \(refit='never'\)"):
+    with pytest.warns(RefitWarning, match=r"rows .*: it will not be refitted while it decides \(refit='never'\)"):
         ensemble = oe.LiveEnsemble(forgetful)
     assert ensemble.refit == "never"
     left, right = Diary(ensemble).play(late=LATE), Diary(live(refit="never")).play(late=LATE)
@@ -684,5 +685,30 @@ def test_refits_without_rows_are_refused(forgetful: Ensemble) -> None:
 def test_rows_of_an_update_alone_are_too_few_to_fit_again(forgetful: Ensemble) -> None:
     """Not those that it was fitted on, though they may be enough for a fit."""
     forgetful.update(X[N : N + 150], Y[N : N + 150])
-    with pytest.warns(RefitWarning, match="not fitted again"):
+    with pytest.warns(RefitWarning, match="not be refitted"):
         assert oe.LiveEnsemble(forgetful).refit == "never"
+
+
+# Copies
+
+
+@pytest.mark.parametrize("make", [oe.LiveEnsemble.copy, copy.copy, copy.deepcopy])
+def test_a_copy_that_a_rule_makes_while_it_is_asked_goes_on_asking_it(make: Callable[[Any], Any]) -> None:
+    asked, copies = list[oe.LiveEnsemble](), list[oe.LiveEnsemble]()
+
+    def rule(ensemble: oe.LiveEnsemble) -> bool:
+        asked.append(ensemble)
+        if not copies:
+            copies.append(make(ensemble))
+        return ensemble.rows_ == 60
+
+    diary = Diary(live(refit=rule)).play(range(N, N + 20))
+    (copied,) = copies
+    asked.clear()
+    for now in cut(range(N + 20, N + 100), 20):
+        for each in (diary.live, copied):
+            each.answer(X[now], ids=now)
+            each.observe(now, Y[now])
+    assert [each is copied for each in asked] == [False, True] * 4
+    assert labels_at(diary.live) == labels_at(copied) == [60]
+    assert bits(diary.live) == bits(copied)

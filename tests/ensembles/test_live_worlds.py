@@ -466,7 +466,7 @@ def test_white_and_black_boxes_from_a_file_are_not_fitted_again(kind: str, tmp_p
     loaded = oe.load(tmp_path / "e.oe", **members)
     with pytest.raises(InputError, match=r"cannot be fitted again\. Give refit='never'"):
         oe.LiveEnsemble(loaded, refit=60)
-    with pytest.warns(RefitWarning, match="not fitted again while it decides"):
+    with pytest.warns(RefitWarning, match="not be refitted while it decides"):
         live = oe.LiveEnsemble(loaded)
     diary = Diary(live, given.X, given.Y).play(range(N, N + 100), late=late(2 * N))
     diary.check()

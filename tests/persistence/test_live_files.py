@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
@@ -265,7 +266,7 @@ def test_without_its_rows_it_is_not_fitted_again(name: str, tmp_path: Path) -> N
     ensemble.save(tmp_path / "whole.oe")
     assert (tmp_path / "small.oe").stat().st_size < (tmp_path / "whole.oe").stat().st_size
     with pytest.warns(
-        RefitWarning, match="forgotten when the file was written: this LiveEnsemble is not fitted again"
+        RefitWarning, match="forgotten when the file was written: this LiveEnsemble will not be refitted"
     ) as told_of:
         loaded = oe.load(tmp_path / "small.oe", **world.given)
     assert told_of[0].filename == __file__
@@ -286,7 +287,7 @@ def test_too_many_rows_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ) as told_of:
         ensemble.save(tmp_path / "live.oe")
     assert told_of[0].filename == __file__
-    with pytest.warns(RefitWarning, match="are not in the file, for they are more than .* not fitted again any more"):
+    with pytest.warns(RefitWarning, match="are not in the file, for they are more than .* will not be refitted"):
         loaded = oe.load(tmp_path / "live.oe")
     assert bits(loaded) == bits(ensemble)
 
@@ -303,7 +304,7 @@ def test_rows_that_are_not_in_the_file_of_the_ensemble_are_not_in_that_of_the_li
     ensemble = oe.DecisionEnsemble(models, feasible=feasible.Simplex(D), context=None, cv=TimeSeriesSplit(4))
     given = oe.LiveEnsemble(ensemble.fit(WIDE[:N], Y[:N], time_ordered=True))
     given.save(tmp_path / "live.oe")
-    with pytest.warns(RefitWarning, match=r"members alone learned from the first of them: .* not fitted again"):
+    with pytest.warns(RefitWarning, match=r"members alone learned from the first of them: .* not be refitted"):
         loaded = oe.load(tmp_path / "live.oe")
     assert told(loaded.answer(WIDE[N:])) == told(given.answer(WIDE[N:]))
 
@@ -325,7 +326,9 @@ def test_open_rows_that_no_file_can_hold_are_not_fitted_on_after_loading(name: s
     for at in (N, N + 40):
         ensemble.answer(OPEN_ROWS[name](slice(at, at + 40)))
     ensemble.save(tmp_path / "live.oe")
-    with pytest.warns(RefitWarning, match=r"open rows are not in the file, for .*: this LiveEnsemble is not fitted"):
+    with pytest.warns(
+        RefitWarning, match=r"open rows are not in the file, for .*: this LiveEnsemble will not be refitted"
+    ):
         loaded = oe.load(tmp_path / "live.oe", models=dict(models))
     assert bits(loaded) == bits(ensemble)
     loaded.observe(range(80), Y[N : N + 80])
@@ -428,10 +431,12 @@ def test_groups_found_by_a_function_are_given_after_loading(tmp_path: Path) -> N
 def test_a_rule_of_refits_is_given_again(tmp_path: Path) -> None:
     half_way("asked for, of costs").save(tmp_path / "asked.oe")
     for given in ({}, {"refit": "auto"}, {"refit": 60}):
-        with pytest.raises(InputError, match=r"was a callable and must be given again: load\(path, refit=…\)"):
+        with pytest.raises(
+            InputError, match=r"is a callable, which no file holds\. Pass it again: load\(path, refit=…\)"
+        ):
             oe.load(tmp_path / "asked.oe", **given_again(**given))
     half_way("functions").save(tmp_path / "counted.oe")
-    with pytest.raises(InputError, match=r"the rule of refits is in the file: refit=60; got .*often.* Leave refit out"):
+    with pytest.raises(InputError, match=r"the refit rule is in the file, refit=60; got .*often.* Leave refit out"):
         oe.load(tmp_path / "counted.oe", **given_again(refit=often))
 
 
@@ -599,5 +604,101 @@ def test_the_command_line_says_what_a_live_file_is(
 
 def test_a_live_ensemble_is_not_made_of_another(tmp_path: Path) -> None:
     half_way("columns").save(tmp_path / "live.oe")
-    with pytest.raises(InputError, match=r"LiveEnsemble goes on from a fitted .*; got LiveEnsemble"):
+    with pytest.raises(InputError, match=r"LiveEnsemble needs a fitted .*; got LiveEnsemble"):
         oe.LiveEnsemble(oe.load(tmp_path / "live.oe"))
+
+
+# Fits that wait for labels of their rows
+
+
+def play_late(ensemble: oe.LiveEnsemble, world: World, rows: range, delay: int = 60) -> list[list[Any]]:
+    """Decide rows by tens, each with labels of those so many rows before."""
+    found = list[list[Any]]()
+    for start in range(rows.start, rows.stop, 10):
+        found.append(world.step(ensemble, Event(list(range(start, start + 10)))))
+        if (late := start - delay) >= N:
+            found.append(world.step(ensemble, Event(list(range(late, late + 10)), labels=True)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["columns", "columns, aside", "functions, aside", "groups by a column", "black box"])
+def test_fits_whose_rows_have_no_labels_yet_are_watched_after_loading(name: str, tmp_path: Path) -> None:
+    """Labels are later than two refits: the scales of those come from the file."""
+    world = WORLDS[name]
+    ensemble = world.make()
+    ensemble.refit = 20
+    play_late(ensemble, world, range(N, N + 150))
+    watched, fits = ensemble._now.watched, ensemble._now.fits
+    assert len(watched.later) >= 2
+    assert watched.number < fits
+    ensemble.save(tmp_path / "live.oe")
+    loaded = oe.load(tmp_path / "live.oe", **world.given)
+    assert (loaded._now.watched.number, loaded._now.watched.weighing) == (watched.number, watched.weighing)
+    assert loaded._now.watched.later == watched.later
+    assert bits(loaded) == bits(ensemble)
+    rest = range(N + 150, N + 250)
+    assert play_late(loaded, world, rest) == play_late(ensemble, world, rest)
+    assert bits(loaded) == bits(ensemble)
+    monitor = loaded.monitor
+    assert monitor is not None
+    assert loaded._now.watched.number >= fits
+    assert len(monitor.restarts) > watched.number
+    again = loaded._now.watched
+    assert (again.number, again.later) == (ensemble._now.watched.number, ensemble._now.watched.later)
+
+
+def test_weights_of_fits_that_wait_are_in_the_file(tmp_path: Path) -> None:
+    fit = {"sample_weight": np.random.default_rng(0).choice([0.5, 1.0, 4.0], size=N)}
+    world = World(lambda: on_columns(feasible.Simplex(D), fit=fit, refit=20), FRAME, weigh=True)
+    ensemble = world.make()
+    play_late(ensemble, world, range(N, N + 120))
+    weighings = [weighing for _, weighing in ensemble._now.watched.later.values()]
+    assert len(set(weighings)) == len(weighings) >= 2
+    ensemble.save(tmp_path / "live.oe")
+    loaded = oe.load(tmp_path / "live.oe")
+    assert loaded._now.watched.later == ensemble._now.watched.later
+    for each in (loaded, ensemble):
+        play_late(each, world, range(N + 120, N + 200))
+    assert bits(loaded) == bits(ensemble)
+
+
+# Estimators on a part of a frame
+
+
+LONG = np.hstack([WIDE, np.random.default_rng(11).normal(size=(2 * N, 3))])
+PARTS: dict[str, Callable[[], pd.DataFrame]] = {
+    "of an array": lambda: pd.DataFrame(np.ascontiguousarray(LONG), columns=list("abcdefg"), copy=False),
+    "of an array by columns": lambda: pd.DataFrame(np.asfortranarray(LONG), columns=list("abcdefg"), copy=False),
+    "of a copy": lambda: pd.DataFrame(LONG, columns=list("abcdefg")).copy(),
+    "of columns": lambda: pd.DataFrame({name: LONG[:, at].copy() for at, name in enumerate("abcdefg")}),
+    "of another": lambda: pd.DataFrame(np.vstack([LONG, LONG]), columns=list("abcdefg"))[: 2 * N],
+}
+FITTED_HERE: dict[str, Callable[[], Any]] = {
+    "lines": lambda: [("ridge", Ridge()), ("firm", Ridge(300.0))],
+    "a forest": lambda: [("forest", RandomForestRegressor(4, max_depth=6, random_state=0)), ("ridge", Ridge())],
+}
+
+
+@pytest.mark.parametrize("members", FITTED_HERE)
+@pytest.mark.parametrize("part", PARTS)
+def test_estimators_that_were_fitted_on_a_part_of_a_frame_go_on_to_the_bit(
+    part: str, members: str, tmp_path: Path
+) -> None:
+    """Sums go by how numbers lie in memory: a file has that too, be it of the first rows or of those that are open."""
+    frame = PARTS[part]()
+
+    def make() -> oe.LiveEnsemble:
+        ensemble = oe.DecisionEnsemble(FITTED_HERE[members](), feasible=feasible.Simplex(D), context=None)
+        return oe.LiveEnsemble(ensemble.fit(frame[:N], Y[:N], random_state=1, time_ordered=False), refit=60)
+
+    world = World(make, frame)
+    never, saved = make(), make()
+    for ensemble in (never, saved):
+        play_late(ensemble, world, range(N, N + 50), delay=20)
+    saved.save(tmp_path / "live.oe")
+    loaded = oe.load(tmp_path / "live.oe")
+    rest = range(N + 50, N + 170)
+    assert play_late(loaded, world, rest, delay=20) == play_late(never, world, rest, delay=20)
+    assert len(never.refits_) == 2
+    assert bits(loaded) == bits(never)
+    np.testing.assert_array_equal(loaded.refitted_.decide(frame), never.refitted_.decide(frame))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.linear_model import Ridge
 
 import optensemble as oe
 from optensemble import feasible
@@ -232,3 +233,38 @@ def test_wrong_words_are_refused(part: str, key: str, value: str, words: str, tm
         column[key] = old
     with pytest.raises(FileError, match=words):
         oe.load(tmp_path / "e.oe")
+
+
+# A part of a frame
+
+
+PARTS: dict[str, Callable[[], pd.DataFrame]] = {
+    "of an array": lambda: pd.DataFrame(np.ascontiguousarray(numbers()[0]), columns=NAMES, copy=False),
+    "of an array by columns": lambda: pd.DataFrame(np.asfortranarray(numbers()[0]), columns=NAMES, copy=False),
+    "of a copy": lambda: pd.DataFrame(numbers()[0], columns=NAMES).copy(),
+    "every second row": lambda: pd.DataFrame(np.repeat(numbers()[0], 2, axis=0), columns=NAMES)[::2],
+    "reversed": lambda: pd.DataFrame(numbers()[0][::-1].copy(), columns=NAMES)[::-1],
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_estimators_that_were_fitted_on_a_part_of_a_frame_are_extended_to_the_same_bits(
+    part: str, tmp_path: Path
+) -> None:
+    """Sums go by how the numbers lie in memory."""
+    X, Y = PARTS[part]().reset_index(drop=True), numbers()[1]
+    models = [("ridge", Ridge()), ("firm", Ridge(300.0))]
+    ensemble = oe.DecisionEnsemble(models, feasible=OMEGA, context=None).fit(X[:N], Y[:N], random_state=1)
+    ensemble.save(tmp_path / "e.oe")
+    loaded = oe.load(tmp_path / "e.oe")
+    ours, theirs = (each.extend(X=X[N : N + 30], Y=Y[N : N + 30]).answer(X[N + 30 :]) for each in (loaded, ensemble))
+    for name in ("actions", "promised", "low", "high"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("part", ["whole", "rows", "columns", "backwards"])
+def test_how_an_array_lies_in_memory_is_known_of_its_parts_too(order: Any, part: str) -> None:
+    whole = np.array(np.arange(60.0).reshape(12, 5), order=order)
+    parts = {"whole": whole, "rows": whole[2:7], "columns": whole[:, 1:4], "backwards": whole[::-1]}
+    assert row_file.lies_by_columns(parts[part]) == (order == "F")

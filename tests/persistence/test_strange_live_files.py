@@ -152,10 +152,28 @@ def twice(name: str) -> Callable[[Content], None]:
     return change
 
 
+GOOD = [1, 0.5, 0.1, 1.0, 0.1, 0.0]
+"""A fit to be watched later: its number, the scale of its promises, and what its weights are worth."""
+
+
+def later(*fits: Any) -> Callable[[Content], None]:
+    """Have the first fit watched, and others wait for labels of their rows."""
+
+    def change(content: Content) -> None:
+        content.document["live"]["counts"]["fits"] = 3
+        content.document["live"]["watched"] = {"number": 0, "weighing": 0.0, "later": list(fits)}
+
+    return change
+
+
+def but(at: int, to: Any) -> list[Any]:
+    return [*GOOD[:at], to, *GOOD[at + 1 :]]
+
+
 NAN, LARGE = float("nan"), 10**6
 OF_LIVE = [
     *("refit", "play", "refit_in", "groups", "latest", "counts", "hedge", "tracking", "history", "monitor", "refits"),
-    *("rows", "open"),
+    *("rows", "open", "watched"),
 ]
 NEEDED = [name for name in OF_LIVE if name not in ("refit", "groups")]
 ARRAYS = [
@@ -243,6 +261,32 @@ WRONG: list[tuple[Callable[[Content], None], str]] = [
     (numbers("rows1/labels", NAN), "rows1/labels must hold numbers"),
     (numbers("rows1/weights", -1.0), "rows1/weights must be at least 0"),
     (numbers("history/place", -1), "history/place must hold whole numbers"),
+    (value("watched", to=[]), "watched must have 'number'"),
+    (value("watched", "number", to=2), "watched.number must be a whole number from 0 to 1"),
+    (value("watched", "number", to=-1), "watched.number must be a whole number from 0 to 1"),
+    (value("watched", "number", to=True), "watched.number must be a whole number"),
+    (value("watched", "weighing", to=-1.0), "watched.weighing must be a number from 0"),
+    (value("watched", "weighing", to=NAN), "watched.weighing must be a number"),
+    (value("watched", "later", to={}), "watched.later must be a list"),
+    (gone("watched", "later"), "watched must have 'later'"),
+    (value("watched", "later", to=[GOOD]), r"watched.later.0.0 must be a whole number"),
+    (later(but(0, 4)), "watched.later.0.0 must be a whole number from 1 to 3"),
+    (later(but(0, 0)), "watched.later.0.0 must be a whole number from 1 to 3"),
+    (later(but(0, 1.5)), "watched.later.0.0 must be a whole number"),
+    (later(but(0, 2), GOOD), "watched.later.1.0 must be a whole number from 3 to 3"),
+    (later(GOOD, GOOD), "watched.later.1.0 must be a whole number from 2 to 3"),
+    (later(but(1, 0.0)), "watched.later.0.1 must be a number from 1e-300"),
+    (later(but(1, 1e121)), r"watched.later.0.1 must be at most 1e.120"),
+    (later(but(1, NAN)), "watched.later.0.1 must be a number"),
+    (later(but(2, -0.1)), "watched.later.0.2 must be a number from 0"),
+    (later(but(2, None)), "watched.later.0.2 must be a number"),
+    (later(but(3, 0.9)), "watched.later.0.3 must be a number from 1"),
+    (later(but(4, -0.1)), "watched.later.0.4 must be a number from 0"),
+    (later(but(4, 1e121)), r"watched.later.0.4 must be at most 1e.120"),
+    (later(but(5, -1.0)), "watched.later.0.5 must be a number from 0"),
+    (later(GOOD[:-1]), "watched.later.0 must be number, sigma, half_width, long_run, tolerance, weighing"),
+    (later([*GOOD, 0.0]), "watched.later.0 must be number, sigma, half_width, long_run, tolerance, weighing"),
+    (later(GOOD, 2), "watched.later.1 must be a list"),
 ]
 
 
@@ -360,3 +404,10 @@ def test_rows_without_the_column_of_groups(tmp_path: Path) -> None:
     content.write(tmp_path / "live.oe")
     with pytest.raises(InputError, match="no column 'week'"):
         oe.load(tmp_path / "live.oe").answer(FRAME[N + 90 :], ids=range(N + 90, 2 * N))
+
+
+def test_fits_that_are_yet_to_be_watched_may_be_any_that_were_made(tmp_path: Path) -> None:
+    for fits in ([], [GOOD], [GOOD, but(0, 3)], [but(0, 2), [3, 1e-300, 0.0, 1e120, 0.0, 1e9]]):
+        content = sample()
+        later(*fits)(content)
+        assert fate(content, tmp_path / "live.oe") == "works"

@@ -312,18 +312,25 @@ class Ledger:
         """The number of open rows."""
         return len(self.places)
 
-    def require_new(self, keys: list[int], ids: npt.NDArray[Any], *, numbered: bool = False) -> None:
-        """Refuse ids that were there before, or twice; ``numbered`` if they are rows' numbers, for want of ids."""
-        if len(set(keys)) < len(keys):
-            raise InputError(f"ids must be distinct; {_repeated(keys, ids)} is there twice. Give each row its own.")
-        if not (self.places.keys().isdisjoint(keys) and self.closed.keys().isdisjoint(keys)):
+    def require_new(
+        self, places: dict[int, int], hashes: Hashes, ids: npt.NDArray[Any], *, numbered: bool = False
+    ) -> None:
+        """Refuse ids that were there before, or twice; ``numbered`` if they are rows' numbers, for want of ids.
+
+        ``places`` are the numbers of the rows by the hashes of their ids.
+        """
+        if len(places) < len(ids):
+            repeated = _repeated(hashes.tolist(), ids)
+            raise InputError(f"ids must be distinct; {repeated} is there twice. Give each row its own.")
+        if not (self.places.keys().isdisjoint(places) and self.closed.keys().isdisjoint(places)):
+            keys = hashes.tolist()
             known = [at for at, key in enumerate(keys) if key in self.places or key in self.closed]
             raise InputError(
                 f"{len(known):,} of these {len(keys):,} ids were given to rows decided before: {_named(ids, known)}. "
                 + ("Rows without ids are numbered: give ids in every call or in none." if numbered else _OWN)
             )
 
-    def opening(self, batch: OpenRows, keys: list[int], before: int) -> tuple[Change, Change]:
+    def opening(self, batch: OpenRows, new: dict[int, int], before: int) -> tuple[Change, Change]:
         """Return what takes up rows decided now, and gives up all before a number; and what takes this back."""
         batches = [*self.batches, Batch.of(batch)]
         old = list(takewhile(lambda each: each.rows.numbers[0] < before, batches))
@@ -332,7 +339,6 @@ class Ledger:
             int(key) for each, gone in zip(old, late, strict=True) for key in each.rows.keys[gone & each.still].tolist()
         ]
         left = [part for each, gone in zip(old[-1:], late[-1:], strict=True) for part in each.without(gone)]
-        new = dict(zip(keys, batch.numbers.tolist(), strict=True))
         ahead = Change(
             batches=[*left, *batches[len(old) :]] if old else batches,
             opened={key: number for key, number in new.items() if number >= before} if old else new,
@@ -342,7 +348,7 @@ class Ledger:
             expired=self.expired + len(given_up),
         )
         again = {key: self.places[key] for key in given_up if key not in new}
-        back = Change(self.batches, again, keys, {}, self.decided, self.expired, given_up)
+        back = Change(self.batches, again, list(new), {}, self.decided, self.expired, given_up)
         return ahead, back
 
     def closing(self, numbers: Indices, prints: dict[int, int]) -> Change:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from numba import njit
 
 from optensemble._core.arrays import Floats
 from optensemble._core.spans import Spans
@@ -105,6 +106,8 @@ class Knowledge:
         The fit whose promises the monitor watches.
     new
         The number of labels since the last refit was due.
+    counted
+        The number of rows whose labels have arrived, each as often as it counts.
     refits
         The refits so far.
     running
@@ -120,6 +123,7 @@ class Knowledge:
     watched: WatchedFit
     fits: int = 0
     new: int = 0
+    counted: float = 0.0
     refits: tuple[Refit, ...] = ()
     running: RunningRefit | None = None
     decided: int = 0
@@ -129,11 +133,6 @@ class Knowledge:
     def with_rows_of(self, change: Change, waiting: int) -> Self:
         """Return the same with the counts of a change of rows; ``waiting`` is the number of open rows after it."""
         return replace(self, decided=change.decided, open=waiting, expired=change.expired)
-
-    @property
-    def counted(self) -> float:
-        """The number of rows whose labels have arrived, each as often as it counts."""
-        return self.state.tracking.counted / self.state.unit
 
     @property
     def heeded(self) -> int:
@@ -159,7 +158,7 @@ def payoffs_of(rows: OpenRows, labels: Floats) -> Payoffs:
         with one_blas_thread():
             actions, solved = omega.try_argmax(labels)
         best = np.where(solved, np.maximum(best, omega.value(actions, labels)), best)
-    except Exception:  # noqa: BLE001, S110: only the history has foresight; an Oracle that fails must not stop learning
+    except Exception:  # only the history has foresight: an Oracle that fails on labels must not stop learning
         pass
     return Payoffs(played, policies, best)
 
@@ -169,10 +168,21 @@ def mix(values: Floats, weights: Floats) -> Floats:
     alone = np.flatnonzero(weights)
     if len(alone) == 1:
         return np.array(values[alone[0]])
-    mixed: Floats = weights[0] * values[0]
-    for weight, each in zip(weights[1:].tolist(), values[1:], strict=True):
-        mixed += weight * each
-    return np.asarray(np.clip(mixed, values.min(axis=0), values.max(axis=0)))  # rounding leaves no bounds
+    mixed = np.empty(values.shape[1:])
+    _mix(values.reshape(len(values), -1), weights, mixed.reshape(-1))
+    return mixed
+
+
+@njit(cache=True, nogil=True)
+def _mix(values: Floats, weights: Floats, mixed: Floats) -> None:
+    """Write weighted sums, within the bounds of what is summed: rounding must not leave a set."""
+    policies, n = values.shape
+    for i in range(n):
+        total, low, high = 0.0, np.inf, -np.inf
+        for p in range(policies):
+            total += weights[p] * values[p, i]
+            low, high = min(low, values[p, i]), max(high, values[p, i])
+        mixed[i] = min(max(total, low), high)
 
 
 # History

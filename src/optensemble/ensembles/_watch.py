@@ -70,22 +70,24 @@ class WatchedFit:
     ) -> tuple[Self, Seen]:
         """Return which fit is watched after further rows, and what the monitor has seen then.
 
-        ``fits`` are the numbers of the fits that decided the rows. With the first row of a later fit the monitor starts
-        afresh; rows of earlier ones are passed over, and so are those that count for nothing.
+        ``fits`` are the numbers of the fits that decided the rows, which ascend. With the first row of a later fit the
+        monitor starts afresh; rows of earlier ones are passed over, and so are those that count for nothing.
         """
         if weights is not None:
             counted = weights > 0
             fits, promised, realised = fits[counted], promised[counted], realised[counted]
             weights = weights[counted]
-        watched, watching = self, monitor.copy()
-        for number in np.unique(fits[fits >= self.number]).tolist():
+        watched, watching, start = self, monitor.copy(), int(np.searchsorted(fits, self.number))
+        while start < len(fits):
+            number, stop = int(fits[start]), int(np.searchsorted(fits, fits[start], "right"))
             if number > watched.number:
                 scale, weighing = watched.later.get(number, (None, watched.weighing))
                 watching.restart(**{} if scale is None else scale._asdict())
                 watched = type(self)(number, weighing, {at: each for at, each in watched.later.items() if at > number})
-            rows = fits == number
+            rows = slice(start, stop)
             counts = None if weights is None else weights[rows]
             watching.observe(*(weighed(each[rows], counts, watched.weighing) for each in (promised, realised)))
+            start = stop
         return watched, watching._seen
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +83,8 @@ _START = 5.0
 _ANSWERED = {"promised": PROMISED, "low": LOW, "high": HIGH}
 
 _DOUBTFUL = 100.0  # times the largest label of the fit
+
+Told = TypeVar("Told")
 
 _ASIDE = 4  # a refit in a thread is taken up when a quarter as many rows were decided as labels had made it due
 
@@ -259,16 +261,17 @@ class LiveEnsemble(LiveFindings):
             An id for each row, by which its labels will be given: strings, numbers, timestamps or tuples of these, each
             used once. By default rows are numbered in the order in which they are decided.
         """
-        return self._answered(X, ids)
+        return self._decide(X, ids, lambda played, named: self._as_answer(played, named, X))
 
-    def _answered(self, X: Any, ids: Any) -> LiveAnswer:
+    def _decide(self, X: Any, ids: Any, tell: Callable[[Played, npt.NDArray[Any]], Told]) -> Told:
+        """Return what ``tell`` makes of what is played in every row of X, and of their ids; they are open then."""
         with self._lock:
             self._settle()
             n = row_count(X)
             numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
             named = as_ids(numbers if ids is None else ids, n, "X")
-            hashes = hash_ids(named)
-            self._ledger.require_new(keys := hashes.tolist(), named, numbered=ids is None)
+            places = dict(zip((hashes := hash_ids(named)).tolist(), numbers.tolist(), strict=True))
+            self._ledger.require_new(places, hashes, named, numbered=ids is None)
             self._take_up_refit()
             fits = (self.ensemble_, self.refitted_) if REFITTED in self.policies_ else (self.ensemble_,)
             state = self._now.state
@@ -291,13 +294,13 @@ class LiveEnsemble(LiveFindings):
                 promises=played.promises,
                 fit=np.full(n, self._now.fits),
             )
-            answer = self._as_answer(played, named, X)
+            told = tell(played, named)  # an interrupt after the rows were opened would lose it
             if n:
-                self._open(rows, keys)
-            return answer
+                self._open(rows, places)
+            return told
 
     def _as_beside_a_fit(self) -> AbstractContextManager[None]:
-        """Limit linear algebra as a fit in the background does: bits must not depend on whether it still runs."""
+        """Limit linear algebra where fits run in the background, theirs and ours: bits must not depend on when."""
         return one_blas_thread() if self.refit_in == "thread" else nullcontext()
 
     def _as_answer(self, played: Played, ids: npt.NDArray[Any], X: Any) -> LiveAnswer:
@@ -314,10 +317,10 @@ class LiveEnsemble(LiveFindings):
             frame=kind_of(X),
         )
 
-    def _open(self, rows: OpenRows, keys: list[int]) -> None:
+    def _open(self, rows: OpenRows, places: dict[int, int]) -> None:
         """Add open rows. The next call rolls back an interrupted one, for no answer was returned."""
         before = 0 if self.expire_after is None else self._ledger.decided + len(rows) - self.expire_after
-        ahead, back = self._ledger.opening(rows, keys, before)
+        ahead, back = self._ledger.opening(rows, places, before)
         was, waiting = self._now, self._now.open + len(rows) - (ahead.expired - back.expired)
         self._pending = Commit(back, was, None)
         self._ledger.apply(ahead)
@@ -326,7 +329,8 @@ class LiveEnsemble(LiveFindings):
 
     def decide(self, X: Any, ids: Any = None) -> Any:
         """Return the actions alone, as :meth:`DecisionEnsemble.decide` does; the rows are open as of :meth:`answer`."""
-        return output_of(self._answered(X, ids).actions, X, self.ensemble_.labels_, self.ensemble_._output)
+        fit = self.ensemble_
+        return self._decide(X, ids, lambda played, _: output_of(played.actions.copy(), X, fit.labels_, fit._output))
 
     # Labels
 
@@ -463,7 +467,13 @@ class LiveEnsemble(LiveFindings):
         change = self._ledger.closing(given.numbers, prints)
         watched, seen = self._watched(rows, found, given.weights)
         learned = replace(
-            now, state=state, history=history, rows=refit_rows, new=now.new + len(labels), watched=watched
+            now,
+            state=state,
+            history=history,
+            rows=refit_rows,
+            new=now.new + len(labels),
+            counted=now.counted + float(counts.sum()),
+            watched=watched,
         )
         self._commit(change, learned.with_rows_of(change, now.open - len(prints)), seen)
 
@@ -545,7 +555,12 @@ class LiveEnsemble(LiveFindings):
         seen = 0 if self.monitor is None else self.monitor.rows
         refit = Refit(now.decided, now.history.rows, seen, why, len(rows))
         aside = -(-now.new // _ASIDE) if self.refit_in == "thread" else 0
-        running = RunningRefit(refit, now.decided + aside, lambda: fit._fitted_again(rows.batches(groups)))
+
+        def work() -> Policy:
+            with self._as_beside_a_fit():
+                return fit._fitted_again(rows.batches(groups))
+
+        running = RunningRefit(refit, now.decided + aside, work)
         self._commit(None, replace(now, rows=rows, new=0, running=running))
         if self.refit_in == "thread":
             running.start()

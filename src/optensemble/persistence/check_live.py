@@ -65,6 +65,7 @@ def check_live(document: Any, arrays: Arrays, fits: list[Any], limit: int) -> No
     decided = file.root["counts"]["decided"].whole()
     file.root["counts"]["expired"].whole(0, decided + 1)
     file.root["counts"]["new"].whole(0, decided + 1)
+    file.root["counts"]["counted"].number(0.0)
     _check_refits(file, len(fits))
     check_memory(file)
     _check_rows(file, decided)

@@ -23,7 +23,7 @@ from optensemble.ensembles.base import Policy
 from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import only_columns
-from optensemble.members.frames import as_kind, copy_of, index_of, is_default
+from optensemble.members.frames import as_kind, copy_of
 from optensemble.members.validation import pick_rows
 
 REMEMBERED = 1 << 17
@@ -134,32 +134,6 @@ def _as_label(value: Any) -> Any:
 def ids_listed(ids: npt.NDArray[Any]) -> list[Any]:
     """Return ids as a list of what Python has for them."""
     return pd.DatetimeIndex(ids).tolist() if ids.dtype.kind == "M" else ids.tolist()
-
-
-def order_by_ids(ids: npt.NDArray[Any], Y: Any) -> Indices | None:
-    """Return the order that puts labels in that of their ids, where their index holds these; None by position.
-
-    An index of times or text that holds some of the ids and not others is refused.
-    """
-    index = index_of(Y)
-    if index is None or is_default(index):
-        return None
-    try:
-        given = as_ids(index.to_numpy() if index.nlevels == 1 else list(index), len(ids), "Y")
-    except InputError:
-        return None  # labels of the index that are no ids
-    place = {key: at for at, key in enumerate(hash_ids(given).tolist())}
-    found = [place.get(key, -1) for key in hash_ids(ids).tolist()]
-    if len(place) == len(found) and -1 not in found:
-        return None if found == list(range(len(found))) else np.array(found)
-    if given.dtype.kind not in "iu" and max(found) >= 0:
-        raise InputError(
-            f"the index of Y holds some of the ids and not others: {_named(ids, [found.index(-1)])} is not in it. Give "
-            "labels for these ids, or an array (Y.to_numpy()) if its rows are in the order of the ids."
-            if -1 in found
-            else "the index of Y holds ids several times. Give an array (Y.to_numpy()) if its rows are in their order."
-        )
-    return None
 
 
 # Rows

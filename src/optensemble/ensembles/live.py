@@ -19,6 +19,7 @@ from optensemble._core.validation import require_choice, require_number
 from optensemble.ensembles._frames import kind_of, output_of
 from optensemble.ensembles._live_answer import LiveAnswer
 from optensemble.ensembles._live_findings import LiveFindings
+from optensemble.ensembles._live_labels import as_given, warn_of_units
 from optensemble.ensembles._live_policies import REFITTED, propose
 from optensemble.ensembles._live_refits import (
     Arrived,
@@ -38,10 +39,8 @@ from optensemble.ensembles._live_rows import (
     OpenRows,
     as_ids,
     hash_ids,
-    ids_listed,
     join_open,
     kept_part,
-    order_by_ids,
 )
 from optensemble.ensembles._live_state import (
     Commit,
@@ -63,15 +62,12 @@ from optensemble.ensembles._live_terms import (
     unit_of,
 )
 from optensemble.ensembles._watch import WatchedFit, monitor_of
-from optensemble.ensembles.base import DECISION, Policy
-from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN
-from optensemble.exceptions import DataWarning, InputError, RefitWarning
-from optensemble.members.alignment import align_labels, align_rows, require_labels
+from optensemble.ensembles.base import Policy
+from optensemble.exceptions import InputError, RefitWarning
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import MISSING_LABELS
 from optensemble.members.frames import index_of
-from optensemble.members.sources import RowSource
-from optensemble.members.validation import as_labels, as_weights, row_count, row_labels
+from optensemble.members.validation import row_count
 from optensemble.monitoring.monitor import Monitor, Seen
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
@@ -81,8 +77,6 @@ _START = 5.0
 """Rows' worth of differences between policies that weights begin with: a few labels decide nothing yet."""
 
 _ANSWERED = {"promised": PROMISED, "low": LOW, "high": HIGH}
-
-_DOUBTFUL = 100.0  # times the largest label of the fit
 
 Told = TypeVar("Told")
 
@@ -379,78 +373,14 @@ class LiveEnsemble(LiveFindings):
 
     def _as_given(self, ids: Any, Y: Any, weights: Any, groups: Any, missing_labels: str) -> Arrived:
         """Return labels with the numbers of their rows, in the order in which these were decided; X is not set."""
-        fit, n = self.ensemble_, row_count(Y, "Y")
-        named = as_ids(ids, n, "Y")
-        gaps = missing_labels != "raise"
-        require_labels(Y, fit.labels_)
-        labels = as_labels(align_labels(Y, None, fit.labels_), n, fit.feasible_.dimension, None, gaps=gaps)
-        counts = self._as_counts(align_rows(weights, Y, "sample_weight", "Y"), n)
-        grouped = self._as_groups(align_rows(groups, Y, "groups", "Y"), n)
-        if (order := order_by_ids(named, Y)) is not None:
-            labels = labels[order]
-            counts, grouped = (None if each is None else each[order] for each in (counts, grouped))
-        there = np.flatnonzero(~np.isnan(labels).any(axis=1)) if gaps else np.arange(n)
-        found = self._ledger.find(hash_ids(named[there]).tolist(), named[there], _prints(labels[there]))
+        terms = self._learns, self._groups_rule
+        given = as_given(self.ensemble_, ids, Y, weights, groups, *terms, gaps=missing_labels != "raise")
+        found = self._ledger.find(hash_ids(given.ids).tolist(), given.ids, _prints(given.labels))
         new = np.flatnonzero(~found.known)
         order = new[np.argsort(found.numbers[new])]
-        rows = there[order]
-        self._doubt(labels[rows], named[rows])
-        picked = (None if each is None else each[rows] for each in (counts, grouped))
-        return Arrived(found.numbers[order], None, labels[rows], *picked)
-
-    def _as_counts(self, weights: Any, n: int) -> Floats | None:
-        if weights is None:
-            return None
-        if np.ndim(weights) == 0:
-            raise InputError(
-                f"sample_weight must hold one weight for each of the {n} rows of Y; got {weights!r}. X is not "
-                "available in observe: give the numbers themselves."
-            )
-        if self._learns and any(isinstance(each.X, RowSource) for each in self.ensemble_._kept_rows):
-            raise InputError(
-                "the rows of the fit are read from files and count once each: rows with sample_weight cannot be fitted "
-                "on beside them. Leave sample_weight out, or give LiveEnsemble refit='never'."
-            )
-        if self._learns and self.ensemble_.kind != DECISION:
-            raise InputError(
-                "the fits of white and black boxes know no weights. Leave sample_weight out, or give LiveEnsemble "
-                "refit='never'."
-            )
-        return as_weights(weights, None, n)
-
-    def _doubt(self, labels: Floats, ids: npt.NDArray[Any]) -> None:
-        """Warn of labels that are much larger than any before: what is learned from them cannot be undone."""
-        known = self._now.fit.record_.labels if self._now.fit.has_record else NOTHING_KNOWN
-        sizes, usual = np.abs(np.nan_to_num(labels)), max(abs(known.low), abs(known.high))
-        if (largest := float(sizes.max(initial=0.0))) > _DOUBTFUL * usual > 0:
-            row = int(sizes.max(axis=1).argmax())
-            warnings.warn(
-                f"a label of row {ids_listed(ids[row : row + 1])[0]!r} is {largest:.3g} in absolute value; the largest "
-                f"in the fit was {usual:.3g}. Check its units: what has been learned from a label cannot be undone.",
-                DataWarning,
-                stacklevel=4,
-            )
-
-    def _as_groups(self, groups: Any, n: int) -> npt.NDArray[Any] | None:
-        if groups is not None and not callable(groups) and np.shape(groups)[:1] != (n,):
-            raise InputError(
-                f"groups must hold the group of each of the {n} rows of Y; got {groups!r:.80}. X is not available "
-                "in observe: give the groups themselves."
-            )
-        if self._learns and groups is not None and self.ensemble_.kind != DECISION:
-            raise InputError("the fits of white and black boxes know no groups. Leave them out.")
-        if not self._learns or self.ensemble_.kind != DECISION:
-            return None
-        fit: Any = self.ensemble_
-        if self._groups_rule is not None and groups is not None:
-            raise InputError("the groups of these rows are found in X, as those of the fit were. Leave groups out.")
-        if groups is None and (fit._groups is None or self._groups_rule is not None):
-            return None
-        if groups is None or fit._groups is None:
-            fit._same_groups(groups)  # which says what is wrong
-        found = np.empty(n, dtype=object)
-        found[:] = row_labels(groups, None, n)
-        return found
+        given = given.take(order)
+        warn_of_units(self._now.fit, given, stacklevel=3)
+        return Arrived(found.numbers[order], None, *given[1:])
 
     def _learn(self, given: Arrived) -> None:
         """Learn from labels that have arrived, as a whole or not at all."""

@@ -221,7 +221,7 @@ def test_a_live_ensemble_shows_its_certificate_its_monitor_and_its_refits() -> N
     text = live._repr_html_()
     assert read(text).the("strong").text == live.finding_
     said = [each.text for each in read(text).every("li")]
-    assert said == ["260 rows learned from, 5 open, 0 given up", f"monitor: {live.monitor}"]
+    assert said == ["260 rows learned from, 5 open, 0 expired", f"monitor: {live.monitor}"]
     lost, refits = read(text).every("table")
     assert by_heading(lost)["policy"] == ["fitted", "refitted", "online stack"]
     shown = [float(each.replace("−", "-")) for each in by_heading(lost)["at most"]]

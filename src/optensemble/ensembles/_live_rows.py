@@ -36,7 +36,7 @@ CERTAIN = (RAW, PROMISED, WATCHED)
 """Those that are never infinite."""
 
 EXPIRED = -1
-"""In place of a hash of labels: the row was given up before any came."""
+"""In place of a hash of labels: the row expired before any arrived."""
 
 _EXACT = 2.0**53
 """Floats below it tell whole numbers apart."""
@@ -268,7 +268,7 @@ class Ledger:
     closed
         A hash of the labels of each row that is remembered, by its key.
     decided, expired
-        The number of rows decided so far, and of those given up.
+        The number of rows decided so far, and of those that expired.
     """
 
     batches: list[Batch] = field(default_factory=list)

@@ -113,7 +113,7 @@ class Knowledge:
     running
         The refit that is yet to be taken up.
     decided, open, expired
-        The numbers of rows decided, open and given up.
+        The numbers of rows decided, open and expired.
     """
 
     state: LiveState

@@ -73,8 +73,8 @@ def load(
     -------
     The ensemble, answering as it did when it was saved, with the rows of a ``DecisionEnsemble`` unless they were
     forgotten. The rows of a white box or a black box are not in the file; the record of out-of-fold payoffs is, if
-    there was one: of an ensemble with ``validation=None``, after ``cross_fit()``. A ``LiveEnsemble`` goes on to the bit
-    as if it had not been saved; of one without its rows a warning says that it is not fitted again.
+    there was one: of an ensemble with ``validation=None``, after ``cross_fit()``. A ``LiveEnsemble`` continues bit for
+    bit as if it had not been saved; if it was saved without its rows, a warning says that it will not be refitted.
 
     Notes
     -----

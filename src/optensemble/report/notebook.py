@@ -85,7 +85,7 @@ def ensemble_html(ensemble: Any) -> str:
 
 def live_html(live: LiveFindings) -> str:
     """Return the certificate of a LiveEnsemble, the monitor's word, and its refits folded."""
-    lines = [f"{live.rows_:,} rows learned from, {len(live.open_):,} open, {live.expired_:,} given up"]
+    lines = [f"{live.rows_:,} rows learned from, {len(live.open_):,} open, {live.expired_:,} expired"]
     lines += [] if live.monitor is None else [f"monitor: {live.monitor}"]
     headings = {"policy": "policy", "weight": "weight", "lost_per_row": "lost per row", "bound_per_row": "at most"}
     shown = live.certificate()[list(headings)].rename(columns=headings).head(len(live.policies_) if live.rows_ else 0)

@@ -124,19 +124,3 @@ def test_solves_of_the_stack_and_of_foresight_are_on_one_thread(refit_in: str) -
         assert looking.asked() == 1
         followed.observe(range(20), Y[N : N + 20])
         assert looking.asked() == 1
-
-
-def test_the_number_of_threads_is_afterwards_what_it_was() -> None:
-    followed = oe.LiveEnsemble(of_looking_members(Looking(), Switch()), refit=60, refit_in="thread")
-    for thread in threading.enumerate():  # a refit of an earlier test may still hold the limit of the process
-        if thread.name == "optensemble refit":
-            thread.join(60)
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        followed.answer(X[N : N + 20])
-        assert blas_threads() == before
-        with pytest.raises(IndexError):
-            followed.answer(np.array([10**6]))
-        assert blas_threads() == before
-        followed.observe(range(20), Y[N : N + 20])
-        assert blas_threads() == before

@@ -121,6 +121,21 @@ def test_gaps_and_weights_teach_the_same_bits(source: str, two: Any, tmp_path: P
     same_file(make(**parameters).fit(*given, engine=two, **options), expected, tmp_path)
 
 
+def test_an_ensemble_of_a_cluster_goes_on_learning_here(two: Any) -> None:
+    """Refits read the Dask frame again, and take the rows decided since."""
+    frame = world(900)
+    fitting = dd.from_pandas(frame[:600], npartitions=3).clear_divisions()
+    fits = make().fit(fitting, "y_*", engine=two), make().fit(frame[:600], labels(frame[:600]))
+    lives = [oe.LiveEnsemble(fit, refit=100) for fit in fits]
+    for live in lives:
+        for start in range(600, 900, 50):
+            rows = frame[start : start + 50]
+            live.answer(rows, ids=rows.index)
+            live.observe(rows.index, labels(rows))
+    assert [live.refits_["outcome"].tolist() for live in lives] == [["700 rows", "800 rows", "900 rows"]] * 2
+    np.testing.assert_array_equal(*(live.decide(frame[:50], ids=range(50)) for live in lives))
+
+
 def test_a_row_without_a_set_is_named_by_its_file(two: Any, tmp_path: Path) -> None:
     frame = world(ROWS).copy()
     frame.loc[BLOCK_ROWS + 5000, "budget"] = -1.0

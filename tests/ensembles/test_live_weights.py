@@ -244,9 +244,11 @@ def test_white_and_black_boxes_that_are_fitted_again_take_neither_weights_nor_gr
     given, labels = paper(kind, refit=60), problem().Y[N : N + 10]
     given.answer(problem().X[N : N + 10])
     before = bits(given)
-    with pytest.raises(InputError, match=r"white and black boxes know no weights\. Leave sample_weight out, or give"):
+    with pytest.raises(
+        InputError, match=r"white and black boxes cannot be refitted with weights\. Leave sample_weight out, or give"
+    ):
         given.observe(range(10), labels, sample_weight=np.ones(10))
-    with pytest.raises(InputError, match=r"white and black boxes know no groups\. Leave them out"):
+    with pytest.raises(InputError, match=r"white and black boxes cannot be refitted with groups\. Leave groups out"):
         given.observe(range(10), labels, groups=np.arange(10))
     assert bits(given) == before
     assert given.observe(range(10), labels).rows_ == 10

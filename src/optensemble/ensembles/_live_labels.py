@@ -82,7 +82,7 @@ def _as_counts(fit: Policy, weights: Any, n: int, *, refits: bool) -> Floats | N
         )
     if refits and fit.kind != DECISION:
         raise InputError(
-            "the fits of white and black boxes know no weights. Leave sample_weight out, or give LiveEnsemble "
+            "white and black boxes cannot be refitted with weights. Leave sample_weight out, or give LiveEnsemble "
             "refit='never'."
         )
     return as_weights(weights, None, n)
@@ -95,7 +95,7 @@ def _as_groups(fit: Any, groups: Any, n: int, rule: Any, *, refits: bool) -> npt
             "observe: give the groups themselves."
         )
     if refits and groups is not None and fit.kind != DECISION:
-        raise InputError("the fits of white and black boxes know no groups. Leave them out.")
+        raise InputError("white and black boxes cannot be refitted with groups. Leave groups out.")
     if not refits or fit.kind != DECISION:
         return None
     if rule is not None and groups is not None:

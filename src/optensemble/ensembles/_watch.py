@@ -12,8 +12,8 @@ from optensemble._core.arrays import Floats, Indices
 from optensemble.evaluation.payoff_record import Record
 from optensemble.monitoring.monitor import LARGEST_VALUE, Monitor, Seen
 
-_SURE = 1.96  # standard errors
-_TOLERANCE = 0.1  # standard deviations
+_SURE = 1.96  # standard errors: one honest promise in twenty is further off
+_TOLERANCE = 0.1  # standard deviations, as by default: hardly anyone acts on less
 
 
 class Scale(NamedTuple):

@@ -10,7 +10,8 @@
     │   └── InfeasibleActionError          an oracle or a policy left the set
     ├── SolverError (RuntimeError)         a row that the solver could not solve, or a solver that cannot be loaded
     ├── NotFittedError (sklearn's)         used before ``fit``
-    └── FileError (ValueError)             a file that cannot be read, or written
+    ├── FileError (ValueError)             a file that cannot be read, or written
+    └── LogError (RuntimeError)            a log that cannot be read, written or led
 
     AbsentWarning (UserWarning)
     NotConvergedWarning (sklearn's ConvergenceWarning)
@@ -38,6 +39,7 @@ __all__ = [
     "FileError",
     "InfeasibleActionError",
     "InputError",
+    "LogError",
     "NotConvergedWarning",
     "NotFittedError",
     "OptEnsembleError",
@@ -80,6 +82,10 @@ class SolverError(OptEnsembleError, RuntimeError):
 
 class FileError(OptEnsembleError, ValueError):
     """A file that cannot be read, or written."""
+
+
+class LogError(OptEnsembleError, RuntimeError):
+    """A log that cannot be read, or written, or that another process leads."""
 
 
 class AbsentWarning(UserWarning):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class LiveFindings:
     _now: Knowledge
     _ledger: Ledger
     _lock: threading.RLock
+    _log: Any
 
     @property
     def _current(self) -> Knowledge:
@@ -94,6 +95,11 @@ class LiveFindings:
         columns = ["decided", "labels", "why", "rows", "taken_up", "outcome"]
         rows = [[getattr(refit, name) for name in columns] for refit in self._current.refits]
         return pd.DataFrame(rows, columns=columns).assign(failed=[bool(refit.failed) for refit in self._current.refits])
+
+    @property
+    def log(self) -> Any:
+        """The log, or None."""
+        return self._log
 
     def certificate(self) -> pd.DataFrame:
         """Return the regret against each policy, and a bound on it that holds for any labels and any delays.

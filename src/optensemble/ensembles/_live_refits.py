@@ -242,6 +242,12 @@ class RunningRefit:
             told = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # a file holds it
             self.outcome.error, self.outcome.failed = error, told
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is nothing to wait for; never of one that has not begun."""
+        begun = self._thread is not None or self.outcome.fit is not None or bool(self.outcome.failed)
+        return begun and (self._thread is None or not self._thread.is_alive())
+
     def wait(self) -> Outcome:
         """Wait until the fit has ended, and return what came of it; an interrupt may have kept it from beginning."""
         if self._thread is not None:

@@ -286,6 +286,14 @@ class Ledger:
         """The number of open rows."""
         return len(self.places)
 
+    @property
+    def first_open(self) -> int:
+        """The number of the first open row; that of the next row if none is open."""
+        if not self.batches:
+            return self.decided
+        batch = self.batches[0]
+        return int(batch.rows.numbers[batch.still][0])
+
     def require_new(
         self, places: dict[int, int], hashes: Hashes, ids: npt.NDArray[Any], *, numbered: bool = False
     ) -> None:

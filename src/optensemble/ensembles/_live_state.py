@@ -25,8 +25,8 @@ from optensemble.stacking.online_stack import OnlineStack
 class Played(NamedTuple):
     """What is played in a batch of rows, and why.
 
-    ``weights`` are those of the policies, ``chosen`` those that actions are mixed by; ``promises`` has a column for
-    each entry of :attr:`OpenRows.promises`.
+    ``weights`` are those of the policies in each row, ``chosen`` those that actions are mixed by; ``promises`` has a
+    column for each entry of :attr:`OpenRows.promises`.
     """
 
     actions: Floats
@@ -62,7 +62,7 @@ class LiveState:
     def play(self, proposals: Proposals, fit: Policy, *, mixes: bool) -> Played:
         """Return what is played where policies propose something, with a promise by the latest ``fit`` and the past."""
         weights, latest, tracking = self.hedge.weights, proposals.latest, self.tracking
-        chosen = weights if mixes else np.eye(len(weights))[weights.argmax()]
+        chosen = chosen_of(weights, mixes=mixes)
         actions, raw = mix(proposals.actions, chosen), mix(proposals.promised, chosen)
         promised = raw + tracking.correction
         low = promised - tracking.below * (latest.promised - latest.low)
@@ -71,7 +71,9 @@ class LiveState:
             possible = fit.record_.labels.payoffs(proposals.outputs.omega, actions, proposals.outputs.sign)
             if possible is not None:
                 promised, low, high = possible.clip(promised), possible.clip(low), possible.clip(high)
-        return Played(actions, weights, chosen, np.stack([raw, promised, low, high, latest.promised], axis=1))
+        promises = np.stack([raw, promised, low, high, latest.promised], axis=1)
+        weights, chosen = (np.repeat(each[None], len(actions), axis=0) for each in (weights, chosen))
+        return Played(actions, weights, chosen, promises)
 
     def learn(self, rows: OpenRows, labels: Floats, counts: Floats, sign: float) -> tuple[LiveState, Payoffs]:
         """Return what follows from the labels of further rows, where greater is better, and what the rows came to."""
@@ -161,6 +163,15 @@ def payoffs_of(rows: OpenRows, labels: Floats) -> Payoffs:
     except Exception:  # only the history has foresight: an Oracle that fails on labels must not stop learning
         pass
     return Payoffs(played, policies, best)
+
+
+def chosen_of(weights: Floats, *, mixes: bool) -> Floats:
+    """Return the weights that actions are mixed by, of shape (..., policies): all of it for the heaviest if none are.
+
+    >>> chosen_of(np.array([0.2, 0.5, 0.3]), mixes=False)
+    array([0., 1., 0.])
+    """
+    return weights if mixes else np.asarray(np.eye(weights.shape[-1])[weights.argmax(axis=-1)])
 
 
 def mix(values: Floats, weights: Floats) -> Floats:

@@ -12,12 +12,22 @@ from optensemble.exceptions import InputError, RefitWarning
 from optensemble.members.sources import RowSource
 from optensemble.stats.sample_size import MINIMUM_ROWS
 
-PLAYS, REFIT_IN = ["auto", "mixture", "heaviest"], ["call", "thread"]
+CALL, THREAD, BACKGROUND, ASKED = "call", "thread", "background", "asked"
+PLAYS, REFIT_IN = ["auto", "mixture", "heaviest"], [CALL, THREAD, BACKGROUND, ASKED]
 
 
 def fewest_kept(fit: Policy) -> int:
     """Return the smallest window: fewer rows could not be fitted on."""
     return MINIMUM_ROWS if fit.kind == DECISION else 1
+
+
+def require_recorded(refit_in: str, log: Any) -> None:
+    """Refuse refits that take over at a moment that nothing records."""
+    if refit_in == BACKGROUND and log is None:
+        raise InputError(
+            f"refit_in={BACKGROUND!r} needs a log, which tells when a refit took over. Give log='decisions.db', or use "
+            f"refit_in={THREAD!r}, which takes over after a fixed number of decisions."
+        )
 
 
 def unit_of(fit: Policy) -> float:

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from os import PathLike
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from optensemble._core.arrays import Floats
+from optensemble._core.hashing import Hashes
 from optensemble._core.spans import Spans
-from optensemble._core.threads import one_blas_thread
 from optensemble._core.validation import require_choice, require_number
 from optensemble.ensembles._frames import kind_of, output_of
 from optensemble.ensembles._live_answer import LiveAnswer
-from optensemble.ensembles._live_findings import LiveFindings
 from optensemble.ensembles._live_labels import as_given, warn_of_units
+from optensemble.ensembles._live_log import Learned, Log, Opened, contents_of, decided_before
 from optensemble.ensembles._live_policies import REFITTED, propose
-from optensemble.ensembles._live_refits import (
-    Arrived,
-    Refit,
-    RefitRows,
-    RunningRefit,
-    default_window,
-    due_after,
-)
+from optensemble.ensembles._live_refits import Arrived, RefitRows, default_window
+from optensemble.ensembles._live_refitting import LiveRefits
 from optensemble.ensembles._live_rows import (
     HIGH,
     LOW,
     PROMISED,
     WATCHED,
-    Change,
     Ledger,
     OpenRows,
     as_ids,
@@ -49,25 +41,29 @@ from optensemble.ensembles._live_state import (
     Payoffs,
     Played,
     add_to_history,
+    chosen_of,
     history_columns,
 )
 from optensemble.ensembles._live_terms import (
+    BACKGROUND,
     PLAYS,
     REFIT_IN,
+    THREAD,
     as_fitted,
     as_mixing,
     as_refit,
     fewest_kept,
     names_of_policies,
+    require_recorded,
     unit_of,
 )
 from optensemble.ensembles._watch import WatchedFit, monitor_of
 from optensemble.ensembles.base import Policy
-from optensemble.exceptions import InputError, RefitWarning
+from optensemble.exceptions import InputError
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import MISSING_LABELS
 from optensemble.members.frames import index_of
-from optensemble.members.validation import row_count
+from optensemble.members.validation import pick_rows, row_count
 from optensemble.monitoring.monitor import Monitor, Seen
 from optensemble.monitoring.tracking import Tracking
 from optensemble.stacking.hedge import Hedge
@@ -80,10 +76,8 @@ _ANSWERED = {"promised": PROMISED, "low": LOW, "high": HIGH}
 
 Told = TypeVar("Told")
 
-_ASIDE = 4  # a refit in a thread is taken up when a quarter as many rows were decided as labels had made it due
 
-
-class LiveEnsemble(LiveFindings):
+class LiveEnsemble(LiveRefits):
     """A fitted ensemble that keeps learning as it decides: it refits, hedges, bounds its regret and monitors itself.
 
     It follows three policies: the ensemble as it was fitted, its latest refit on the labels that have arrived, and an
@@ -112,6 +106,8 @@ class LiveEnsemble(LiveFindings):
         ``"call"``: ``observe`` returns once a refit that is due has been made. ``"thread"``: it runs in the background
         and takes over after a fixed number of further decisions (a quarter of the labels that triggered it), so that
         the same calls give the same decisions however long it takes; linear algebra then runs on one thread.
+        ``"background"``: it runs in the background and takes over as soon as it has been made, which only a ``log`` can
+        tell afterwards. ``"asked"``: it waits for :meth:`refit_now`; :attr:`refit_due_` says when one is due.
     window
         The number of rows to refit on at most, the latest; by default 20,000, or four times the rows fitted on if that
         is more.
@@ -120,6 +116,10 @@ class LiveEnsemble(LiveFindings):
         never.
     horizon, false_alarms
         The monitor's probability of a false alarm within this number of rows.
+    log
+        Where to keep every decision before it is handed out, and every label: a file, which becomes a SQLite database,
+        or the URL of a PostgreSQL database. :meth:`resume` goes on from there, after a crash at any moment as well. By
+        default nothing is kept but in memory.
 
     Attributes
     ----------
@@ -147,6 +147,10 @@ class LiveEnsemble(LiveFindings):
         What is currently added to promises.
     finding_
         The certificate in a sentence.
+    refit_due_
+        Why a refit is due that has not been made yet; empty if none is.
+    log
+        The log, or None: its ``latest(n)`` decisions, ``export(path)``, ``prune(keep_days)`` and ``counts()``.
 
     Examples
     --------
@@ -179,6 +183,7 @@ class LiveEnsemble(LiveFindings):
         expire_after: int | None = None,
         horizon: int = 5000,
         false_alarms: float = 0.05,
+        log: str | PathLike[str] | None = None,
     ) -> None:
         fit = as_fitted(ensemble)
         self._take_terms(fit, as_refit(refit, fit), play, refit_in, window, expire_after)
@@ -194,6 +199,11 @@ class LiveEnsemble(LiveFindings):
         watched = WatchedFit.first(fit.record_ if fit.has_record else None)
         self._now = Knowledge(state, Spans(history_columns(self.policies_)), rows, fit, watched)
         self._ledger = Ledger()
+        require_recorded(refit_in, log)
+        if log is not None:
+            from optensemble.log.starting import start_log
+
+            self._keep(start_log(self, log))
 
     def _take_terms(
         self, fit: Policy, refit: Any, play: str, refit_in: str, window: int | None, expire_after: int | None
@@ -212,7 +222,73 @@ class LiveEnsemble(LiveFindings):
         self._groups_rule, self._no_rows = fit._grouping_rule, ""
         self._lock = threading.RLock()
         self._pending: Commit | None = None
+        self._unsure: tuple[Commit, int] | None = None
         self._asking, self._unasked = False, False
+        self._log: Log | None = None
+        self._logged = False
+
+    @classmethod
+    def resume(
+        cls,
+        log: str | PathLike[str],
+        *,
+        refit_in: str | None = None,
+        read_only: bool = False,
+        wait: float = 0.0,
+        models: Any = None,
+        policies: Any = None,
+        feasible: Any = None,
+        subgroups: Any = None,
+        trusted: Any = None,
+        refit: Any = None,
+    ) -> Self:
+        """Go on from a log, bit for bit as if the process that kept it had not ended, at whatever moment it did.
+
+        One process leads a log, and only that one decides and learns. Another is refused until the first has closed it
+        or ended; of a process on another machine that has ended without closing it, that is known after 30 seconds.
+
+        Parameters
+        ----------
+        log
+            The file or the URL.
+        refit_in
+            Where refits run from now on; by default as before.
+        read_only
+            Return the state as of now without leading: it cannot decide, observe or refit.
+        wait
+            Seconds to wait for another process to let go of the log.
+        models, policies, feasible, subgroups, trusted, refit
+            What a file cannot hold, as for :func:`optensemble.load`.
+        """
+        from optensemble.log.resuming import resume_log
+
+        given = {"models": models, "policies": policies, "feasible": feasible, "subgroups": subgroups}
+        given |= {"trusted": trusted, "refit": refit}
+        if refit_in is not None:
+            require_choice(refit_in, "refit_in", REFIT_IN)
+        require_number(wait, "wait", at_least=0.0)
+        live: Self = resume_log(log, given, refit_in=refit_in, read_only=read_only, wait=float(wait))
+        return live
+
+    def _keep(self, log: Log) -> None:
+        """Keep everything in a log from now on."""
+        self._log, self._logged = log, True
+
+    def close(self) -> None:
+        """Let other processes lead the log; this object then only tells what it knows. Without a log nothing happens.
+
+        It waits for a refit in the background. ``with`` closes it as well.
+        """
+        with self._lock:
+            self._settle()
+            if self._log is not None:
+                self._log.close(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @classmethod
     def _of_terms(cls, fit: Policy, **terms: Any) -> Self:
@@ -222,13 +298,19 @@ class LiveEnsemble(LiveFindings):
         return live
 
     def copy(self) -> Self:
-        """Return an independent copy that shares the members: try doubtful labels on it, they cannot be unlearned."""
+        """Return an independent copy that shares the members: try doubtful labels on it, they cannot be unlearned.
+
+        A copy has no log.
+        """
         with self._lock:
             self._settle()
             found = object.__new__(type(self))
             found.__dict__.update(self.__dict__)
             found._ledger, found._lock, found._asking = self._ledger.copy(), threading.RLock(), False
             found.monitor = None if self.monitor is None else self.monitor.copy()
+            found._log = None
+            if found.refit_in == BACKGROUND:  # without a log nothing would tell when it took over
+                found.refit_in = THREAD
             return found
 
     def __copy__(self) -> Self:
@@ -253,7 +335,8 @@ class LiveEnsemble(LiveFindings):
             The rows.
         ids
             An id for each row, by which its labels will be given: strings, numbers, timestamps or tuples of these, each
-            used once. By default rows are numbered in the order in which they are decided.
+            used once. By default rows are numbered in the order in which they are decided. With a log, the same row may
+            be asked for again by its id: the answer is the decision that was made.
         """
         return self._decide(X, ids, lambda played, named: self._as_answer(played, named, X))
 
@@ -261,41 +344,62 @@ class LiveEnsemble(LiveFindings):
         """Return what ``tell`` makes of what is played in every row of X, and of their ids; they are open then."""
         with self._lock:
             self._settle()
+            self._require_lead()
             n = row_count(X)
             numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
             named = as_ids(numbers if ids is None else ids, n, "X")
-            places = dict(zip((hashes := hash_ids(named)).tolist(), numbers.tolist(), strict=True))
-            self._ledger.require_new(places, hashes, named, numbered=ids is None)
-            self._take_up_refit()
-            fits = (self.ensemble_, self.refitted_) if REFITTED in self.policies_ else (self.ensemble_,)
-            state = self._now.state
-            with self._as_beside_a_fit():
-                proposals = propose(fits, state.stack, X)
-            played = state.play(proposals, self.refitted_, mixes=self.mixes_)
-            omega, kept = proposals.outputs.omega, None
-            if self._learns or omega.needs_table:
-                kept = kept_part(self.ensemble_, X, self._groups_rule)
-            rows = OpenRows(
-                numbers=numbers,
-                keys=hashes,
-                ids=named,
-                X=kept,
-                omega=omega.bind_again(omega.values, kept) if omega.needs_table else omega,
-                proposed=proposals.actions,
-                played=played.actions,
-                features=proposals.features,
-                weights=played.weights[None].repeat(n, axis=0),
-                promises=played.promises,
-                fit=np.full(n, self._now.fits),
-            )
-            told = tell(played, named)  # an interrupt after the rows were opened would lose it
-            if n:
-                self._open(rows, places)
-            return told
+            hashes, before = hash_ids(named), None
+            if self._log is not None and ids is not None:
+                before = decided_before(self._log, hashes.tolist(), named, lambda rows: self._contents(X, rows))
+            if before is None:
+                return self._decide_new(X, named, hashes, lambda played: tell(played, named), numbered=ids is None)
+            if not len(before.new):
+                return tell(before.joined(None, self._chosen), named)
+            rest = pick_rows(X, before.new), named[before.new], hashes[before.new]
+            return self._decide_new(*rest, lambda played: tell(before.joined(played, self._chosen), named))
 
-    def _as_beside_a_fit(self) -> AbstractContextManager[None]:
-        """Limit linear algebra where fits run in the background, theirs and ours: bits must not depend on when."""
-        return one_blas_thread() if self.refit_in == "thread" else nullcontext()
+    def _contents(self, X: Any, rows: Any) -> Floats:
+        """Return a hash of some rows of X, by what they are decided by."""
+        return contents_of(kept_part(self.ensemble_, pick_rows(X, rows), self._groups_rule))
+
+    def _decide_new(
+        self, X: Any, named: npt.NDArray[Any], hashes: Hashes, tell: Callable[[Played], Told], *, numbered: bool = False
+    ) -> Told:
+        """Decide rows that were not decided before."""
+        n = len(named)
+        numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
+        places = dict(zip(hashes.tolist(), numbers.tolist(), strict=True))
+        self._ledger.require_new(places, hashes, named, numbered=numbered)
+        self._take_up_refit()
+        fits = (self.ensemble_, self.refitted_) if REFITTED in self.policies_ else (self.ensemble_,)
+        state = self._now.state
+        with self._as_beside_a_fit():
+            proposals = propose(fits, state.stack, X)
+        played = state.play(proposals, self.refitted_, mixes=self.mixes_)
+        omega, stays = proposals.outputs.omega, self._learns or proposals.outputs.omega.needs_table
+        part = kept_part(self.ensemble_, X, self._groups_rule) if stays or self._log is not None else None
+        kept = part if stays else None
+        rows = OpenRows(
+            numbers=numbers,
+            keys=hashes,
+            ids=named,
+            X=kept,
+            omega=omega.bind_again(omega.values, kept) if omega.needs_table else omega,
+            proposed=proposals.actions,
+            played=played.actions,
+            features=proposals.features,
+            weights=played.weights,
+            promises=played.promises,
+            fit=np.full(n, self._now.fits),
+        )
+        told = tell(played)  # an interrupt after the rows were opened would lose it
+        if n:
+            self._open(rows, places, None if self._log is None else contents_of(part))
+        return told
+
+    def _chosen(self, weights: Floats) -> Floats:
+        """Return the weights that actions are mixed by, of shape (n, policies)."""
+        return chosen_of(weights, mixes=self.mixes_)
 
     def _as_answer(self, played: Played, ids: npt.NDArray[Any], X: Any) -> LiveAnswer:
         """Return what the user is given: copies, for open rows must not change with them."""
@@ -303,7 +407,7 @@ class LiveEnsemble(LiveFindings):
         return LiveAnswer(
             actions=played.actions.copy(),
             **{name: played.promises[:, at].copy() for name, at in _ANSWERED.items()},
-            chosen=played.chosen[None].repeat(len(ids), axis=0),
+            chosen=played.chosen.copy(),
             policies=self.policies_,
             ids=ids.copy(),
             labels=None if labels is None else tuple(labels),
@@ -311,14 +415,22 @@ class LiveEnsemble(LiveFindings):
             frame=kind_of(X),
         )
 
-    def _open(self, rows: OpenRows, places: dict[int, int]) -> None:
-        """Add open rows. The next call rolls back an interrupted one, for no answer was returned."""
+    def _open(self, rows: OpenRows, places: dict[int, int], contents: Floats | None = None) -> None:
+        """Add open rows.
+
+        The next call rolls back an interrupted one, for no answer was returned. With a log it is completed if the log
+        has it: whoever asks again is given that decision.
+        """
         before = 0 if self.expire_after is None else self._ledger.decided + len(rows) - self.expire_after
         ahead, back = self._ledger.opening(rows, places, before)
         was, waiting = self._now, self._now.open + len(rows) - (ahead.expired - back.expired)
+        opened = was.with_rows_of(ahead, waiting)
+        if contents is not None:
+            self._commit(Opened(rows, contents), ahead, opened)
+            return
         self._pending = Commit(back, was, None)
         self._ledger.apply(ahead)
-        self._now = was.with_rows_of(ahead, waiting)
+        self._now = opened
         self._pending = None
 
     def decide(self, X: Any, ids: Any = None) -> Any:
@@ -360,12 +472,13 @@ class LiveEnsemble(LiveFindings):
         require_choice(missing_labels, "missing_labels", MISSING_LABELS)
         with self._lock:
             self._settle()
+            self._require_lead()
             given = self._as_given(ids, Y, sample_weight, groups, missing_labels)
             if len(given.numbers):
                 self._unasked = True
                 self._learn(given)
             if self._unasked:  # also if an interrupt came before the end of the call before
-                if self.refit_in == "call":
+                if self.refit_in != THREAD:
                     self._take_up_refit()
                 self._fit_if_due()
                 self._unasked = False
@@ -405,7 +518,8 @@ class LiveEnsemble(LiveFindings):
             counted=now.counted + float(counts.sum()),
             watched=watched,
         )
-        self._commit(change, learned.with_rows_of(change, now.open - len(prints)), seen)
+        entry = Learned(given, sign * found.played)
+        self._commit(entry, change, learned.with_rows_of(change, now.open - len(prints)), seen)
 
     def _watched(self, rows: OpenRows, found: Payoffs, weights: Floats | None) -> tuple[WatchedFit, Seen | None]:
         """Return what the monitor has seen once it knows what each fit promised of its own actions, and what came."""
@@ -415,24 +529,6 @@ class LiveEnsemble(LiveFindings):
         latest = len(self.policies_) - 2  # it comes before the stack
         realised = self.ensemble_._sign * found.policies[:, latest]
         return watched.look(self.monitor, rows.fit, rows.promises[:, WATCHED], realised, weights)
-
-    # What takes place as a whole
-
-    def _commit(self, change: Change | None, now: Knowledge, seen: Seen | None = None) -> None:
-        """Apply a call's result as a whole; the next call completes an interrupted one."""
-        self._pending = Commit(change, now, seen)
-        self._settle()
-
-    def _settle(self) -> None:
-        if self._pending is None:
-            return
-        change, now, seen = self._pending
-        if change is not None:
-            self._ledger.apply(change)
-        if seen is not None and self.monitor is not None:
-            self.monitor._seen = seen
-        self._now = now
-        self._pending = None
 
     def _arrived(self, parts: list[OpenRows], given: Arrived) -> list[Arrived]:
         """Return rows with their labels, to refit on."""
@@ -444,82 +540,6 @@ class LiveEnsemble(LiveFindings):
             found.append(given.part(slice(start, stop), part.X))
             start = stop
         return found
-
-    # Refits
-
-    @property
-    def _learns(self) -> bool:
-        """Whether it refits; not if a file came without the rows that this needs."""
-        return bool(self.refit != "never") and not self._no_rows
-
-    def _why_due(self) -> str:
-        """Return why a refit is due; empty if it is not."""
-        new = self._now.new
-        if not self._learns or new == 0:
-            return ""
-        if callable(self.refit):
-            return self._ask()
-        after = due_after(self.refitted_.n_rows_) if self.refit == "auto" else int(self.refit)
-        if new >= after:
-            return f"{new:,} new labels"
-        if self.refit == "auto" and new >= due_after(0) and self.monitor is not None:
-            alarms = [alarm for alarm in self.monitor.standing if alarm.row >= self._now.heeded]
-            return f"alarm: {alarms[0].kind}, {alarms[0].direction} than promised" if alarms else ""
-        return ""
-
-    def _ask(self) -> str:
-        """Return what the callable says; it may observe labels, and is not asked again meanwhile."""
-        if self._asking:
-            return ""
-        self._asking = True
-        try:
-            return "asked for" if self.refit(self) else ""
-        finally:
-            self._asking = False
-
-    def _fit_if_due(self) -> None:
-        if self._now.running is not None or not (why := self._why_due()):
-            return
-        now = self._now  # the callable may have learned
-        rows, fit, groups = now.rows.joined(), now.fit, self._groups_rule
-        seen = 0 if self.monitor is None else self.monitor.rows
-        refit = Refit(now.decided, now.history.rows, seen, why, len(rows))
-        aside = -(-now.new // _ASIDE) if self.refit_in == "thread" else 0
-
-        def work() -> Policy:
-            with self._as_beside_a_fit():
-                return fit._fitted_again(rows.batches(groups))
-
-        running = RunningRefit(refit, now.decided + aside, work)
-        self._commit(None, replace(now, rows=rows, new=0, running=running))
-        if self.refit_in == "thread":
-            running.start()
-        else:
-            running.run()
-            self._take_up_refit()
-
-    def _take_up_refit(self) -> None:
-        """Let a refit decide from now on, if it is time; one that failed leaves the one before."""
-        now = self._now
-        if now.running is None or now.decided < now.running.due_at:
-            return
-        outcome = now.running.wait()
-        refit = replace(now.running.refit, taken_up=now.decided, failed=outcome.failed)
-        after = replace(now, running=None, refits=(*now.refits, refit))
-        if (fit := outcome.fit) is not None:
-            number = now.fits + 1
-            watched = now.watched.followed_by(number, fit.record_ if fit.has_record else None)
-            self._commit(None, replace(after, fit=fit, fits=number, watched=watched))
-            return
-        self._commit(None, after)
-        if not isinstance(outcome.error, Exception) and outcome.error is not None:
-            raise outcome.error
-        warnings.warn(
-            f"the refit on {refit.rows:,} rows failed ({outcome.failed}). The previous fit stays in force, and another "
-            "attempt is made when the next refit is due.",
-            RefitWarning,
-            stacklevel=4,
-        )
 
 
 def _prints(labels: Floats) -> list[int]:

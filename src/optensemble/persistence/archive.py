@@ -18,7 +18,8 @@ import os
 import stat
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -76,7 +77,8 @@ class Contents(NamedTuple):
     blobs: list[bytes]
 
 
-def _bundle(document: dict[str, Any], arrays: Arrays, blobs: Sequence[bytes]) -> bytes:
+def bundle(document: dict[str, Any], arrays: Arrays, blobs: Sequence[bytes]) -> bytes:
+    """Return the bytes of the file."""
     packed = zipped({f"{name}.npy": _as_npy(array) for name, array in arrays.items()}, zipfile.ZIP_DEFLATED)
     parts = {_DOCUMENT: json.dumps(document, ensure_ascii=False).encode(), _ARRAYS: packed}
     if blobs:  # each is a compressed zip itself
@@ -107,7 +109,7 @@ def _as_npy(array: npt.NDArray[Any]) -> bytes:
 
 def write_archive(path: Path, document: dict[str, Any], arrays: Arrays, blobs: Sequence[bytes] = ()) -> None:
     """Write the file; a reader finds the old one or the new one, whole."""
-    replace(path, _bundle(document, arrays, blobs))
+    replace(path, bundle(document, arrays, blobs))
 
 
 def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, Any], Arrays]:
@@ -121,11 +123,23 @@ def read_contents(path: Path, limit: int = LIMIT) -> Contents:
 
     Neither the file nor its unpacked contents may be longer than ``limit`` bytes. Estimators are not unpacked here.
     """
+    with _naming(path), open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise FileError("is not a regular file. Give a file that save() wrote.")
+        return _read_parts(file, limit)
+
+
+def contents_of_bytes(content: bytes, name: Path, limit: int = LIMIT) -> Contents:
+    """Return the contents of what :func:`bundle` has made, after the same checks; ``name`` is for errors."""
+    with _naming(name):
+        return _read_parts(io.BytesIO(content), limit)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Turn whatever goes wrong in reading a file into an error that names it."""
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise FileError("is not a regular file. Give a file that save() wrote.")
-            return _read_parts(file, limit)
+        yield
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}. Check the path.") from error
     except OSError as error:

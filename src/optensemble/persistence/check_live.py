@@ -18,7 +18,7 @@ from optensemble.persistence.archive import Arrays
 from optensemble.persistence.check_common import SavedFile
 from optensemble.persistence.check_rows import check_batch, check_column, check_memory, check_x
 from optensemble.persistence.monitor_part import check_monitor, check_scale, check_spans
-from optensemble.persistence.parts import LARGEST, Part, Shelf, Wrong, require_plain
+from optensemble.persistence.parts import LARGEST, MOST_COUNTED, Part, Shelf, Wrong, require_plain
 from optensemble.stacking.hedge import Hedge
 from optensemble.stacking.online_stack import OnlineStack
 
@@ -180,7 +180,7 @@ def _check_rows(file: SavedFile, decided: int) -> None:
 
 def _check_open(file: SavedFile, fit: Any, policies: int, decided: int) -> None:
     """Check the open rows, and those that are remembered."""
-    shelf, d, part = file.shelf, file.d, file.root["open"]
+    shelf, part = file.shelf, file.root["open"]
     keys = shelf.take("closed/keys", "u", None)
     shelf.wholes("closed/prints", len(keys), low=EXPIRED, high=1 << 63)
     if len(keys) > REMEMBERED:
@@ -190,10 +190,18 @@ def _check_open(file: SavedFile, fit: Any, policies: int, decided: int) -> None:
         _require_distinct(keys)
         return
     n = int(lengths.sum())
+    check_open_rows(file, part["ids"], fit, policies, n, decided=decided, fits=file.root["counts"]["fits"].whole())
+    _require_distinct(np.concatenate([keys, shelf.take("open/keys", "u", n)]))
+    _check_tables(file, fit, lengths)
+
+
+def check_open_rows(file: SavedFile, ids: Part, fit: Any, policies: int, n: int, *, decided: int, fits: int) -> None:
+    """Check what is known of open rows, but for their X; ``fits`` is the number of refits."""
+    shelf, d = file.shelf, file.d
     numbers = shelf.wholes("open/numbers", n, high=decided)
     if (np.diff(numbers) <= 0).any():
         raise Wrong("open/numbers", "ascend", numbers)
-    _require_distinct(np.concatenate([keys, shelf.take("open/keys", "u", n)]))
+    _require_distinct(shelf.take("open/keys", "u", n))
     shelf.floats("open/proposed", policies, n, d)
     shelf.floats("open/played", n, d)
     _require_numbers_or_nan(shelf, "open/features", n, feature_count(fit), d)
@@ -203,11 +211,10 @@ def _check_open(file: SavedFile, fit: Any, policies: int, decided: int) -> None:
     promises = shelf.figures("open/promises", n, 5)
     if not np.isfinite(promises[:, CERTAIN]).all():
         raise Wrong("open/promises", "be finite", promises)
-    shelf.wholes("open/fit", n, high=file.root["counts"]["fits"].whole() + 1)
+    shelf.wholes("open/fit", n, high=min(fits + 1, MOST_COUNTED))
     if fit.feasible_.varies:
         shelf.floats("open/values", n, fit.feasible_.width)
-    check_column(file, part["ids"], "open/ids", n)
-    _check_tables(file, fit, lengths)
+    check_column(file, ids, "open/ids", n)
 
 
 def _require_distinct(keys: Any) -> None:

@@ -7,7 +7,7 @@ is installed. Functions, oracles and callable subgroups cannot be saved safely: 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,14 @@ from optensemble.ensembles.base import Policy
 from optensemble.exceptions import FileError, InputError, OptEnsembleError, RefitWarning
 from optensemble.feasible import FeasibleSet
 from optensemble.members.from_files import printable
-from optensemble.persistence.archive import LIMIT, SCHEMA_VERSION, Contents, read_contents, write_archive
+from optensemble.persistence.archive import (
+    LIMIT,
+    SCHEMA_VERSION,
+    Contents,
+    contents_of_bytes,
+    read_contents,
+    write_archive,
+)
 from optensemble.persistence.contents import LIVE
 from optensemble.persistence.fit_file import Source, pack_fit, restore_fit
 from optensemble.persistence.packing import GivenAgain, by_name
@@ -114,9 +121,13 @@ def _load(
     refit: Any = None,
     to_decide: bool = False,
 ) -> Any:
-    contents = read_contents(path, limit)
-    given = GivenAgain(members, feasible, subgroups)
-    source = Source(path, limit, trusted)
+    given, source = GivenAgain(members, feasible, subgroups), Source(path, limit, trusted)
+    return _restore(read_contents(path, limit), given, source, refit=refit, to_decide=to_decide)
+
+
+def _restore(
+    contents: Contents, given: GivenAgain, source: Source, *, refit: Any = None, to_decide: bool = False
+) -> Any:
     try:
         if isinstance(contents.document, dict) and contents.document.get("kind") == LIVE:
             return _restore_live(contents, given, source, refit)
@@ -125,7 +136,15 @@ def _load(
         raise  # the members or the set that were given again do not fit; or warnings are errors
     except Exception as error:
         what = printable(str(error), _LONGEST_REASON).rstrip(".") or type(error).__name__
-        raise FileError(f"{path} is not what this version writes: {what}. Save the ensemble again.") from error
+        raise FileError(f"{source.path} is not what this version writes: {what}. Save the ensemble again.") from error
+
+
+def load_bytes(content: bytes, name: Path, given: Mapping[str, Any], limit: int = LIMIT) -> Any:
+    """Return an ensemble from the bytes of what would be its file; ``given`` are arguments of :func:`load`."""
+    members = {what: by_name(given.get(what), what) for what in ("models", "policies")}
+    again = GivenAgain(members, given.get("feasible"), given.get("subgroups"))
+    source = Source(name, limit, as_trusted(given.get("trusted")))
+    return _restore(contents_of_bytes(content, name, limit), again, source, refit=given.get("refit"))
 
 
 def _pack_live(live: Any, **options: Any) -> Contents:

@@ -198,9 +198,14 @@ def _pack_open(live: LiveEnsemble, arrays: Arrays, *, keep: bool) -> tuple[dict[
         arrays[f"open/{name}"] = np.concatenate([getattr(batch, name) for batch in batches], axis=axis)
     if live.ensemble_.feasible_.varies:
         arrays["open/values"] = np.concatenate([batch.omega.values for batch in batches])
-    ids = pack_column(_joined_ids([batch.ids for batch in batches]), arrays, "open/ids", "the ids")
+    ids = pack_ids([batch.ids for batch in batches], arrays)
     tables, lacking = _pack_tables(live, [batch.X for batch in batches], arrays, keep=keep)
     return {"ids": ids, "tables": tables}, lacking
+
+
+def pack_ids(parts: list[npt.NDArray[Any]], arrays: Arrays) -> dict[str, Any]:
+    """Put the ids of open rows among the arrays, end to end, and return the rest."""
+    return pack_column(_joined_ids(parts), arrays, "open/ids", "the ids")
 
 
 def _joined_ids(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -402,18 +407,22 @@ def _open_batches(saved: dict[str, Any], arrays: Arrays, fit: Any) -> Iterator[O
     edges = np.r_[0, np.cumsum(arrays["open/lengths"])].tolist()
     if len(edges) == 1:
         return
-    tables, omega = _cut_tables(saved["tables"], arrays, edges), fit.feasible_
-    ids = np.asarray(unpack_column(saved["ids"], arrays, "open/ids"))
+    tables = _cut_tables(saved["tables"], arrays, edges)
     for number, (start, stop) in enumerate(pairwise(edges)):
-        X = tables[number] if tables else None
-        part: dict[str, Any] = {
-            name: np.ascontiguousarray(arrays[f"open/{name}"][(slice(None),) * axis + (slice(start, stop),)])
-            for name, axis in OPEN.items()
-        }
-        bound = omega.bind_again(arrays["open/values"][start:stop], X) if omega.varies else omega
-        if bound.faulty.any() and omega.on_failure == "raise":
-            raise LookupError("parameters of open rows make no set")
-        yield OpenRows(**part, ids=ids[start:stop], X=X, omega=bound)
+        yield unpack_open_rows(saved["ids"], arrays, slice(start, stop), tables[number] if tables else None, fit)
+
+
+def unpack_open_rows(ids: dict[str, Any], arrays: Arrays, rows: slice, X: Any, fit: Any) -> OpenRows:
+    """Return some of the open rows among the arrays, with their X, and Ω bound to them."""
+    omega = fit.feasible_
+    part: dict[str, Any] = {
+        name: np.ascontiguousarray(arrays[f"open/{name}"][(slice(None),) * axis + (rows,)])
+        for name, axis in OPEN.items()
+    }
+    bound = omega.bind_again(arrays["open/values"][rows], X) if omega.varies else omega
+    if bound.faulty.any() and omega.on_failure == "raise":
+        raise LookupError("parameters of open rows make no set")
+    return OpenRows(**part, ids=np.asarray(unpack_column(ids, arrays, "open/ids"))[rows], X=X, omega=bound)
 
 
 def _cut_tables(saved: list[dict[str, Any]], arrays: Arrays, edges: list[int]) -> list[Any]:

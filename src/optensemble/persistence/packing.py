@@ -11,7 +11,7 @@ import numpy as np
 
 from optensemble._core.columns import Columns
 from optensemble._core.deferred import pd
-from optensemble._core.suggestions import did_you_mean
+from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.evaluation.possible_payoffs import NOTHING_KNOWN, LabelRange
 from optensemble.exceptions import InputError, OptEnsembleError
 from optensemble.feasible import FeasibleSet
@@ -66,8 +66,22 @@ class GivenAgain:
     stored: StoredMembers = field(default_factory=StoredMembers)
 
 
+class AnyMembers(dict[str, Any]):
+    """Members given again by name, of which each kind takes its own: whoever gives them need not know the kinds."""
+
+    def require_members(self, ensemble: Any) -> None:
+        """Raise ``InputError`` on one that is no member of an ensemble."""
+        names = [name for name, _ in ensemble.members_]
+        for name in self:
+            if name not in names and name != INIT_MODEL:
+                hint = did_you_mean(name, names) or " Leave it out."
+                raise InputError(f"there is no member {name!r}; there are {listed(names)}.{hint}")
+
+
 def by_name(members: Any, what: str) -> dict[str, Any]:
     """Return members given again, by name."""
+    if isinstance(members, AnyMembers):
+        return members
     return {} if members is None or members == {} else dict(as_members(members, what))
 
 
@@ -80,6 +94,8 @@ def match(
     reasons: dict[str, str] | None = None,
 ) -> list[tuple[str, Any]]:
     """Match the members given again with the names in the file; those stored and those that are columns need not be."""
+    if isinstance(given, AnyMembers):
+        given = {name: given[name] for name in names if name in given}
     known = {name: Columns(each) for name, each in columns.items()} | (stored or {}) | given
     unknown = [name for name in given if name not in names]
     missing = [name for name in names if name not in known]

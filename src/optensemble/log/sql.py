@@ -1,0 +1,124 @@
+"""PostgreSQL as the database of a log, by way of SQLAlchemy Core."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from optensemble.exceptions import InputError, LogError
+from optensemble.log.database import Row, Transaction
+
+_WAIT = 10  # seconds to connect
+
+_SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c
+WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname LIKE 'oe\\_%'
+"""
+
+
+class SqlDatabase:
+    """A log in a PostgreSQL database; its tables are in the first schema of the search path.
+
+    Parameters
+    ----------
+    url
+        Such as ``postgresql://user:password@host/database``.
+    """
+
+    types: Mapping[str, str] = {"bytes": "BYTEA", "whole": "BIGINT", "number": "DOUBLE PRECISION"}
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg  # noqa: F401
+            import sqlalchemy
+        except ImportError as error:
+            raise LogError(
+                "a log in PostgreSQL needs SQLAlchemy and psycopg. Install them: pip install 'optensemble[sql]'."
+            ) from error
+        try:
+            parsed = sqlalchemy.make_url(url)
+        except sqlalchemy.exc.ArgumentError as error:
+            raise InputError("log is no valid URL. Give one such as postgresql://user@host:5432/database.") from error
+        if parsed.drivername in ("postgres", "postgresql"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        self.name = parsed.set(drivername="postgresql").render_as_string(hide_password=True)
+        self._lock, self._process, self._text = threading.RLock(), os.getpid(), sqlalchemy.text
+        self._statements: dict[str, Any] = {}
+        self._errors = sqlalchemy.exc.SQLAlchemyError
+        # a connection that the server has dropped is replaced before it is used
+        self._engine = sqlalchemy.create_engine(
+            parsed, pool_pre_ping=True, pool_size=2, connect_args={"connect_timeout": _WAIT}
+        )
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Open a transaction that is committed at the end, durably, unless there is an error; one at a time."""
+        with self._lock, self._telling(), self._engine.begin() as connection:
+            yield _Opened(self, connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """Open a transaction that sees the database as of one moment."""
+        with self._telling(), self._engine.connect() as connection:
+            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            with connection.execution_options(**options).begin():
+                yield _Opened(self, connection)
+
+    def tables(self) -> set[str]:
+        """Return the names of all tables of the schema."""
+        with self.reading() as transaction:
+            query = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+            return {name for (name,) in transaction.read(query)}
+
+    def size(self) -> int:
+        """Return the number of bytes of the tables and their indices."""
+        with self.reading() as transaction:
+            return int(transaction.read(_SIZE)[0][0])
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose(close=self._process == os.getpid())
+
+    def statement(self, text: str) -> Any:
+        """Return a statement, which is parsed once; lists of numbers make others every time."""
+        if (found := self._statements.get(text)) is None:
+            found = self._text(text)
+            if len(text) < _KEPT:
+                self._statements[text] = found
+        return found
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Turn errors of the database into ours, with advice; they may hold addresses, but no password."""
+        if self._process != os.getpid():
+            raise LogError(f"{self.name} was opened before this process was forked. Resume from it here instead.")
+        try:
+            yield
+        except self._errors as error:
+            said = " ".join(str(getattr(error, "orig", None) or error).split())
+            raise LogError(
+                f"{self.name}: the database says: {said:.300}. Check that it runs and can be reached, and call again."
+            ) from error
+
+
+_KEPT = 400  # letters: ours are shorter, those with lists of numbers longer
+
+
+class _Opened:
+    """A transaction of SQLAlchemy."""
+
+    def __init__(self, database: SqlDatabase, connection: Any) -> None:
+        self._database, self._connection = database, connection
+
+    def read(self, statement: str, **values: Any) -> list[Row]:
+        return [tuple(row) for row in self._connection.execute(self._database.statement(statement), values)]
+
+    def write(self, statement: str, **values: Any) -> int:
+        return int(self._connection.execute(self._database.statement(statement), values).rowcount)
+
+    def write_each(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            self._connection.execute(self._database.statement(statement), list(rows))

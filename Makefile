@@ -3,8 +3,8 @@
 # make test   every check: style, types, rooms, tests with coverage and in a browser, documentation, the wheel by itself
 # make portable   the tests whose outcome could hang on the last bit, on simulated processors; PORTABLE=--all for all
 # make docs   the documentation, build/docs/index.html; broken links and examples that fail are errors
-# All create .venv and install what they need; a Python of at least 3.11 is all they ask for. The tests want Chromium,
-# which is installed as Debian's package where there is none.
+# All create .venv and install what they need; a Python of at least 3.11 is all they ask for. The tests want Chromium and
+# PostgreSQL, which are installed as Debian's packages where there are none.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo check test lint types rooms quick pytest portable browser site docs pictures wheel benchmarks constraints clean clean-cache
+.PHONY: demo check test lint types rooms quick pytest portable browser database site docs pictures wheel benchmarks constraints clean clean-cache
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -44,7 +44,7 @@ quick: $(READY)
 
 # measuring coverage takes half as long again: tests of many trials or of other processes go without, and come first,
 # so that kernels are compiled without it too
-pytest: $(READY) browser site
+pytest: $(READY) browser database site
 	$(TESTS) -m no_cover --doctest-glob='*.md' tests src README.md docs
 	$(TESTS) -m "not no_cover" --cov --cov-report=term
 
@@ -54,6 +54,11 @@ portable: $(READY)
 browser:
 	for name in chromium chromium-browser google-chrome; do command -v $$name && exit; done; \
 	$(SUDO) apt-get update --quiet && $(SUDO) apt-get install --quiet --yes --no-install-recommends chromium
+
+# the tests start a server of their own from it; one that the package itself would start is not needed
+database:
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres || { \
+	$(SUDO) apt-get update --quiet && $(SUDO) apt-get install --quiet --yes --no-install-recommends postgresql; }
 
 site: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -n docs build/docs

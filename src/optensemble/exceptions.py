@@ -4,6 +4,7 @@
 
     OptEnsembleError
     ├── InputError (ValueError)            an argument or array that cannot be used
+    │   └── ConflictError                  an id or a label that contradicts what is known of its row
     ├── FeasibleSetError (ValueError)      a feasible set, or an action, that cannot be
     │   ├── EmptySetError                  no action satisfies the constraints
     │   ├── UnboundedSetError              some coordinate of the actions has no bound
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbsentWarning",
+    "ConflictError",
     "DataWarning",
     "EmptySetError",
     "FallbackWarning",
@@ -58,6 +60,10 @@ class OptEnsembleError(Exception):
 
 class InputError(OptEnsembleError, ValueError):
     """An argument or array that cannot be used."""
+
+
+class ConflictError(InputError):
+    """An id that was given to another row before, or labels of a row that has others, or has expired."""
 
 
 class FeasibleSetError(OptEnsembleError, ValueError):

@@ -20,7 +20,10 @@ from tests.ensembles.decision import N, problem
 from tests.ensembles.live import bits, live, told
 
 X, Y = problem().X, problem().Y
-TRACED = ("live.py", "monitor.py", "_live_state.py", "_live_rows.py", "_live_refits.py")
+TRACED = (
+    *("live.py", "monitor.py", "_live_state.py", "_live_rows.py", "_live_refits.py"),
+    *("_live_refitting.py", "decision_log.py", "sqlite.py"),
+)
 
 Call = Callable[[oe.LiveEnsemble], Any]
 

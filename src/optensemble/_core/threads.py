@@ -43,18 +43,25 @@ class _OneBlasThread:
         self._own = threading.local()
 
     def __enter__(self) -> None:
+        stack = getattr(self._own, "stack", None)
+        if stack:  # this thread is inside already, and so is the limit
+            stack.append(None)
+            return
         with self._lock:
             found = [(library, library.num_threads) for library in _libraries()]
-            self._own.stack = [*getattr(self._own, "stack", []), found]
+            self._own.stack = [found]
             if self._inside == 0:
                 self._before = found
             self._inside += 1
             _set_threads([(library, 1) for library, _ in found])
 
     def __exit__(self, *error: object) -> None:
+        found = self._own.stack.pop()
+        if found is None:
+            return
         with self._lock:
             self._inside -= 1
-            own = [(library, before) for library, before in self._own.stack.pop() if _has_limit_of_its_own(library)]
+            own = [(library, before) for library, before in found if _has_limit_of_its_own(library)]
             shared = [] if self._inside else self._before
             _set_threads([*shared, *own])
 

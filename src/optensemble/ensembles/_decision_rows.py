@@ -22,7 +22,7 @@ from optensemble.exceptions import InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.blocks import Block
 from optensemble.members.fit_inputs import LabelledBatch, is_rule, require_groups
-from optensemble.members.frames import column_names, is_frame, select
+from optensemble.members.frames import column_names, is_default, is_frame, select
 from optensemble.members.known_rows import KnownRows
 from optensemble.members.query import Members
 from optensemble.members.sources import RawBlocks, RowSource, Scratch, Survey, SurveyPass, survey_rows
@@ -155,7 +155,8 @@ def needed_part(ensemble: Any, X: Any, groups: Any) -> Any:
         )
     columns += [time] if time is not None and time not in columns and time in there else []
     if isinstance(X, pd.DataFrame):
-        return X[columns].reset_index(drop=True)
+        part = X.copy(deep=False) if list(there) == columns else X[columns]
+        return part if is_default(part.index) else part.reset_index(drop=True)
     return nw.from_native(select(X, columns), eager_only=True).to_pandas()
 
 

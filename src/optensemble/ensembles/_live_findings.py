@@ -17,7 +17,11 @@ from optensemble.ensembles.base import Policy
 from optensemble.monitoring.monitor import Monitor
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.figure import Figure
+
+_LATEST = 20  # decisions on a page
 
 
 class LiveFindings:
@@ -158,6 +162,36 @@ class LiveFindings:
         with self._lock:
             self._settle()
             save(self, path, keep_rows=keep_rows, keep_members=keep_members)
+
+    def report(
+        self,
+        path: str | PathLike[str] = "report.html",
+        *,
+        title: str | None = None,
+        unit: str | None = None,
+        currency: str | None = None,
+    ) -> Path:
+        """Write the page on what it has promised, earned and learned: one HTML file that opens offline.
+
+        With a log it has the latest decisions too, and why they were made.
+
+        Parameters
+        ----------
+        path
+            The file; it is written whole or not at all, and replaces one that is there.
+        title, unit, currency
+            As of :meth:`DecisionEnsemble.report`.
+
+        Returns
+        -------
+        The path of the page.
+        """
+        from optensemble.report.writing import write_live_report
+
+        latest = [] if self._log is None else self._log.latest(_LATEST)
+        live: Any = self
+        written: Path = write_live_report(live, path, title=title, unit=unit, currency=currency, decisions=latest)
+        return written
 
     def __repr__(self) -> str:
         return f"LiveEnsemble({self.rows_:,} rows learned from, {self._current.open:,} open; {self.finding_})"

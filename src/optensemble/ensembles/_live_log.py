@@ -6,7 +6,8 @@ bit, for they hold what was decided and what was observed, and when refits becam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +20,7 @@ from optensemble._core.suggestions import listed
 from optensemble.ensembles._live_refits import Arrived
 from optensemble.ensembles._live_rows import OpenRows, ids_listed
 from optensemble.ensembles._live_state import Played
-from optensemble.exceptions import InputError
+from optensemble.exceptions import ConflictError, LogError, OptEnsembleError
 from optensemble.members.row_contents import row_contents
 
 # Entries
@@ -60,6 +61,10 @@ Entry = Opened | Learned | Due | TakenUp
 
 
 # The log, as a LiveEnsemble sees it
+
+
+class RepeatedError(LogError):
+    """Rows with these ids are in the log already; the call is to look for them there."""
 
 
 class Decided(NamedTuple):
@@ -157,6 +162,17 @@ class Before(NamedTuple):
     decided: Decided
     new: Indices
 
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Let errors number rows as they were given, not as those that are new."""
+        try:
+            yield
+        except OptEnsembleError as error:
+            if error.rows is not None:
+                named, first, count = error.rows
+                error.rows = named, int(self.new[first]), count
+            raise
+
     def joined(self, played: Played | None, chosen: Any) -> Played:
         """Return what is played in all rows; ``chosen`` makes of weights those that actions are mixed by."""
         old, new = self.decided, self.new
@@ -189,13 +205,13 @@ def decided_before(
     others = np.zeros(len(ids), dtype=np.bool_)
     others[known] = contents(known) != decided.contents[known]
     if others.any():
-        raise InputError(
+        raise ConflictError(
             f"{int(others.sum()):,} of these {len(ids):,} ids were given to other rows before: {_listed(ids, others)}. "
             "A row is decided once: give each row an id of its own."
         )
     gone = decided.found & ~decided.kept
     if gone.any():
-        raise InputError(
+        raise ConflictError(
             f"{int(gone.sum()):,} of these {len(ids):,} rows were decided before, and their decisions are no longer "
             f"in the log: {_listed(ids, gone)}. Give new rows ids of their own."
         )

@@ -20,10 +20,10 @@ from optensemble._core.hashing import Hashes, hash_labels, hash_numbers
 from optensemble._core.suggestions import listed
 from optensemble.ensembles._decision_rows import needed_part
 from optensemble.ensembles.base import Policy
-from optensemble.exceptions import InputError
+from optensemble.exceptions import ConflictError, InputError
 from optensemble.feasible import FeasibleSet
 from optensemble.members.alignment import only_columns
-from optensemble.members.frames import as_kind, copy_of
+from optensemble.members.frames import as_kind, copy_of, is_default
 from optensemble.members.validation import pick_rows
 
 REMEMBERED = 1 << 17
@@ -294,6 +294,24 @@ class Ledger:
         batch = self.batches[0]
         return int(batch.rows.numbers[batch.still][0])
 
+    def are_open(self, numbers: Indices) -> bool:
+        """Return whether all rows with these numbers, which ascend, are open."""
+        starts = np.array([batch.rows.numbers[0] for batch in self.batches], dtype=np.int64)
+        places = np.searchsorted(starts, numbers, "right") - 1
+        if not len(starts) or (places < 0).any():
+            return False
+        for place in np.unique(places).tolist():
+            batch, own = self.batches[place], numbers[places == place]
+            at = np.searchsorted(batch.rows.numbers, own)
+            if at[-1] >= len(batch.rows) or (batch.rows.numbers[at] != own).any() or not batch.still[at].all():
+                return False
+        return True
+
+    def knows_none(self, hashes: Hashes) -> bool:
+        """Return whether no row is remembered that has one of these ids."""
+        keys = hashes.tolist()
+        return self.places.keys().isdisjoint(keys) and self.closed.keys().isdisjoint(keys)
+
     def require_new(
         self, places: dict[int, int], hashes: Hashes, ids: npt.NDArray[Any], *, numbered: bool = False
     ) -> None:
@@ -307,7 +325,7 @@ class Ledger:
         if not (self.places.keys().isdisjoint(places) and self.closed.keys().isdisjoint(places)):
             keys = hashes.tolist()
             known = [at for at, key in enumerate(keys) if key in self.places or key in self.closed]
-            raise InputError(
+            raise ConflictError(
                 f"{len(known):,} of these {len(keys):,} ids were given to rows decided before: {_named(ids, known)}. "
                 + ("Rows without ids are numbered: give ids in every call or in none." if numbered else _OWN)
             )
@@ -365,7 +383,7 @@ class Ledger:
         missing = np.flatnonzero(known).tolist()
         gone = [at for at in missing if closed.get(keys[at]) == EXPIRED]
         if gone:
-            raise InputError(
+            raise ConflictError(
                 f"{len(gone):,} of these {len(keys):,} rows have expired: {_named(ids, gone)}. Leave them out, or use "
                 "a larger expire_after."
             )
@@ -378,7 +396,7 @@ class Ledger:
             )
         other = [at for at in missing if closed[keys[at]] != prints[at]]
         if other:
-            raise InputError(
+            raise ConflictError(
                 f"{len(other):,} of these {len(keys):,} rows already have different labels: {_named(ids, other)}. What "
                 "has been learned from a label cannot be undone. Leave them out."
             )
@@ -425,7 +443,7 @@ def kept_part(fit: Policy, X: Any, groups: Any) -> Any:
     part = needed_part(fit, X, groups)
     if part is X:
         part = as_kind(only_columns(X, fit._known.features), next((rows.X for rows in fit._kept_rows), X))
-    if isinstance(part, pd.DataFrame) and isinstance(part.index, pd.RangeIndex):
+    if isinstance(part, pd.DataFrame) and isinstance(part.index, pd.RangeIndex) and not is_default(part.index):
         part = part.reset_index(drop=True)
     return copy_of(part)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,15 @@ from optensemble._core.validation import require_choice, require_number
 from optensemble.ensembles._frames import kind_of, output_of
 from optensemble.ensembles._live_answer import LiveAnswer
 from optensemble.ensembles._live_labels import as_given, warn_of_units
-from optensemble.ensembles._live_log import Learned, Log, Opened, contents_of, decided_before
+from optensemble.ensembles._live_log import (
+    Before,
+    Learned,
+    Log,
+    Opened,
+    RepeatedError,
+    contents_of,
+    decided_before,
+)
 from optensemble.ensembles._live_policies import REFITTED, propose
 from optensemble.ensembles._live_refits import Arrived, RefitRows, default_window
 from optensemble.ensembles._live_refitting import LiveRefits
@@ -75,6 +84,19 @@ _START = 5.0
 _ANSWERED = {"promised": PROMISED, "low": LOW, "high": HIGH}
 
 Told = TypeVar("Told")
+
+
+class _Asked(NamedTuple):
+    """Rows that are to be decided, with their ids, and hashes of these; ``numbered`` if the ids are their numbers."""
+
+    X: Any
+    named: npt.NDArray[Any]
+    hashes: Hashes
+    numbered: bool
+
+    def take(self, rows: Any) -> _Asked:
+        """Return some of the rows, by their places."""
+        return _Asked(pick_rows(self.X, rows), self.named[rows], self.hashes[rows], self.numbered)
 
 
 class LiveEnsemble(LiveRefits):
@@ -302,6 +324,13 @@ class LiveEnsemble(LiveRefits):
 
         A copy has no log.
         """
+        found = self._snapshot()
+        if found.refit_in == BACKGROUND:  # without a log nothing would tell when it took over
+            found.refit_in = THREAD
+        return found
+
+    def _snapshot(self) -> Self:
+        """Return a copy that shares what never changes."""
         with self._lock:
             self._settle()
             found = object.__new__(type(self))
@@ -309,8 +338,6 @@ class LiveEnsemble(LiveRefits):
             found._ledger, found._lock, found._asking = self._ledger.copy(), threading.RLock(), False
             found.monitor = None if self.monitor is None else self.monitor.copy()
             found._log = None
-            if found.refit_in == BACKGROUND:  # without a log nothing would tell when it took over
-                found.refit_in = THREAD
             return found
 
     def __copy__(self) -> Self:
@@ -348,28 +375,39 @@ class LiveEnsemble(LiveRefits):
             n = row_count(X)
             numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
             named = as_ids(numbers if ids is None else ids, n, "X")
-            hashes, before = hash_ids(named), None
-            if self._log is not None and ids is not None:
-                before = decided_before(self._log, hashes.tolist(), named, lambda rows: self._contents(X, rows))
+            rows = _Asked(X, named, hash_ids(named), numbered=ids is None)
+            if self._ledger.knows_none(rows.hashes):  # which was so long ago only the log knows
+                with suppress(RepeatedError):
+                    return self._decide_new(rows, lambda played: tell(played, named))
+                self._settle()
+            before = self._decided_before(rows)
             if before is None:
-                return self._decide_new(X, named, hashes, lambda played: tell(played, named), numbered=ids is None)
+                return self._decide_new(rows, lambda played: tell(played, named))
             if not len(before.new):
                 return tell(before.joined(None, self._chosen), named)
-            rest = pick_rows(X, before.new), named[before.new], hashes[before.new]
-            return self._decide_new(*rest, lambda played: tell(before.joined(played, self._chosen), named))
+            with before.naming():
+                return self._decide_new(
+                    rows.take(before.new), lambda played: tell(before.joined(played, self._chosen), named)
+                )
+
+    def _decided_before(self, rows: _Asked) -> Before | None:
+        """Return which rows the log knows; None without one, where rows have no ids, and where it knows none."""
+        if self._log is None or rows.numbered:
+            return None
+        return decided_before(
+            self._log, rows.hashes.tolist(), rows.named, lambda places: self._contents(rows.X, places)
+        )
 
     def _contents(self, X: Any, rows: Any) -> Floats:
         """Return a hash of some rows of X, by what they are decided by."""
         return contents_of(kept_part(self.ensemble_, pick_rows(X, rows), self._groups_rule))
 
-    def _decide_new(
-        self, X: Any, named: npt.NDArray[Any], hashes: Hashes, tell: Callable[[Played], Told], *, numbered: bool = False
-    ) -> Told:
+    def _decide_new(self, asked: _Asked, tell: Callable[[Played], Told]) -> Told:
         """Decide rows that were not decided before."""
-        n = len(named)
+        X, n = asked.X, len(asked.named)
         numbers = np.arange(self._ledger.decided, self._ledger.decided + n)
-        places = dict(zip(hashes.tolist(), numbers.tolist(), strict=True))
-        self._ledger.require_new(places, hashes, named, numbered=numbered)
+        places = dict(zip(asked.hashes.tolist(), numbers.tolist(), strict=True))
+        self._ledger.require_new(places, asked.hashes, asked.named, numbered=asked.numbered)
         self._take_up_refit()
         fits = (self.ensemble_, self.refitted_) if REFITTED in self.policies_ else (self.ensemble_,)
         state = self._now.state
@@ -381,8 +419,8 @@ class LiveEnsemble(LiveRefits):
         kept = part if stays else None
         rows = OpenRows(
             numbers=numbers,
-            keys=hashes,
-            ids=named,
+            keys=asked.hashes,
+            ids=asked.named,
             X=kept,
             omega=omega.bind_again(omega.values, kept) if omega.needs_table else omega,
             proposed=proposals.actions,

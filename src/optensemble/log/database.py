@@ -8,7 +8,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Protocol
 
+from optensemble.ensembles._live_log import RepeatedError
 from optensemble.exceptions import InputError
+
+__all__ = ["Database", "RepeatedError", "Row", "Transaction", "open_database", "read_among"]
 
 Row = tuple[Any, ...]
 
@@ -24,8 +27,8 @@ class Transaction(Protocol):
     def write(self, statement: str, **values: Any) -> int:
         """Return the number of rows that a statement has changed."""
 
-    def write_each(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run a statement once for each set of values."""
+    def insert(self, table: str, columns: Mapping[str, Sequence[int]]) -> None:
+        """Insert many rows of whole numbers; :class:`RepeatedError` if a key is there already."""
 
 
 class Database(Protocol):
@@ -36,11 +39,14 @@ class Database(Protocol):
     name
         To be shown: without a password.
     types
-        What columns of bytes, whole numbers of 64 bits and numbers are called.
+        What columns of bytes, whole numbers of 64 bits and numbers are called, and how a table lies by its key.
+    locking
+        The end of a query that keeps others from changing what it finds, until the end of the transaction.
     """
 
     name: str
     types: Mapping[str, str]
+    locking: str
 
     def writing(self) -> AbstractContextManager[Transaction]:
         """Open a transaction that is committed at the end, durably, unless there is an error; one at a time."""

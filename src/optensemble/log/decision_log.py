@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,11 @@ class DecisionLog:
         self.require_lead()
         with self._database.reading() as transaction:
             signed = np.array(keys, dtype=np.uint64).view(np.int64).tolist()
-            query = "SELECT key, number, seq, place FROM oe_decision WHERE key IN ({values})"
-            places = {key: (number, seq, place) for key, number, seq, place in read_among(transaction, query, signed)}
+            query = "SELECT key, number, seq FROM oe_decision WHERE key IN ({values})"
+            places = {key: (number, seq) for key, number, seq in read_among(transaction, query, signed)}
             if not places:
                 return None
-            seqs = sorted({seq for _, seq, _ in places.values()})
+            seqs = sorted({seq for _, seq in places.values()})
             query = "SELECT seq, content FROM oe_entry WHERE seq IN ({values}) AND content IS NOT NULL"
             contents: dict[int, bytes] = dict(read_among(transaction, query, seqs))
         entries = {seq: self.entry(seq, OPENED, content) for seq, content in contents.items()}
@@ -118,7 +118,9 @@ class DecisionLog:
         if live.refit_in != BACKGROUND:
             self._condense(live, seq)
             return
-        work = threading.Thread(target=self._condense, args=(live.copy(), seq), name="optensemble log", daemon=True)
+        work = threading.Thread(
+            target=self._condense, args=(live._snapshot(), seq), name="optensemble log", daemon=True
+        )
         work.start()
         self._condensing = work
 
@@ -237,33 +239,37 @@ def insert_checkpoint(transaction: Transaction, seq: int, content: bytes) -> Non
 
 def _insert(transaction: Transaction, seq: int, entry: Entry, content: bytes, token: str) -> None:
     """Insert an entry with the places of its rows."""
-    numbers = entry.rows.numbers if isinstance(entry, Opened) else ()
-    numbers = entry.given.numbers if isinstance(entry, Learned) else numbers
+    numbers = _numbers(entry)
     transaction.write(
-        "INSERT INTO oe_entry (seq, at, kind, token, rows, content) VALUES (:seq, :at, :kind, :token, :rows, :content)",
+        "INSERT INTO oe_entry (seq, at, kind, token, first, rows, content)"
+        " VALUES (:seq, :at, :kind, :token, :first, :rows, :content)",
         seq=seq,
         at=time.time(),
         kind=KINDS[type(entry)],
         token=token,
+        first=numbers[0] if isinstance(entry, Opened) else None,
         rows=len(numbers),
         content=content,
     )
-    places: Iterator[dict[str, int]] = (
-        {"number": number, "seq": seq, "place": place} for place, number in enumerate(np.asarray(numbers).tolist())
-    )
     if isinstance(entry, Opened):
-        keys = entry.rows.keys.view(np.int64).tolist()
-        transaction.write_each(
-            "INSERT INTO oe_decision (number, key, seq, place) VALUES (:number, :key, :seq, :place)",
-            [{**place, "key": key} for place, key in zip(places, keys, strict=True)],
-        )
+        keys = entry.rows.keys.view(np.int64)
+        order = np.argsort(keys)  # in the order of the table they lie nearer to each other
+        ordered = {"key": keys[order].tolist(), "number": (numbers[0] + order).tolist()}
+        transaction.insert("oe_decision", {**ordered, "seq": [seq] * len(keys)})
     elif isinstance(entry, Learned):
-        statement = "INSERT INTO oe_label (number, seq, place) VALUES (:number, :seq, :place)"
-        transaction.write_each(statement, list(places))
+        places = range(len(numbers))
+        transaction.insert("oe_label", {"number": numbers, "seq": [seq] * len(numbers), "place": places})
+
+
+def _numbers(entry: Entry) -> list[int]:
+    """Return the numbers of the rows of an entry."""
+    if isinstance(entry, Opened):
+        return [int(number) for number in entry.rows.numbers.tolist()]
+    return [int(number) for number in entry.given.numbers.tolist()] if isinstance(entry, Learned) else []
 
 
 def _decided(
-    keys: list[int], places: dict[int, tuple[int, int, int]], entries: dict[int, Opened], form: EntryForm
+    keys: list[int], places: dict[int, tuple[int, int]], entries: dict[int, Opened], form: EntryForm
 ) -> Decided:
     """Return what was decided, in the order of the keys."""
     n, d = len(keys), form.fit.feasible_.dimension
@@ -277,10 +283,10 @@ def _decided(
         promises=np.zeros((n, 5)),
     )
     for at, key in enumerate(keys):
-        number, seq, place = places.get(key, (0, -1, 0))
+        number, seq = places.get(key, (0, -1))
         if (entry := entries.get(seq)) is None:
             continue
-        rows = entry.rows
+        rows, place = entry.rows, number - int(entry.rows.numbers[0])
         if not 0 <= place < len(rows) or int(rows.keys.view(np.int64)[place]) != key:
             raise LogError("the log names a row that is not where it should be. Restore it from a backup.")
         found.kept[at], found.numbers[at], found.contents[at] = True, number, entry.contents[place]

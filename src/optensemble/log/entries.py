@@ -165,12 +165,7 @@ def require_next(live: Any, entry: Entry) -> None:
         if rows.X is not None and row_count(rows.X) != len(rows):
             raise ValueError("it has other rows of X")
     elif isinstance(entry, Learned):
-        numbers = entry.given.numbers
-        found = list(ledger.take(numbers)) if ledger.batches else []
-        if not found or not np.array_equal(np.concatenate([part.numbers for part in found]), numbers):
-            raise ValueError("its rows were not decided")
-        open_now = ledger.places
-        if not all(key in open_now for part in found for key in part.keys.tolist()):
+        if not ledger.are_open(entry.given.numbers):
             raise ValueError("its rows are not open")
     elif isinstance(entry, Due) == (live._now.running is not None):
         raise ValueError("it is of a refit that was not begun, or begun twice")

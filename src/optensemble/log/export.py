@@ -49,9 +49,9 @@ def _all_decisions(database: Database, form: EntryForm) -> Iterator[list[LoggedD
             return
         last = seqs[-1]
         yield [
-            as_decision(dated, place, learned, labels.get(int(number)))
+            as_decision(dated, number, learned, labels.get(number))
             for _, dated in sorted(decided.items())
-            for place, number in enumerate(dated[1].rows.numbers)
+            for number in dated[1].rows.numbers.tolist()
         ]
         while len(learned) > _MOST_LEARNED:
             learned.popitem(last=False)

@@ -21,6 +21,7 @@ LEASE = 30.0
 """Seconds after which a process that renews nothing leads no more, if nobody can tell whether it lives."""
 
 _BEAT = LEASE / 3
+_FRESH = LEASE / 6  # seconds for which a lease need not be renewed
 _LOOK = 0.1  # seconds between looks while waiting for another to let go
 _LONGEST = 200  # letters of what a log says of its leader
 
@@ -51,9 +52,8 @@ class Lead:
     def _try(self) -> str | None:
         """Take the lead, or return who has it, in words."""
         with self._database.writing() as transaction:
-            # the row is locked by this before it is read: who wrote last is done
-            transaction.write("UPDATE oe_lead SET one = 1 WHERE one = 1")
-            found = transaction.read("SELECT token, holder, renewed FROM oe_lead")
+            # who wrote last has finished once this is read
+            found = transaction.read(f"SELECT token, holder, renewed FROM oe_lead{self._database.locking}")
             if not found:
                 raise LogError(f"{self._database.name} does not say who leads it. Restore it from a backup.")
             token, holder, renewed = found[0]
@@ -70,16 +70,16 @@ class Lead:
 
     def renew(self, transaction: Transaction) -> None:
         """Renew the lease within a transaction, which fails if another process leads by now."""
-        now = time.time()
-        kept = transaction.write("UPDATE oe_lead SET renewed = :now WHERE token = :token", now=now, token=self.token)
-        if not kept:
-            found = transaction.read("SELECT holder FROM oe_lead")
-            other = describe(found[0][0]) if found else "nobody"
+        found = transaction.read(f"SELECT token, holder FROM oe_lead{self._database.locking}")
+        if not found or found[0][0] != self.token:
+            other = describe(found[0][1]) if found else "nobody"
             raise LogError(
                 f"{self._database.name} is led by {other} now: this process did not answer for {LEASE:.0f} seconds, or "
                 "closed it. Resume from the log to go on."
             )
-        self._renewed = time.monotonic()
+        if time.monotonic() - self._renewed > _FRESH:
+            transaction.write("UPDATE oe_lead SET renewed = :now", now=time.time())
+            self._renewed = time.monotonic()
 
     def release(self) -> None:
         """Let others lead, if this process does."""

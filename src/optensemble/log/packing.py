@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 import zlib
 from typing import Any
@@ -20,13 +21,13 @@ from optensemble.persistence.archive import Arrays
 _MAGIC = b"OE1\n"
 _HEAD = struct.Struct("<4sII")
 _STEP = 8  # bytes: numbers lie where compiled code wants them
-_KINDS = "biufU"
+_TYPES = re.compile(r"\|b1|<[iuf]8|<U[1-9]\d{0,6}")
 _MOST_ARRAYS, _MOST_AXES = 10_000, 6
 
 
 def pack(document: dict[str, Any], arrays: Arrays) -> bytes:
     """Return a document and arrays as bytes."""
-    plain = {name: np.ascontiguousarray(each) for name, each in arrays.items()}
+    plain = {name: np.asarray(each, order="C") for name, each in arrays.items()}
     listed = [[name, each.dtype.str, each.shape] for name, each in plain.items()]
     header = json.dumps({"document": document, "arrays": listed}, ensure_ascii=False, separators=(",", ":")).encode()
     parts = [header, _padding(_HEAD.size + len(header))]
@@ -69,12 +70,10 @@ def unpack(content: bytes) -> tuple[Any, Arrays]:
 
 
 def _as_dtype(kind: Any) -> np.dtype[Any]:
-    dtype = np.dtype(kind) if isinstance(kind, str) else None
-    if dtype is None or dtype.kind not in _KINDS or not dtype.itemsize or not dtype.isnative:
+    """Return one of the types that are written; numpy takes much else for the name of a type."""
+    if not isinstance(kind, str) or not _TYPES.fullmatch(kind):
         raise ValueError(f"an array of {kind!r:.40}")
-    if dtype.kind in "iuf" and dtype.itemsize != _STEP:
-        raise ValueError(f"an array of {dtype}")
-    return dtype
+    return np.dtype(kind)
 
 
 def _padded(length: int) -> int:

@@ -23,12 +23,11 @@ class Pruned:
 
 
 # what the state before the older checkpoint came from; of decisions only those whose rows all have labels or expired
-_OLD = """
+_OLD = f"""
 seq < (SELECT min(seq) FROM oe_checkpoint) AND at < :before AND content IS NOT NULL
-AND NOT EXISTS (
-  SELECT 1 FROM oe_decision d LEFT JOIN oe_label l ON l.number = d.number
-  WHERE d.seq = oe_entry.seq AND l.number IS NULL AND d.number >= :open
-)
+AND (kind <> '{OPENED}' OR first + rows <= :open OR rows = (
+  SELECT count(*) FROM oe_label l WHERE l.number >= oe_entry.first AND l.number < oe_entry.first + oe_entry.rows
+))
 """
 
 

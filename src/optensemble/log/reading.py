@@ -67,14 +67,14 @@ def latest_decisions(database: Database, form: EntryForm, n: int) -> list[Logged
     if n <= 0:
         return []
     with database.reading() as transaction:
-        query = "SELECT number, seq, place FROM oe_decision ORDER BY number DESC LIMIT :most"
-        rows = transaction.read(query, most=n)
-        decided = entries_of(transaction, form, database.name, OPENED, {seq for _, seq, _ in rows})
-        labels = labels_of(transaction, [number for number, _, _ in rows])
+        query = f"SELECT seq, first, rows FROM oe_entry WHERE kind = '{OPENED}' AND content IS NOT NULL"
+        rows = list[tuple[int, int]]()  # entries, and numbers of rows
+        for seq, first, count in transaction.read(f"{query} ORDER BY seq DESC LIMIT :most", most=n):
+            rows += [(seq, number) for number in range(first + count - 1, first - 1, -1)][: n - len(rows)]
+        decided = entries_of(transaction, form, database.name, OPENED, {seq for seq, _ in rows})
+        labels = labels_of(transaction, [number for _, number in rows])
         learned = entries_of(transaction, form, database.name, LEARNED, {seq for seq, _ in labels.values()})
-    return [
-        as_decision(decided[seq], place, learned, labels.get(number)) for number, seq, place in rows if seq in decided
-    ]
+    return [as_decision(decided[seq], number, learned, labels.get(number)) for seq, number in rows]
 
 
 Dated = tuple[datetime, Any]
@@ -98,11 +98,14 @@ def labels_of(transaction: Transaction, numbers: list[int]) -> dict[int, tuple[i
     return {number: (seq, place) for number, seq, place in read_among(transaction, query, numbers)}
 
 
-def as_decision(decided: Dated, place: int, learned: dict[int, Dated], label: tuple[int, int] | None) -> LoggedDecision:
-    """Return a decision with its outcome, if that is known."""
+def as_decision(
+    decided: Dated, number: int, learned: dict[int, Dated], label: tuple[int, int] | None
+) -> LoggedDecision:
+    """Return the decision in the row with this number, with its outcome, if that is known."""
     at, entry = decided
     opened: Opened = entry
     rows = opened.rows
+    place = number - int(rows.numbers[0])
     promises = rows.promises[place].tolist()
     outcome: dict[str, Any] = {}
     if label is not None and label[0] in learned:
@@ -112,7 +115,7 @@ def as_decision(decided: Dated, place: int, learned: dict[int, Dated], label: tu
         outcome["realised"] = float(labels.realised[label[1]])
     return LoggedDecision(
         id=ids_listed(np.asarray(rows.ids)[place : place + 1])[0],
-        number=int(rows.numbers[place]),
+        number=number,
         at=at,
         action=rows.played[place],
         **{name: promises[of] for name, of in {"promised": PROMISED, "low": LOW, "high": HIGH, "raw": RAW}.items()},

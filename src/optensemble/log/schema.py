@@ -17,12 +17,11 @@ _TABLES = (
     # who leads: a single row, which every transaction touches, so that they take place one after the other
     "CREATE TABLE oe_lead (one INTEGER PRIMARY KEY CHECK (one = 1), token TEXT NOT NULL, holder TEXT NOT NULL,"
     " renewed {number} NOT NULL)",
-    # content is null once it was pruned
+    # of decisions, first is the number of the first row; content is null once it was pruned
     "CREATE TABLE oe_entry (seq {whole} PRIMARY KEY, at {number} NOT NULL, kind TEXT NOT NULL, token TEXT NOT NULL,"
-    " rows {whole} NOT NULL, content {bytes})",
+    " first {whole}, rows {whole} NOT NULL, content {bytes})",
     # ids by their hashes, which are as unique as ids
-    "CREATE TABLE oe_decision (number {whole} PRIMARY KEY, key {whole} NOT NULL UNIQUE, seq {whole} NOT NULL,"
-    " place {whole} NOT NULL)",
+    "CREATE TABLE oe_decision (key {whole} PRIMARY KEY, number {whole} NOT NULL, seq {whole} NOT NULL){by_key}",
     "CREATE TABLE oe_label (number {whole} PRIMARY KEY, seq {whole} NOT NULL, place {whole} NOT NULL)",
     "CREATE TABLE oe_checkpoint (seq {whole} PRIMARY KEY, at {number} NOT NULL, content {bytes} NOT NULL)",
 )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from optensemble.exceptions import InputError, LogError
-from optensemble.log.database import Row, Transaction
+from optensemble.log.database import RepeatedError, Row, Transaction
 
 _WAIT = 10  # seconds to connect
 
@@ -28,7 +28,8 @@ class SqlDatabase:
         Such as ``postgresql://user:password@host/database``.
     """
 
-    types: Mapping[str, str] = {"bytes": "BYTEA", "whole": "BIGINT", "number": "DOUBLE PRECISION"}
+    types: Mapping[str, str] = {"bytes": "BYTEA", "whole": "BIGINT", "number": "DOUBLE PRECISION", "by_key": ""}
+    locking = " FOR UPDATE"
 
     def __init__(self, url: str) -> None:
         try:
@@ -40,14 +41,14 @@ class SqlDatabase:
             ) from error
         try:
             parsed = sqlalchemy.make_url(url)
-        except sqlalchemy.exc.ArgumentError as error:
+        except (sqlalchemy.exc.ArgumentError, ValueError) as error:
             raise InputError("log is no valid URL. Give one such as postgresql://user@host:5432/database.") from error
         if parsed.drivername in ("postgres", "postgresql"):
             parsed = parsed.set(drivername="postgresql+psycopg")
         self.name = parsed.set(drivername="postgresql").render_as_string(hide_password=True)
         self._lock, self._process, self._text = threading.RLock(), os.getpid(), sqlalchemy.text
         self._statements: dict[str, Any] = {}
-        self._errors = sqlalchemy.exc.SQLAlchemyError
+        self._errors, self.repeated = sqlalchemy.exc.SQLAlchemyError, sqlalchemy.exc.IntegrityError
         # a connection that the server has dropped is replaced before it is used
         self._engine = sqlalchemy.create_engine(
             parsed, pool_pre_ping=True, pool_size=2, connect_args={"connect_timeout": _WAIT}
@@ -119,6 +120,11 @@ class _Opened:
     def write(self, statement: str, **values: Any) -> int:
         return int(self._connection.execute(self._database.statement(statement), values).rowcount)
 
-    def write_each(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        if rows:
-            self._connection.execute(self._database.statement(statement), list(rows))
+    def insert(self, table: str, columns: Mapping[str, Sequence[int]]) -> None:
+        arrays = ", ".join(f"CAST(:{name} AS bigint[])" for name in columns)
+        statement = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"
+        values = {name: list(each) for name, each in columns.items()}
+        try:
+            self._connection.execute(self._database.statement(statement), values)
+        except self._database.repeated as error:
+            raise RepeatedError(f"a row of {table} is there already") from error

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from optensemble.exceptions import LogError
-from optensemble.log.database import Row, Transaction
+from optensemble.log.database import RepeatedError, Row, Transaction
 
 _WAIT = 10.0  # seconds for others who hold the file, such as a backup, to finish
+_PAGES = 4_000  # of the write-ahead log until it is copied into the file
 _LARGEST_WAL = 64 << 20  # bytes that the write-ahead log keeps on disk once it was longer
 
 _TERMS = (
     "PRAGMA synchronous=FULL",  # a commit has reached the disk
     "PRAGMA trusted_schema=OFF",  # whatever functions a file names in views and triggers
     "PRAGMA cell_size_check=ON",
+    f"PRAGMA wal_autocheckpoint={_PAGES}",
     f"PRAGMA journal_size_limit={_LARGEST_WAL}",
 )
 
@@ -36,13 +38,17 @@ class SqliteDatabase:
         Whether to make it if it is not there.
     """
 
-    types: Mapping[str, str] = {"bytes": "BLOB", "whole": "INTEGER", "number": "REAL"}
+    types: Mapping[str, str] = {"bytes": "BLOB", "whole": "INTEGER", "number": "REAL", "by_key": " WITHOUT ROWID"}
+    locking = ""  # a transaction that writes is alone
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path, self.name = path, str(path)
         self._lock, self._read_lock, self._process = threading.RLock(), threading.RLock(), os.getpid()
         if not create and not path.exists():
-            raise LogError(f"there is no log {path}. Check the path, or begin one: LiveEnsemble(ensemble, log=...).")
+            raise LogError(
+                f"there is no log {path}. Check the path, or begin one: "
+                "LiveEnsemble(ensemble, log=...), or `optensemble live start`."
+            )
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             raise LogError(f"{path} is not a file. Give another path.")
         with self._telling():
@@ -117,8 +123,13 @@ class _Opened:
     def write(self, statement: str, **values: Any) -> int:
         return self._connection.execute(statement, values).rowcount
 
-    def write_each(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._connection.executemany(statement, rows)
+    def insert(self, table: str, columns: Mapping[str, Sequence[int]]) -> None:
+        marks = ",".join("?" * len(columns))
+        statement = f"INSERT INTO {table} ({','.join(columns)}) VALUES ({marks})"
+        try:
+            self._connection.executemany(statement, zip(*columns.values(), strict=True))
+        except sqlite3.IntegrityError as error:
+            raise RepeatedError(f"a row of {table} is there already") from error
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from optensemble._core.arrays import Floats
 from optensemble._core.deferred import pd
@@ -28,4 +29,10 @@ class NumberTable:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the same as a pandas frame, without a copy."""
-        return pd.DataFrame(self.rows, columns=list(self.names), copy=False)
+        return pd.DataFrame(self.rows, columns=_as_index(self.names), copy=False)
+
+
+@lru_cache(maxsize=16)
+def _as_index(names: tuple[str, ...]) -> pd.Index:
+    """Return names as an index, which takes longer to make than a small frame; tables of one source have the same."""
+    return pd.Index(list(names))

@@ -17,6 +17,7 @@ from optensemble.members.fingerprints import fingerprints
 from optensemble.members.validation import row_count, take_rows
 
 _NUMBERS = "biuf"  # kinds of dtypes
+_FLOAT = np.dtype(np.float64)
 _AT_ONCE = 1 << 20  # numbers that are written out at a time, which are 8 MB
 _EXACT = 1 << 53  # whole numbers up to here are floats
 
@@ -44,6 +45,8 @@ def row_contents(X: Any) -> Floats:
 
 def _columns(X: Any) -> list[Floats]:
     X = X.toarray() if hasattr(X, "toarray") else X
+    if isinstance(X, pd.DataFrame) and set(X.dtypes.to_numpy()) == {_FLOAT}:  # at once: single columns take a while
+        return [_as_numbers(X.to_numpy())]
     if isinstance(X, pd.DataFrame):  # whose columns may have any names
         return [_as_numbers(X.iloc[:, number].to_numpy()) for number in range(X.shape[1])]
     frame = None if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True, pass_through=True)

@@ -103,11 +103,15 @@ def bar_element(name: str, percent_of_width: float, text: str, **look: str) -> H
     return element("div", element("span", name), picture, element("b", text), class_="bar")
 
 
-def html_page(title: str, *body: str) -> str:
-    """Return a whole page; the Content-Security-Policy in its head forbids the browser to load anything."""
-    style, script = _asset("page.css"), _asset("page.js")
+def html_page(title: str, *body: str, scripts: Sequence[str] = ("page.js",), connects: bool = False) -> str:
+    """Return a whole page; the Content-Security-Policy in its head forbids the browser to load anything.
+
+    ``scripts`` are those of this folder that it runs; one that ``connects`` may ask the server it came from.
+    """
+    style, script = _asset("page.css"), "".join(map(_asset, scripts))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:"
+    allowed += "; connect-src 'self'" if connects else ""
     head = [
         Html('<meta charset="utf-8">'),
         Html(f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">'),

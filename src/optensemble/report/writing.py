@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -13,7 +15,13 @@ from optensemble.ensembles.base import Policy
 from optensemble.exceptions import InputError
 from optensemble.members.frames import index_of, is_default
 from optensemble.report.data import ReportTerms, report_data
+from optensemble.report.live.data import LivePageData, known_terms
+from optensemble.report.live_page import make_live_page
 from optensemble.report.page import make_report_page
+
+if TYPE_CHECKING:
+    from optensemble.ensembles._live_log import LoggedDecision
+    from optensemble.ensembles.live import LiveEnsemble
 
 _SOURCE = "a table in memory"
 
@@ -44,6 +52,25 @@ def write_report(
         ids=None if index is None or times is not None or is_default(index) else [str(name) for name in index],
     )
     replace(page, make_report_page(data).encode())
+    return page
+
+
+def write_live_report(
+    live: LiveEnsemble,
+    path: str | PathLike[str],
+    title: str | None = None,
+    unit: str | None = None,
+    currency: str | None = None,
+    decisions: Sequence[LoggedDecision] = (),
+) -> Path:
+    """Write the page of an ensemble in service as of now, and return its path.
+
+    ``decisions`` are its latest, the newest first. Terms that are None are those of the job file, if the ensemble was
+    fitted by one.
+    """
+    page, terms = _output_path(path), known_terms(live).replaced(title=title, unit=unit, currency=currency)
+    data = LivePageData.of(live, decisions, datetime.now(UTC), terms=terms)
+    replace(page, make_live_page(data).encode())
     return page
 
 

@@ -1,0 +1,1 @@
+"""The page of an ensemble in service: what it shows, in words, tables and pictures."""

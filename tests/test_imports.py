@@ -67,7 +67,9 @@ def test_the_package_opens_without_anything_heavy() -> None:
         ("--version",),
         ("--help",),
         *((name, "--help") for name in ("init", "check", "fit", "decide", "audit", "update", "refit")),
-        *((name, "--help") for name in ("explain", "report", "reproduce")),
+        *((name, "--help") for name in ("explain", "report", "reproduce", "live", "log", "serve")),
+        *(("live", name, "--help") for name in ("start", "decide", "observe", "refit", "status", "report")),
+        *(("log", name, "--help") for name in ("export", "prune")),
     ],
 )
 def test_help_and_version_load_nothing_heavy(arguments: tuple[str, ...]) -> None:
@@ -80,6 +82,7 @@ def test_help_and_version_load_nothing_heavy(arguments: tuple[str, ...]) -> None
     ("line", "expected"),
     [
         ("optensemble de", ["decide"]),
+        ("optensemble live re", ["refit", "report"]),
         ("optensemble re", ["refit", "report", "reproduce"]),
         ("optensemble reproduce --n", ["--noise"]),
         ("optensemble reproduce --trees ", ["histogram", "exact"]),

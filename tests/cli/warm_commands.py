@@ -40,8 +40,12 @@ def serve(path: str) -> None:
     import optensemble.cli.main
     import optensemble.jobs.audit
     import optensemble.jobs.decide
+    import optensemble.jobs.live_decide
+    import optensemble.jobs.live_report
+    import optensemble.jobs.live_start
     import optensemble.jobs.refit
     import optensemble.jobs.update
+    import optensemble.report.live_page
     import optensemble.report.page  # noqa: F401
 
     _load_kernels()

@@ -38,7 +38,7 @@ def test_a_report_asks_no_more_than_an_audit_and_solves_rows_once_more(kind: str
     subgroups = () if kind == "plain" else ("region",)
     roles = Roles(tuple(LABELS), tuple(str(j) for j in range(D)), subgroups=subgroups)
     tally.clear()
-    found = audit_table(SavedEnsemble(tmp_path / "e.oe", ensemble, roles), tables)
+    found = audit_table(SavedEnsemble(ensemble, roles, tmp_path / "e.oe"), tables)
     assert (tally.solved, tally.asked) == (once, asked)
     page = make_report(found)
     foresight = Counter([len(found.rows)])  # every row once more, with its labels known

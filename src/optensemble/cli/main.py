@@ -18,8 +18,11 @@ import optensemble
 from optensemble.cli.console import FAILED, INTERRUPTED, WRONG_USE, CommandInterrupted, print_error
 from optensemble.cli.day_commands import refit_command, update_command
 from optensemble.cli.job_commands import check_command, fit_command, init_command
+from optensemble.cli.live_commands import live_app
+from optensemble.cli.log_commands import log_app
 from optensemble.cli.program import Command, exit_quickly, is_program, start_quickly
 from optensemble.cli.reproduce import reproduce_command
+from optensemble.cli.serve_command import serve_command
 from optensemble.cli.use_commands import audit_command, decide_command, explain_command, report_command
 from optensemble.exceptions import FeasibleSetError, InputError, OptEnsembleError
 
@@ -33,9 +36,9 @@ app = typer.Typer(
     help="One policy from several models or policies under constraints, with a calibrated payoff forecast.\n\n"
     "A job file describes the data, the members and the feasible set: `init` writes one, `check` summarises it, `fit` "
     "makes an ensemble; `decide`, `audit`, `explain` and `report` use the ensemble; `update` and `refit` "
-    "go on with it.\n\n"
-    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 less earned than promised and 4 more (`audit`), 5 refit due "
-    "(`update`), 130 interrupted.",
+    "go on with it. `live` puts it into service, with a log that `log` reads, and `serve` over HTTP.\n\n"
+    "Exit codes: 0 success, 1 failure, 2 wrong use, 3 less earned than promised (`audit`) or an alarm (`live status`), "
+    "4 more earned than promised (`audit`), 5 refit due (`update`, `live observe`, `live status`), 130 interrupted.",
 )
 app.command("init", cls=Command)(init_command)
 app.command("check", cls=Command)(check_command)
@@ -46,13 +49,16 @@ app.command("update", cls=Command)(update_command)
 app.command("refit", cls=Command)(refit_command)
 app.command("explain", cls=Command)(explain_command)
 app.command("report", cls=Command)(report_command)
+app.add_typer(live_app, name="live")
+app.command("serve", cls=Command)(serve_command)
+app.add_typer(log_app, name="log")
 app.command("reproduce", cls=Command)(reproduce_command)
 
 
 def main() -> None:
     """Run the command line; an error is one line on stderr, and the exit code its kind.
 
-    0 success, 1 failure, 2 wrong use, 3 less earned than promised, 4 more, 5 refit due, 130 interrupted.
+    0 success, 1 failure, 2 wrong use, 3 less earned than promised or an alarm, 4 more, 5 refit due, 130 interrupted.
     """
     program = is_program()
     if program:

@@ -60,7 +60,7 @@ class RowReader:
         found = {name: column_text(rows[name]) for name in names}
         for name, labels in self.of_set.labels:
             found[name] = _as_labels(found.get(name, rows[name]), labels)
-        return rows.assign(**found)
+        return rows.assign(**found) if found else rows
 
     def read(self, tables: Tables) -> pd.DataFrame:
         """Read all rows in the order of the files: numbers validated, ids distinct, groups as text."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import glob
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as csv
 
-from optensemble._core.arrays import Floats
-from optensemble._core.deferred import compute, pd
+from optensemble._core.deferred import pd
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.exceptions import FileError, InputError
-from optensemble.members.number_table import NumberTable
-from optensemble.tables.arrow_columns import as_numpy
 from optensemble.tables.formats import (
     CSV,
     ColumnSelection,
@@ -29,64 +25,35 @@ from optensemble.tables.formats import (
     read_batches,
     stored_row_count,
 )
+from optensemble.tables.validation import KEPT, SHOWN, NumberBatch, Source, are_plain, number_batch, validated
 
-__all__ = ["BATCH", "ColumnSelection", "Tables", "find_tables", "is_number"]
-
-_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
-_KEPT = (pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.is_string, pa.types.is_large_string)
+__all__ = ["BATCH", "KEPT", "ColumnSelection", "NumberBatch", "RowTables", "Tables", "find_tables", "is_number"]
 
 BATCH = 1 << 16
 """Rows per batch."""
 
-KEPT = "kept: "
-"""Begins the names of columns that are read to be copied: the same columns may be read as numbers or text too."""
-
-
-@dataclass(frozen=True, eq=False)
-class NumberBatch:
-    """Rows that were read without pandas: numbers, and columns of whole numbers that are read as text otherwise."""
-
-    numbers: NumberTable
-    texts: dict[str, npt.NDArray[Any]]
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        return self.texts[name]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the same as a pandas frame."""
-        return self.numbers.to_pandas().assign(**self.texts)
-
-
 Batch = TypeVar("Batch")
 
 
-@dataclass(frozen=True)
-class Tables:
-    """Files that form one table, in this order."""
+class RowTables(ABC):
+    """Rows from sources that form one table, in this order; its text names it in errors."""
 
     paths: tuple[Path, ...]
 
-    def __str__(self) -> str:
-        first = self.paths[0]
-        return str(first) if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more"
+    @property
+    @abstractmethod
+    def sources(self) -> Sequence[Source]:
+        """The sources."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int | None:
+        """Number of rows; None unless every source declares it."""
 
     @property
     def columns(self) -> list[str]:
-        """Column names of the first file; the other files must have the selected ones."""
-        return column_names(self.paths[0])
-
-    @property
-    def rows(self) -> int | None:
-        """Number of rows; None unless every file declares it."""
-        totals = [stored_row_count(path) for path in self.paths]
-        return None if None in totals else sum(total for total in totals if total is not None)
-
-    def bytes(self, columns: int) -> int:
-        """Return about how much memory some columns of numbers take: by the number of rows, or else by the files."""
-        return 8 * columns * self.rows if self.rows is not None else sum(path.stat().st_size for path in self.paths)
+        """Column names of the first source; the others must have the selected ones."""
+        return self.sources[0].columns
 
     def read(self, selection: ColumnSelection) -> pd.DataFrame:
         """Read the selected columns of all rows."""
@@ -97,34 +64,83 @@ class Tables:
 
     def batches(self, selection: ColumnSelection, size: int = BATCH) -> Iterator[pd.DataFrame]:
         """Read the selected columns in batches of at most ``size`` rows."""
-        return self._batches(selection, size, _validated)
-
-    def _batches(self, selection: ColumnSelection, size: int, made: Callable[..., Batch]) -> Iterator[Batch]:
-        for path in self.paths:
-            names, start = column_names(path), 0
-            require_columns(selection.names, names, str(path))
-            twice = [name for name in selection.names if names.count(name) > 1]
-            if twice:
-                raise InputError(
-                    f"{path} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one."
-                )
-            for batch in self._read_file(path, selection, size):
-                if batch.num_rows:
-                    yield made(batch, selection, path, start)
-                    start += batch.num_rows
+        return self._batches(selection, size, validated)
 
     def number_batches(self, selection: ColumnSelection, size: int = BATCH) -> Iterator[pd.DataFrame | NumberBatch]:
         """Read the same, without pandas the batches that are numbers only, and whole numbers in place of text."""
-        return self._batches(selection, size, _number_batch if _are_plain(selection) else _validated)
+        return self._batches(selection, size, number_batch if are_plain(selection) else validated)
 
-    def _read_file(self, path: Path, selection: ColumnSelection, size: int) -> Iterator[pa.RecordBatch]:
-        with naming_file(path):
+    def _batches(self, selection: ColumnSelection, size: int, made: Callable[..., Batch]) -> Iterator[Batch]:
+        for source in self.sources:
+            names, start = source.columns, 0
+            require_columns(selection.names, names, str(source))
+            if len(set(names)) < len(names):
+                _require_once(selection.names, names, source)
+            for batch in source.record_batches(selection, size):
+                if batch.num_rows:
+                    yield made(batch, selection, source, start)
+                    start += batch.num_rows
+
+
+def _require_once(selected: Sequence[str], names: Sequence[str], source: Source) -> None:
+    twice = [name for name in selected if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{source} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one.")
+
+
+@dataclass(frozen=True)
+class FileSource(Source):
+    """A file with rows."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return column_names(self.path)
+
+    def record_batches(self, selection: ColumnSelection, size: int) -> Iterator[pa.RecordBatch]:
+        """Read the selected columns in batches of at most ``size`` rows, as they are."""
+        with naming_file(self.path):
             try:
-                yield from read_batches(path, selection, size)
+                yield from read_batches(self.path, selection, size)
             except pa.ArrowInvalid as error:
-                if format_of(path) == CSV and selection.numbers:
-                    _raise_on_text(path, selection)
+                if format_of(self.path) == CSV and selection.numbers:
+                    _raise_on_text(self, selection)
                 raise error
+
+    def location(self, row: int) -> str:
+        """Return where a row is, in words."""
+        return f"line {line_of(self.path, row)}" if format_of(self.path) == CSV else super().location(row)
+
+
+@dataclass(frozen=True)
+class Tables(RowTables):
+    """Files that form one table, in this order."""
+
+    paths: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        first = self.paths[0]
+        return str(first) if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more"
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """The files."""
+        return [FileSource(path) for path in self.paths]
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows; None unless every file declares it."""
+        totals = [stored_row_count(path) for path in self.paths]
+        return None if None in totals else sum(total for total in totals if total is not None)
+
+    def bytes(self, columns: int) -> int:
+        """Return about how much memory some columns of numbers take: by the number of rows, or else by the files."""
+        return 8 * columns * self.rows if self.rows is not None else sum(path.stat().st_size for path in self.paths)
 
 
 def find_tables(given: Sequence[str], folder: Path = Path()) -> Tables:
@@ -150,114 +166,17 @@ def find_tables(given: Sequence[str], folder: Path = Path()) -> Tables:
     return Tables(tuple({path.resolve(): path for path in paths}.values()))
 
 
-def _location(path: Path, row: int) -> str:
-    """Return where a row is in its file, in words."""
-    return f"line {line_of(path, row)}" if format_of(path) == CSV else f"row {row} (counted from 0)"
-
-
-def _validated(batch: pa.RecordBatch, selection: ColumnSelection, path: Path, start: int) -> pd.DataFrame:
-    found, numbers = dict[str, Any](), set(selection.numbers)
-    for name in dict.fromkeys([*selection.numbers, *selection.texts]):
-        decoded, optional = _decoded(batch.column(name)), name in selection.optional
-        column = (_require_numbers if name in numbers else _as_text)(decoded, name, path)
-        if name not in selection.gaps and not optional:
-            _require_values(column, name, path, start)
-        found[name] = _as_floats(column) if name in numbers else column.to_pandas()
-        if name not in selection.gaps and name in numbers:
-            _require_finite(found[name], name, path, start)
-    for name in selection.kept:  # in their types: pandas has no dates, and no whole numbers with gaps
-        found[KEPT + name] = pd.arrays.ArrowExtensionArray(pa.chunked_array([_decoded(batch.column(name))]))
-    return pd.DataFrame(found)
-
-
-def _are_plain(selection: ColumnSelection) -> bool:
-    """Return whether nothing but numbers that may be missing is read as numbers, and nothing to be copied."""
-    return selection.optional.issuperset(selection.numbers) and not (selection.gaps or selection.kept)
-
-
-def _number_batch(
-    batch: pa.RecordBatch, selection: ColumnSelection, path: Path, start: int
-) -> pd.DataFrame | NumberBatch:
-    """Return a batch as numbers; where it has gaps, text or other types, as a validated frame."""
-    names, texts = tuple(dict.fromkeys(selection.numbers)), dict[str, npt.NDArray[Any]]()
-    columns = np.empty((len(names), batch.num_rows))
-    for number, name in enumerate(names):
-        found = as_numpy(batch.column(name))
-        if found is None:
-            return _validated(batch, selection, path, start)
-        columns[number] = found
-        _require_finite(columns[number], name, path, start)
-    for name in selection.texts:
-        found = None if name in names else as_numpy(batch.column(name))
-        if found is None or found.dtype.kind not in "iu":
-            return _validated(batch, selection, path, start)
-        texts[name] = found
-    return NumberBatch(NumberTable(names, columns), texts)
-
-
-def _require_numbers(column: pa.Array, name: str, path: Path) -> pa.Array:
-    if not any(is_kind(column.type) for is_kind in (*_NUMERIC, pa.types.is_null)):
-        shown = "" if not len(column) else f", such as {str(column[0].as_py())[:40]!r}"
-        raise InputError(
-            f"{path}: column {name!r} must hold numbers; it holds {column.type}{shown}. Convert it, or remove it "
-            "from the job."
-        )
-    return column
-
-
-def _as_floats(column: pa.Array) -> Floats:
-    """Return numbers; NaN where there is no value."""
-    numbers: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _require_finite(numbers: Floats, name: str, path: Path, start: int) -> None:
-    if np.isinf(numbers).any():
-        row = int(np.flatnonzero(np.isinf(numbers))[0])
-        found = f"column {name!r} has an infinite value ({numbers[row]}) in {_location(path, start + row)}"
-        raise InputError(f"{path}: {found}. Put a number there, or remove the row.")
-
-
-def _as_text(column: pa.Array, name: str, path: Path) -> pa.Array:
-    """Return whole numbers, dates and times unchanged, and everything else as text."""
-    if any(is_kind(column.type) for is_kind in _KEPT):
-        return column
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowException as error:
-        raise InputError(
-            f"{path}: column {name!r} must hold text, whole numbers or dates; it holds {column.type}. Convert it."
-        ) from error
-
-
-def _decoded(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def _require_values(column: pa.Array, name: str, path: Path, start: int) -> None:
-    """Raise ``InputError`` on missing values and empty text."""
-    missing = compute.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        missing |= compute.equal(column.fill_null(""), "").to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(missing)
-    if rows.size:
-        more = f" and {rows.size - 1} more rows soon after" if rows.size > 1 else ""
-        raise InputError(
-            f"{path}: column {name!r} has no value in {_location(path, start + int(rows[0]))}{more}. "
-            "Fill it in, or remove the row."
-        )
-
-
-def _raise_on_text(path: Path, selection: ColumnSelection) -> None:
+def _raise_on_text(source: FileSource, selection: ColumnSelection) -> None:
     """Raise ``InputError`` that names the first non-numeric value; the columns are read again as text."""
     start, missing = 0, set(csv.ConvertOptions().null_values)
-    for batch in read_batches(path, ColumnSelection(texts=tuple(selection.names)), BATCH):
+    for batch in read_batches(source.path, ColumnSelection(texts=tuple(selection.names)), BATCH):
         for name in selection.numbers:
             for row, value in enumerate(batch.column(name).to_pylist()):
                 if value not in missing and not is_number(value):
                     comma = " Write decimals with a point." if is_number(value.replace(",", ".")) else ""
+                    place = source.location(start + row)
                     raise InputError(
-                        f"{path}: column {name!r} has {value[:40]!r} in {_location(path, start + row)}, which is not a "
+                        f"{source}: column {name!r} has {value[:SHOWN]!r} in {place}, which is not a "
                         f"number.{comma or ' Correct it, remove the row, or remove the column from the job.'}"
                     )
         start += batch.num_rows

@@ -358,7 +358,7 @@ def _restore(saved: dict[str, Any], arrays: Arrays, fits: list[Any], refit: Any)
         expired=counts["expired"],
     )
     if live._no_rows and live.refit != "never":
-        warnings.warn(f"{live._no_rows}: this LiveEnsemble will not be refitted.", RefitWarning, stacklevel=6)
+        warnings.warn(f"{live._no_rows}: this LiveEnsemble will not be refitted.", RefitWarning, stacklevel=7)
     return live
 
 

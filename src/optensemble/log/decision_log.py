@@ -21,7 +21,7 @@ from optensemble.log.entries import KINDS, OPENED, EntryForm
 from optensemble.log.export import export_decisions
 from optensemble.log.lead import Lead, describe
 from optensemble.log.pruning import Pruned, prune
-from optensemble.log.reading import LogCounts, count_all, latest_decisions
+from optensemble.log.reading import LogCounts, count_all, label_count, latest_decisions
 from optensemble.persistence.archive import bundle
 from optensemble.persistence.live_file import pack_live
 
@@ -63,7 +63,8 @@ class DecisionLog:
         with self._database.writing() as transaction:
             lead.renew(transaction)
             _insert(transaction, seq, entry, content, lead.token)
-        self._last, self._since = seq, self._since + 1
+        self._last = seq
+        self._since += 1
 
     @property
     def next(self) -> int:
@@ -131,8 +132,8 @@ class DecisionLog:
     def _condense(self, live: Any, seq: int) -> None:
         try:
             content = pack_checkpoint(live)
-        except InputError as error:  # all is in the entries, and can be replayed
-            self._tell(str(error))
+        except Exception as error:  # all is in the entries, and can be replayed: no call may fail of it
+            self._tell(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
             return
         try:
             with self._database.writing() as transaction:
@@ -247,7 +248,7 @@ def _insert(transaction: Transaction, seq: int, entry: Entry, content: bytes, to
         at=time.time(),
         kind=KINDS[type(entry)],
         token=token,
-        first=numbers[0] if isinstance(entry, Opened) else None,
+        first=_first(transaction, entry, numbers),
         rows=len(numbers),
         content=content,
     )
@@ -259,6 +260,13 @@ def _insert(transaction: Transaction, seq: int, entry: Entry, content: bytes, to
     elif isinstance(entry, Learned):
         places = range(len(numbers))
         transaction.insert("oe_label", {"number": numbers, "seq": [seq] * len(numbers), "place": places})
+
+
+def _first(transaction: Transaction, entry: Entry, numbers: list[int]) -> int | None:
+    """Return the number of the first row of decisions, and of labels how many came before: none is ever counted."""
+    if isinstance(entry, Learned):
+        return label_count(transaction)
+    return numbers[0] if isinstance(entry, Opened) else None
 
 
 def _numbers(entry: Entry) -> list[int]:

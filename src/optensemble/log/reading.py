@@ -48,13 +48,32 @@ class LogCounts:
 def count_all(database: Database) -> LogCounts:
     """Return how much a log holds."""
     with database.reading() as transaction:
-        tables = ("oe_entry", "oe_decision", "oe_label", "oe_checkpoint")
-        counts = [int(transaction.read(f"SELECT count(*) FROM {table}")[0][0]) for table in tables]
-        pruned = [int(get_meta(transaction, f"pruned_{what}") or 0) for what in ("rows", "entries")]
-        first, last = transaction.read("SELECT min(at), max(at) FROM oe_entry")[0]
-    names = ("entries", "decisions", "labels", "checkpoints", "pruned_rows", "pruned_entries")
-    found = dict(zip(names, [*counts, *pruned], strict=True))
-    return LogCounts(**found, bytes=database.size(), first_at=moment(first), last_at=moment(last))
+        checkpoints = int(transaction.read("SELECT count(*) FROM oe_checkpoint")[0][0])
+        pruned = {f"pruned_{what}": int(get_meta(transaction, f"pruned_{what}") or 0) for what in ("rows", "entries")}
+        ends = [transaction.read(f"SELECT seq, at FROM oe_entry ORDER BY seq {way} LIMIT 1") for way in ("", "DESC")]
+        decisions, labels = _total(transaction, OPENED), label_count(transaction)
+    first, last = (found[0] if found else (0, None) for found in ends)
+    return LogCounts(
+        entries=int(last[0]),
+        decisions=decisions,
+        labels=labels,
+        checkpoints=checkpoints,
+        **pruned,
+        bytes=database.size(),
+        first_at=moment(first[1]),
+        last_at=moment(last[1]),
+    )
+
+
+def label_count(transaction: Transaction) -> int:
+    """Return the number of labels in a log."""
+    return _total(transaction, LEARNED)
+
+
+def _total(transaction: Transaction, kind: str) -> int:
+    """Return the number of rows of all entries of a kind, which the last of them knows."""
+    query = f"SELECT first, rows FROM oe_entry WHERE kind = '{kind}' ORDER BY seq DESC LIMIT 1"
+    return sum(int(each) for row in transaction.read(query) for each in row)
 
 
 def moment(seconds: Any) -> datetime | None:

@@ -17,9 +17,10 @@ _TABLES = (
     # who leads: a single row, which every transaction touches, so that they take place one after the other
     "CREATE TABLE oe_lead (one INTEGER PRIMARY KEY CHECK (one = 1), token TEXT NOT NULL, holder TEXT NOT NULL,"
     " renewed {number} NOT NULL)",
-    # of decisions, first is the number of the first row; content is null once it was pruned
+    # first is how many rows, or labels, earlier entries of the kind have; content is null once it was pruned
     "CREATE TABLE oe_entry (seq {whole} PRIMARY KEY, at {number} NOT NULL, kind TEXT NOT NULL, token TEXT NOT NULL,"
     " first {whole}, rows {whole} NOT NULL, content {bytes})",
+    "CREATE INDEX oe_entry_kind ON oe_entry (kind, seq)",
     # ids by their hashes, which are as unique as ids
     "CREATE TABLE oe_decision (key {whole} PRIMARY KEY, number {whole} NOT NULL, seq {whole} NOT NULL){by_key}",
     "CREATE TABLE oe_label (number {whole} PRIMARY KEY, seq {whole} NOT NULL, place {whole} NOT NULL)",

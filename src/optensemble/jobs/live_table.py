@@ -100,7 +100,7 @@ class LiveTable:
         Columns to be ``kept`` are copied as they are; ``dates`` are those of them that CSV files have as dates.
         """
         columns, reader = self.columns, self._reader(tables, with_ids=ids is None)
-        selection = replace(reader.selection, kept=tuple(kept), dates=dates)
+        selection = replace(reader.selection, kept=tuple(kept), dates=dates) if kept or dates else reader.selection
         start = 0
         for part in tables.number_batches(selection, size):
             named = None if ids is None else ids[start : start + len(part)]

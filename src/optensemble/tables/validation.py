@@ -68,7 +68,8 @@ class NumberBatch:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the same as a pandas frame."""
-        return self.numbers.to_pandas().assign(**self.texts)
+        found = self.numbers.to_pandas()
+        return found.assign(**self.texts) if self.texts else found
 
 
 def validated(batch: pa.RecordBatch, selection: ColumnSelection, source: Source, start: int) -> pd.DataFrame:

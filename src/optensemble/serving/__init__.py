@@ -1,0 +1,1 @@
+"""The server: a LiveEnsemble over HTTP, one process around one log."""

@@ -346,6 +346,25 @@ def test_members_come_from_a_module_of_the_folder(line: Line, functions: Path) -
     )
 
 
+def test_a_job_file_may_say_where_members_are(line: Line, functions: Path, tmp_path_factory: Any) -> None:
+    elsewhere = tmp_path_factory.mktemp("jobs")
+    (elsewhere / "makers.py").write_text(MODULE, encoding="utf-8")
+    common = '[data]\nfit = "x.csv"\nlabels = "y_*"\n[models]\na = "a_*"\n[feasible]\nkind = "simplex"\n'
+    (elsewhere / "job.toml").write_text(f'{common}[live]\nmembers = "makers:members"\n', encoding="utf-8")
+    (elsewhere / "bare.toml").write_text(common, encoding="utf-8")
+    (elsewhere / "odd.toml").write_text(f"{common}[live]\nmembers = 7\n", encoding="utf-8")
+    started(line, "--members", str(elsewhere / "job.toml"), "--id-column", "day")
+    assert line(*STATUS, "--members", str(elsewhere / "job.toml"), "-q").code == 0
+    for name, said in {
+        "bare": "does not say where members are. Add [live] members",
+        "odd": '[live] members must be "module:dict"; got 7.',
+        "gone": "there is no file",
+    }.items():
+        answer = line(*STATUS, "--members", str(elsewhere / f"{name}.toml"))
+        assert answer.code != 0
+        assert said in answer.err
+
+
 @pytest.mark.parametrize(
     ("place", "parts"),
     [

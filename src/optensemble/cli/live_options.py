@@ -18,8 +18,8 @@ Log = Annotated[
 Members = Annotated[
     str | None,
     typer.Option(
-        help="Members that are Python functions: module:dict, where dict has them by name. The module may be in the "
-        "current folder.",
+        help="Members that are Python functions: module:dict, where dict has them by name, or a job file that says so "
+        "in [live]. The module may be in the current folder, or that of the job file.",
         metavar="MODULE:DICT",
     ),
 ]

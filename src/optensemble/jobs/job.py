@@ -19,7 +19,7 @@ from optensemble.tables.patterns import is_pattern
 
 ENSEMBLE_KINDS = (DECISION, WHITE_BOX, BLACK_BOX)
 
-_SECTIONS = ("data", "models", "policies", "feasible", "ensemble", "report")
+_SECTIONS = ("data", "models", "policies", "feasible", "ensemble", "report", "live")
 _DATA = ("fit", "labels", "id", "time", "groups", "subgroups", "weight", "missing_labels", "context")
 _OLD = ("clusters",)  # the name of groups in earlier versions
 _PAPER_OPTIONS = ("alpha", "bucket_width", "schedule", "max_rounds", "shrinkage", "min_cell", "M", "validation")
@@ -64,6 +64,8 @@ class Job:
         The sections ``[feasible]`` and ``[ensemble]``, unchanged.
     report
         The section ``[report]``: the title, the word for a row, and the currency of reports.
+    members
+        Of the section ``[live]``: where members are that are Python functions, as ``module:dict``.
     """
 
     path: Path
@@ -81,6 +83,7 @@ class Job:
     missing_labels: str = MISSING_LABELS[0]
     report: ReportTerms = DEFAULT_TERMS
     context: Names = ()
+    members: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -136,6 +139,7 @@ def read_job(path: Path) -> Job:
         missing_labels=_read_choice(data.get("missing_labels", MISSING_LABELS[0]), "[data] missing_labels", path),
         report=ReportTerms.of_section(document.get("report", {}), f"{path}: [report]"),
         context=_read_names(data["context"], "[data] context", path) if "context" in data else (),
+        members=_read_place(document.get("live", {}), path),
     )
 
 
@@ -273,6 +277,15 @@ def _read_texts(value: Any, name: str, path: Path) -> tuple[str, ...]:
     if twice:
         raise InputError(f"{path}: [data] {name} names {twice[0]!r} twice. Name it once.")
     return tuple(given)
+
+
+def _read_place(section: dict[str, Any], path: Path) -> str | None:
+    """Return where members are that are Python functions."""
+    _require_known(section, ("members",), f"{path}: [live]")
+    value = section.get("members")
+    if value is not None and (not isinstance(value, str) or not value):
+        raise InputError(f'{path}: [live] members must be "module:dict"; got {_as_written(value)}.')
+    return value
 
 
 def _read_column(data: dict[str, Any], name: str, path: Path) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 from optensemble._core.suggestions import did_you_mean, listed
 from optensemble.ensembles.live import LiveEnsemble
 from optensemble.exceptions import InputError
+from optensemble.jobs.job import read_job
 from optensemble.jobs.live_table import with_roles
 from optensemble.jobs.saved_ensemble import load_ensemble, untrusted
 from optensemble.persistence.packing import AnyMembers
@@ -62,14 +63,20 @@ def resume_live(log: str, members: str | None = None, trusted: Sequence[str] = (
 
 
 def import_members(place: str | None) -> Mapping[str, Any] | None:
-    """Return the members in a dict of a module, ``module:dict``; the current folder may have the module."""
+    """Return the members in a dict of a module, ``module:dict``, or in the one that a job file names.
+
+    The current folder may have the module, or that of the job file.
+    """
     if place is None:
         return None
+    folder = Path.cwd()
+    if place.endswith(".toml"):
+        place, folder = _of_job(Path(place))
     module, _, name = place.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
         raise InputError(f"--members must be module:dict, such as models:members; got {place!r}.")
-    with _importable(Path.cwd()):
-        found = _imported(module)
+    with _importable(folder):
+        found = _imported(module, folder)
     for part in name.split("."):
         if not hasattr(found, part):
             names = [each for each in vars(found) if not each.startswith("_")] if hasattr(found, "__dict__") else []
@@ -79,13 +86,21 @@ def import_members(place: str | None) -> Mapping[str, Any] | None:
     return _checked(found, place)
 
 
-def _imported(module: str) -> Any:
+def _of_job(path: Path) -> tuple[str, Path]:
+    """Return what a job file says of members, and its folder."""
+    job = read_job(path)
+    if job.members is None:
+        raise InputError(f'{path} does not say where members are. Add [live] members = "module:dict".')
+    return job.members, job.folder.resolve()
+
+
+def _imported(module: str, folder: Path) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
             raise InputError(
-                f"--members: there is no module {error.name!r}, neither installed nor in {Path.cwd()}. Check the name, "
+                f"--members: there is no module {error.name!r}, neither installed nor in {folder}. Check the name, "
                 "or change to its folder."
             ) from error
         raise InputError(f"--members: {module} cannot be imported: {error}. Install what it needs.") from error

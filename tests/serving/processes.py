@@ -73,13 +73,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(log: Path, *options: str, code: str = "", token: str = "") -> Iterator[Server]:
+def running(log: Path, *options: str, code: str = "", token: str = "", port: int = 0) -> Iterator[Server]:
     """A server around a log; ``code`` runs in its process before the command does."""
-    port = free_port()
+    port = port or free_port()
     given = ["serve", "--log", str(log), "--port", str(port), *options]
     program = f"{code}\nimport sys; sys.argv = ['optensemble', *{given!r}]\nfrom optensemble.cli import main; main()"
     lines = log.with_suffix(f".{port}.lines")
-    with lines.open("wb") as stream:
+    with lines.open("ab") as stream:
         clean = {name: value for name, value in os.environ.items() if name != "OPTENSEMBLE_TOKEN"}
         process = subprocess.Popen([sys.executable, "-c", program], stderr=stream, env={**clean, "SECRET": token})
     server = Server(process, port, lines)

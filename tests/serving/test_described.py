@@ -115,7 +115,7 @@ def test_metrics_while_the_ensemble_is_busy(client: TestClient, monkeypatch: pyt
         import time
 
         time.sleep(0.5)
-        return own(calls)
+        return str(own(calls))
 
     monkeypatch.setattr(type(service.calls), "metrics", slow)
     assert "optensemble_decisions_total 0" in client.get("/metrics").text

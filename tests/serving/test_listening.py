@@ -38,11 +38,10 @@ def test_slow_headers_are_not_waited_for(shared: Server) -> None:
         assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
         assert b"the headers did not arrive within 0.5 seconds" in answer
         assert time.monotonic() - began < 10
-    with shared.connect() as connection:  # one byte at a time does not help
-        with pytest.raises(ConnectionError):  # noqa: PT012
-            for byte in b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 100:
-                connection.sendall(bytes([byte]))
-                time.sleep(0.02)
+    with shared.connect() as connection, pytest.raises(ConnectionError):  # one byte at a time does not help  # noqa: PT012
+        for byte in b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 100:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.02)
     with shared.connect() as connection:  # nor does silence
         assert read_all(connection) == b""
 
@@ -76,6 +75,32 @@ def test_long_bodies_are_refused_before_they_are_read(shared: Server) -> None:
     with shared.connect() as connection:  # which asks first
         connection.sendall(head + b"Content-Length: 99999999\r\nExpect: 100-continue\r\n\r\n")
         assert read_all(connection).startswith(b"HTTP/1.1 413")
+
+
+def chunked(*parts: bytes) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (*parts, b""))
+
+
+def test_bodies_in_parts(shared: Server) -> None:
+    head = (
+        b"POST /decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    whole = json.dumps({"rows": rows(*range(100)), "ids": [f"part {place}" for place in range(100)]}).encode()
+    with shared.connect() as connection:
+        connection.sendall(head + chunked(whole[:500])[:-5])
+        time.sleep(0.1)
+        connection.sendall(chunked(whole[500:]))
+        answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.1 200"), answer
+    with shared.connect() as connection:  # too much, and without an end
+        connection.sendall(head + chunked(b"x" * 60_000)[:-5])
+        time.sleep(0.1)
+        connection.sendall(chunked(b"x" * 60_000)[:-5])
+        assert read_all(connection).startswith(b"HTTP/1.1 413")
+    with shared.connect() as connection:  # who goes away
+        connection.sendall(head + chunked(b"{")[:-5])
+    assert shared.ask("GET", "/healthz")[0] == 200
 
 
 def test_what_is_not_http_is_refused(shared: Server) -> None:

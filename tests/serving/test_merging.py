@@ -13,7 +13,8 @@ import optensemble as oe
 from optensemble.exceptions import ConflictError, InputError, LogError
 from optensemble.jobs.live_table import LiveTable
 from optensemble.serving.accept import JSON
-from optensemble.serving.calls import AnswerPart, LiveCalls
+from optensemble.serving.answers import AnswerPart
+from optensemble.serving.calls import LiveCalls
 from optensemble.serving.requests import RowRequest, read_decide, read_observe
 from optensemble.serving.settings import Limits
 from tests.serving.worlds import ensemble, labels, rows

@@ -7,11 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
+import optensemble as oe
 from optensemble.exceptions import LogError, SolverError
 from optensemble.serving.refusals import Refusal, refusal_of, shown
+from optensemble.serving.settings import Limits
 from tests.serving.clients import TestClient
 from tests.serving.conftest import Make
-from tests.serving.worlds import labels, rows
+from tests.serving.test_wire import ARROW, arrow_rows, stream
+from tests.serving.worlds import N, labels, rows, world
 
 JSON = {"Content-Type": "application/json"}
 
@@ -92,6 +95,9 @@ def test_paths_methods_and_types(client: TestClient) -> None:
     assert client.delete("/status").headers["allow"] == "GET, HEAD"
     assert client.options("/decide", headers={"Origin": "http://testserver"}).status_code == 405
     assert client.head("/status").status_code == 200
+    assert client.post("/nowhere", json={"left": "unread"}).headers["connection"] == "close"
+    assert "connection" not in client.post("/decide", json={}).headers
+    assert "connection" not in client.get("/status", headers={"Content-Length": "0"}).headers
     for kind in ("text/plain", "", "application/xml"):
         answer = client.post("/decide", content=b"{}", headers={"Content-Type": kind})
         assert answer.status_code == 415, kind
@@ -99,6 +105,41 @@ def test_paths_methods_and_types(client: TestClient) -> None:
     assert client.get("/status", headers={"Accept": "text/html, */*;q=0.1"}).status_code == 200
     assert client.get("/status", headers={"Accept": "application/json;q=0"}).status_code == 406
     assert client.get("/events", headers={"Accept": "application/json"}).status_code == 406
+
+
+def test_too_many_rows(served: Make) -> None:
+    client = served(limits=Limits(most_rows=2))
+    kind = {"Content-Type": ARROW}
+    for answer in (
+        client.post("/decide", json={"rows": rows(0, 1, 2)}),
+        client.post("/observe", json={"ids": [0, 1, 2], "labels": labels(0, 1, 2)}),
+        client.post("/decide", content=stream(arrow_rows(0, 1, 2)), headers=kind),
+    ):
+        assert answer.status_code == 413
+        assert "at most 2 rows" in answer.json()["error"]
+    empty = client.post("/decide", content=stream(arrow_rows()), headers=kind)
+    assert empty.status_code == 422
+    assert "has no rows" in empty.json()["error"]
+
+
+def test_too_long_bodies(served: Make) -> None:
+    client = served(limits=Limits(most_bytes=1000))
+    for headers in (JSON, {**JSON, "Content-Length": "1"}):
+        answer = client.post("/decide", content=b" " * 2000, headers=headers)
+        assert answer.status_code == 413
+
+
+def test_a_label_that_is_named_like_a_term(served: Make) -> None:
+    X, Y = world()
+    models = [("a", oe.Columns(["a_0", "a_1", "a_2"])), ("b", oe.Columns(["b_0", "b_1", "b_2"]))]
+    named = Y[:N].set_axis(["weights", "rail", "sea"], axis=1)
+    live = oe.LiveEnsemble(oe.DecisionEnsemble(models, feasible=oe.feasible.Simplex(3)).fit(X[:N], named))
+    client = served(live=live)
+    client.post("/decide", json={"rows": rows(0), "ids": [0]})
+    given = dict(zip(["weights", "rail", "sea"], labels(0)[0].values(), strict=True))
+    refused = client.post("/observe", json={"ids": [0], "labels": [given], "weights": [1]})
+    assert refused.status_code == 422
+    assert client.post("/observe", json={"ids": [0], "labels": [given]}).status_code == 200
 
 
 def test_arrow_that_is_none(client: TestClient) -> None:

@@ -77,7 +77,7 @@ def test_ids_may_be_in_a_column(served: Make) -> None:
 
 def arrow_rows(*places: int) -> dict[str, Any]:
     part = world()[0].iloc[[N + place for place in places]]
-    return {name: part[name].to_numpy() for name in part}
+    return {str(name): part[name].to_numpy() for name in part}
 
 
 def test_arrow_in_and_out(client: TestClient) -> None:
@@ -93,7 +93,7 @@ def test_arrow_in_and_out(client: TestClient) -> None:
     assert table["weight_fitted"].to_pylist() == [each["weights"]["fitted"] for each in same]
     given = world()[1].iloc[N : N + 2]
     observed = stream(
-        {"id": pa.array(["5", "6"]).dictionary_encode(), **{name: given[name].to_numpy() for name in given}}
+        {"id": pa.array(["5", "6"]).dictionary_encode(), **{str(name): given[name].to_numpy() for name in given}}
     )
     learned = client.post("/observe", content=observed, headers={"Content-Type": ARROW})
     assert learned.json()["learned"] == 2

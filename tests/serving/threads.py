@@ -39,7 +39,7 @@ class Running:
                 super().__init__(*given)
                 outer.server = self
 
-        run.DrainingServer = Captured  # type: ignore[misc]
+        run.DrainingServer = Captured  # type: ignore[assignment, misc]
         try:
             self.finished = serve(*self._given, on_listening=lambda url: setattr(self, "url", url), **self._options)
         except BaseException as error:

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from optensemble.cli.console import FAILED, Quiet, Trust, print_error, trusted_types
+from optensemble.cli.live_options import Log, Members
 from optensemble.exceptions import FileError, InputError
 
 _EXTRA = ("starlette", "uvicorn", "httptools", "orjson")
 
-Log = Annotated[str, typer.Option("--log", help="The log: a file, or postgresql://....", metavar="LOG")]
 Host = Annotated[str, typer.Option(help="The address to listen on; others than this machine's need a token.")]
 Port = Annotated[int, typer.Option(help="The port to listen on; 0 for any that is free.", min=0, max=65535)]
 AllowHost = Annotated[
@@ -49,14 +49,15 @@ def serve_command(
     grace: Grace = 30.0,
     wait: Wait = 60.0,
     log_format: LogFormat = "text",
+    members: Members = None,
     trust: Trust = None,
     quiet: Quiet = False,
 ) -> None:
     """Serve a LiveEnsemble over HTTP: rows in, decisions out, labels in, and a page that shows how it does.
 
     It goes on from the log, also after a crash, and keeps every decision there before it is handed out. POST /decide
-    and /observe take JSON or Arrow; GET /openapi.json describes everything, and GET / is the page. SIGTERM stops it once
-    all requests under way are answered.
+    and /observe take JSON or Arrow; GET /openapi.json describes everything, and GET / is the page. SIGTERM stops it
+    once all requests under way are answered.
 
     For example:
 
@@ -80,10 +81,10 @@ def serve_command(
     )
 
     def opening() -> Any:
-        from optensemble.ensembles.live import LiveEnsemble
+        from optensemble.jobs.live_start import resume_live
         from optensemble.jobs.live_table import LiveTable
 
-        live = LiveEnsemble.resume(log, refit_in="background", wait=wait, trusted=trusted_types(trust) or None)
+        live = resume_live(log, members, trusted_types(trust), refit_in="background", wait=wait)
         try:
             return LiveTable.of(live, id_column=id_column, labels=labels)
         except BaseException:

@@ -66,6 +66,12 @@ class DecisionLog:
         self._last = seq
         self._since += 1
 
+    def probe(self) -> None:
+        """Raise ``LogError`` if no entry could be written."""
+        lead = self.require_lead()
+        with self._database.writing() as transaction:
+            lead.renew(transaction, always=True)
+
     @property
     def next(self) -> int:
         """The number of the next entry."""

@@ -68,8 +68,11 @@ class Lead:
         self._renewed = time.monotonic()
         return None
 
-    def renew(self, transaction: Transaction) -> None:
-        """Renew the lease within a transaction, which fails if another process leads by now."""
+    def renew(self, transaction: Transaction, *, always: bool = False) -> None:
+        """Renew the lease within a transaction, which fails if another process leads by now; not too often.
+
+        With ``always`` something is written in any case, which tells whether anything can be.
+        """
         found = transaction.read(f"SELECT token, holder FROM oe_lead{self._database.locking}")
         if not found or found[0][0] != self.token:
             other = describe(found[0][1]) if found else "nobody"
@@ -77,7 +80,7 @@ class Lead:
                 f"{self._database.name} is led by {other} now: this process did not answer for {LEASE:.0f} seconds, or "
                 "closed it. Resume from the log to go on."
             )
-        if time.monotonic() - self._renewed > _FRESH:
+        if always or time.monotonic() - self._renewed > _FRESH:
             transaction.write("UPDATE oe_lead SET renewed = :now", now=time.time())
             self._renewed = time.monotonic()
 

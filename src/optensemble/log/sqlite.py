@@ -57,6 +57,7 @@ class SqliteDatabase:
                 if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
                     raise LogError(f"{path}: this file system has no write-ahead log. Use a disk of this machine.")
                 self._reader = self._connect(create=False)
+                self._file = _file_at(path)
             except BaseException:
                 self._connection.close()
                 raise
@@ -72,6 +73,11 @@ class SqliteDatabase:
     def writing(self) -> Iterator[Transaction]:
         """Open a transaction that is committed at the end, durably, unless there is an error; one at a time."""
         with self._lock, self._telling(), _transaction(self._connection, "BEGIN IMMEDIATE") as opened:
+            if _file_at(self.path) != self._file:  # SQLite would write on, into a file that is lost at the end
+                raise LogError(
+                    f"{self.name} was deleted, or another file was put in its place: nothing more can be kept. Stop, "
+                    "restore it from a backup, and resume from it."
+                )
             yield opened
 
     @contextmanager
@@ -109,6 +115,15 @@ class SqliteDatabase:
             yield
         except sqlite3.Error as error:
             raise LogError(f"{self.name}: {_advice(error)}") from error
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Return which file a path leads to; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class _Opened:

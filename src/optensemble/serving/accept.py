@@ -27,7 +27,7 @@ def require_media_type(header: bytes | None, known: Sequence[str]) -> str:
     found = media_type(header)
     if found not in known:
         got = f"got {found[:60]!r}" if found else "there is none"
-        raise Refusal(415, f"Content-Type must be {' or '.join(known)}; {got}.", closes=True)
+        raise Refusal(415, f"Content-Type must be {' or '.join(known)}; {got}.")
     return found
 
 

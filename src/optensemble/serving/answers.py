@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,39 @@ from optensemble.ensembles._live_answer import LiveAnswer
 from optensemble.serving.arrow_stream import write_stream
 
 Decision = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """The answer of a call, and its decisions as JSON has them, which are made once for all requests in it."""
+
+    answer: LiveAnswer
+    labels: Sequence[str]
+
+    @cached_property
+    def decisions(self) -> list[Decision]:
+        """All decisions."""
+        return decisions_of(self.answer, self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerPart:
+    """The part of an answer that belongs to one request."""
+
+    whole: Answered
+    rows: slice
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Its decisions as JSON has them."""
+        return self.whole.decisions[self.rows]
+
+    @property
+    def answer(self) -> LiveAnswer:
+        """Its decisions as arrays."""
+        whole, rows = self.whole.answer, self.rows
+        names = ("actions", "promised", "low", "high", "chosen", "ids")
+        return replace(whole, index=None, **{name: getattr(whole, name)[rows] for name in names})
 
 
 def decisions_of(answer: LiveAnswer, names: Sequence[str]) -> list[Decision]:

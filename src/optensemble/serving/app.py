@@ -38,7 +38,7 @@ class Endpoint:
         exchange: Exchange = scope[EXCHANGE]
         operation = self._operations.get(exchange.method)
         if operation is None:
-            raise Refusal(405, f"this path answers {self._allowed}.", {"Allow": self._allowed}, closes=True)
+            raise Refusal(405, f"this path answers {self._allowed}.", {"Allow": self._allowed})
         answer = await operation.handler(self._endpoints, exchange)
         if answer is not None:
             await exchange.answer(answer)
@@ -83,5 +83,4 @@ async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
     raise Refusal(
         404,
         "there is nothing under this path. GET /openapi.json tells what there is.",
-        closes=scope["method"] == "POST",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from optensemble.jobs.live_rows import LiveColumns, are_groups_needed
 from optensemble.jobs.live_table import LiveTable
 from optensemble.jobs.rows import RowReader
 from optensemble.serving import findings
-from optensemble.serving.answers import Decision, decisions_of
+from optensemble.serving.answers import Answered, AnswerPart
 from optensemble.serving.live_metrics import LiveGauges
 from optensemble.serving.plain_rows import PlainRows
 from optensemble.serving.refusals import unusable
@@ -23,39 +23,6 @@ from optensemble.serving.requests import GROUPS, WEIGHTS, RowRequest, WireTerms,
 from optensemble.serving.settings import Limits
 from optensemble.serving.worker import Outcome
 from optensemble.tables.in_memory import MemoryTables
-
-
-@dataclass(frozen=True, eq=False)
-class Answered:
-    """The answer of a call, and its decisions as JSON has them, which are made once for all requests in it."""
-
-    answer: LiveAnswer
-    labels: Sequence[str]
-
-    @cached_property
-    def decisions(self) -> list[Decision]:
-        """All decisions."""
-        return decisions_of(self.answer, self.labels)
-
-
-@dataclass(frozen=True, eq=False)
-class AnswerPart:
-    """The part of an answer that belongs to one request."""
-
-    whole: Answered
-    rows: slice
-
-    @property
-    def decisions(self) -> list[Decision]:
-        """Its decisions as JSON has them."""
-        return self.whole.decisions[self.rows]
-
-    @property
-    def answer(self) -> LiveAnswer:
-        """Its decisions as arrays."""
-        whole, rows = self.whole.answer, self.rows
-        names = ("actions", "promised", "low", "high", "chosen", "ids")
-        return replace(whole, index=None, **{name: getattr(whole, name)[rows] for name in names})
 
 
 class LiveCalls:
@@ -254,9 +221,7 @@ class LiveCalls:
         log: Any = self.live.log
         if log is not None:
             try:
-                lead = log.require_lead()
-                with log._database.writing() as transaction:
-                    lead.renew(transaction)
+                log.probe()
             except LogError as error:
                 self.failed = error
                 raise

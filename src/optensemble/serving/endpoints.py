@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from optensemble.serving.accept import HTML, JSON, chosen_type, media_type, require_media_type
-from optensemble.serving.answers import decisions_json, decisions_stream, json_body
+from optensemble.serving.answers import AnswerPart, decisions_json, decisions_stream, json_body
 from optensemble.serving.arrow_stream import MEDIA_TYPE as ARROW
-from optensemble.serving.calls import AnswerPart
 from optensemble.serving.exchange import CSP, Answer, Exchange
 from optensemble.serving.limits import Room, read_body
 from optensemble.serving.live_view import LiveView
@@ -139,7 +138,7 @@ class Endpoints:
     async def sign_in(self, exchange: Exchange) -> Answer:
         """Begin a session of a browser."""
         if media_type(exchange.headers.get(b"content-type")) != FORM:
-            raise Refusal(415, f"Content-Type must be {FORM}.", closes=True)
+            raise Refusal(415, f"Content-Type must be {FORM}.")
         cookie = self._guard.session_for(await read_body(exchange, self._limits, self._room))
         if cookie is None and self._guard.needs_token:
             page = sign_in_page("This is not the token.")

@@ -17,6 +17,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 CSP = "Content-Security-Policy"
 
+_LENGTH, _IN_PARTS = b"content-length", b"transfer-encoding"
 _EVERY = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
@@ -33,7 +34,7 @@ class Answer:
 class Exchange:
     """A request of HTTP, until it is answered."""
 
-    __slots__ = ("_send", "headers", "held", "method", "path", "receive", "sent", "status")
+    __slots__ = ("_send", "headers", "held", "method", "path", "read", "receive", "sent", "status")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method, self.path = str(scope["method"]), str(scope["path"])
@@ -41,12 +42,17 @@ class Exchange:
         self.receive, self._send = receive, send
         self.status, self.sent = 0, 0
         self.held = 0  # bytes of a body that came in parts
+        self.read = (
+            self.headers.get(_LENGTH, b"0") == b"0" and _IN_PARTS not in self.headers
+        )  # whether there is no more to be read
 
     async def begin(
         self, kind: str, status: int = 200, headers: Mapping[str, str] | None = None, length: int = -1
     ) -> None:
         """Send the head of an answer; without a length its body comes in parts."""
         head = [(b"content-type", kind.encode()), *(_EVERY if not headers else _with(headers))]
+        if not self.read:  # what is left of the body would be taken for the next request, or come for ever
+            head.append((b"connection", b"close"))
         if length >= 0:
             head.append((b"content-length", b"%d" % length))
         self.status = status
@@ -66,8 +72,7 @@ class Exchange:
         """Send a refusal, unless an answer has been begun."""
         if self.status:
             return
-        headers = refusal.headers | ({"Connection": "close"} if refusal.closes else {})
-        await self.answer(Answer(refusal.body, JSON, refusal.status, headers))
+        await self.answer(Answer(refusal.body, JSON, refusal.status, refusal.headers))
 
 
 def _with(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

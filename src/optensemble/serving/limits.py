@@ -44,33 +44,36 @@ async def read_body(exchange: Exchange, limits: Limits, room: Room) -> bytes:
         raise _too_long(limits)
     try:
         async with asyncio.timeout(limits.request_seconds):
-            message = _present(await receive())
-            if not message.get("more_body"):
-                parts, length = [message.get("body", b"")], len(message.get("body", b""))
-            else:
-                parts, length = await _parts(message.get("body", b""), exchange, limits, room)
+            first = _present(await receive())
+            parts, more = [first.get("body", b"")], bool(first.get("more_body"))
+            if more:
+                more = await _add_parts(parts, exchange, limits, room)
     except TimeoutError:
         raise _too_slow(limits) from None
-    if length > limits.most_bytes:
+    if more:
+        await _discard(receive, limits)
+        raise _too_long(limits)
+    exchange.read = True
+    if len(parts[0]) > limits.most_bytes:
         raise _too_long(limits)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _parts(first: bytes, exchange: Exchange, limits: Limits, room: Room) -> tuple[list[bytes], int]:
-    """Return a body that comes in parts; of one that is too long, what came until then, and no more is kept."""
-    parts, length, more = [first], len(first), True
+async def _add_parts(parts: list[bytes], exchange: Exchange, limits: Limits, room: Room) -> bool:
+    """Add the other parts of a body to the first; return whether it is too long, and what came is not kept."""
+    length = len(parts[0])
     room.take(exchange, length)
+    more = True
     while more:
         message = _present(await exchange.receive())
         part, more = message.get("body", b""), bool(message.get("more_body"))
         length += len(part)
         if length > limits.most_bytes:
-            if more:
-                await _discard(exchange.receive, limits)
-            return [], length
+            parts.clear()
+            return True
         room.take(exchange, len(part))
         parts.append(part)
-    return parts, length
+    return False
 
 
 def _present(message: Message) -> Message:
@@ -97,11 +100,8 @@ def _too_long(limits: Limits) -> Refusal:
     return Refusal(
         413,
         f"the body of a request may have at most {limits.most_bytes:,} bytes. Send fewer rows at a time.",
-        closes=True,
     )
 
 
 def _too_slow(limits: Limits) -> Refusal:
-    return Refusal(
-        408, f"the body of the request did not arrive within {limits.request_seconds:g} seconds.", closes=True
-    )
+    return Refusal(408, f"the body of the request did not arrive within {limits.request_seconds:g} seconds.")

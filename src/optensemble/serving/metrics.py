@@ -44,7 +44,7 @@ def text_of(metrics: Iterable[Metric]) -> str:
     >>> print(text_of([gauge("open", "Rows.", {(("policy", 'a"b'),): 2.0})]), end="")
     # HELP optensemble_open Rows.
     # TYPE optensemble_open gauge
-    optensemble_open{policy="a\\"b"} 2
+    optensemble_open{policy="a\"b"} 2
     """
     lines = list[str]()
     for metric in metrics:

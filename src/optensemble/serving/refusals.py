@@ -16,13 +16,11 @@ _LONGEST = 1000  # characters of a message: it may quote the request
 
 
 class Refusal(Exception):  # noqa: N818  (most are no errors of ours)
-    """A request that is refused, with an HTTP status and headers; ``closes`` ends the connection as well."""
+    """A request that is refused, with an HTTP status and headers."""
 
-    def __init__(
-        self, status: int, message: str, headers: dict[str, str] | None = None, *, closes: bool = False
-    ) -> None:
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self.message, self.headers, self.closes = status, shown(message), headers or {}, closes
+        self.status, self.message, self.headers = status, shown(message), headers or {}
 
     @property
     def body(self) -> bytes:

@@ -134,6 +134,7 @@ def _end(server: DrainingServer) -> None:
 
 def _listen(address: Address) -> socket.socket:
     """Return a socket that listens; before anything else, so that a port that is taken is known at once."""
+    made = None
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, place = found[0]
@@ -142,6 +143,8 @@ def _listen(address: Address) -> socket.socket:
         made.bind(place)
         made.listen(_BACKLOG)
     except (OSError, OverflowError, UnicodeError) as error:
+        if made is not None:
+            made.close()
         why = getattr(error, "strerror", None) or error
         raise InputError(
             f"cannot listen on {address.host}, port {address.port}: {why}. Use another --port or --host."

@@ -65,7 +65,6 @@ class Guard:
             401,
             "this server needs a token. Send it in a header: Authorization: Bearer TOKEN",
             UNTRUSTED,
-            closes=method not in _SAFE,  # whose body is not read
         )
 
     def _shows_token(self, headers: Headers) -> bool:

@@ -10,6 +10,9 @@ SIGN_IN_POLICY = (
 )
 """The page loads and runs nothing, and its form goes back to where it came from."""
 
+_OWNER = Html('<input type="text" autocomplete="username" value="optensemble" hidden>')
+"""Whose token it is, for password managers; without a name it is not sent."""
+
 
 def sign_in_page(wrong: str = "") -> str:
     """Return the page; ``wrong`` says why it is shown again."""
@@ -21,6 +24,7 @@ def sign_in_page(wrong: str = "") -> str:
         *([element("p", wrong, role="alert", class_="caution")] if wrong else []),
         element(
             "form",
+            _OWNER,
             element("p", element("label", "Token ", for_="token"), field),
             element("p", element("button", "Sign in", type="submit")),
             method="post",

@@ -189,3 +189,7 @@ def _done(works: list[Work]) -> list[Outcome]:
         return works[0].do([work.task for work in works])
     except Exception as error:
         return [error] * len(works)
+    except BaseException as error:  # such as SystemExit in a member: it would end this thread, and not the process
+        failure = RuntimeError(f"{type(error).__name__}: {error}")
+        failure.__cause__ = error
+        return [failure] * len(works)

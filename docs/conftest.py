@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-collect_ignore_glob = ["start/*", "*.py"]
+collect_ignore_glob = ["deploy/*", "start/*", "*.py"]
 
 os.environ["MPLBACKEND"] = "Agg"  # plots open no window
 

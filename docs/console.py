@@ -3,18 +3,25 @@
 ``python docs/console.py`` says where it is not; with ``--write`` it puts what was printed into the pages.
 
 The examples of the first page run in a new folder with the files of ``docs/start``; other pages go on in a copy of what
-that leaves. A block ``toml`` that begins with ``[feasible]`` takes the place of this section in ``job.toml``.
+that leaves. A block ``toml`` that begins with ``[feasible]`` takes the place of this section in ``job.toml``. A block
+``shell`` that begins with ``optensemble serve`` starts a server, for the rest of the page; the port 8000 stands for one
+that is free.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from difflib import unified_diff
 from pathlib import Path
 
@@ -22,10 +29,12 @@ DOCS = Path(__file__).parent
 START = "index.md"
 PAGES = (
     *(START, "command_line.md", "howto/time_series.md", "howto/every_day.md", "howto/by_row.md"),
-    *("howto/deployment.md", "howto/scheduling.md"),
+    *("howto/deployment.md", "howto/service.md", "howto/scheduling.md"),
 )
+PORT = "8000"
+STARTS_WITHIN = 60.0
 
-_BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(console|toml|shell)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DIGITS = re.compile(r"\d+\.\d{7,}")
 _SECTION = re.compile(r"^\[feasible\].*?(?=^\[)", re.MULTILINE | re.DOTALL)
 
@@ -37,14 +46,15 @@ class Shell:
     """
 
     def __init__(self, folder: Path, commands: Path | None = None) -> None:
-        self.folder, self.code = folder, 0
+        self.folder, self.code, self.port = folder, 0, PORT
+        self._server: subprocess.Popen[bytes] | None = None
         first = [] if commands is None else [str(commands)]
         path = os.pathsep.join([*first, str(Path(sys.executable).parent), os.environ["PATH"]])
         self._environment = {**os.environ, "PATH": path, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "110"}
 
     def run(self, command: str) -> str:
         """Return what a command prints, errors included."""
-        script = f"(exit {self.code})\n{command}"
+        script = f"(exit {self.code})\n{command.replace(PORT, self.port)}"
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=self.folder,
@@ -57,7 +67,31 @@ class Shell:
         self.code = done.returncode
         if "Traceback (most recent call last)" in done.stdout:
             raise RuntimeError(f"{command!r} failed, which no page is to show:\n{done.stdout}")
-        return "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
+        printed = done.stdout.replace(self.port, PORT)
+        return "\n".join(line.rstrip() for line in printed.splitlines()).strip("\n")
+
+    def serve(self, command: str) -> None:
+        """Start a server, which answers once this returns."""
+        with socket.socket() as made:
+            made.bind(("127.0.0.1", 0))
+            self.port = str(made.getsockname()[1])
+        self._environment["OPTENSEMBLE_URL"] = f"http://127.0.0.1:{self.port}"
+        given = [*shlex.split(command)[1:], "--port", self.port, "--quiet"]
+        self._server = subprocess.Popen([sys.executable, "-m", "optensemble", *given], cwd=self.folder)
+        until = time.monotonic() + STARTS_WITHIN
+        while time.monotonic() < until:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5):
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise RuntimeError(f"{command!r} did not start")
+
+    def close(self) -> None:
+        """Stop the server, if there is one."""
+        if self._server is not None:
+            self._server.terminate()
+            self._server.wait(60)
 
 
 def played(text: str, shell: Shell) -> str:
@@ -67,6 +101,9 @@ def played(text: str, shell: Shell) -> str:
         kind, body = block.groups()
         if kind == "toml":
             _put_into_job(body, shell.folder / "job.toml")
+        if kind == "shell" and body.startswith("optensemble serve"):
+            shell.serve(body.strip())
+        if kind != "console":
             return block[0]
         return f"```console\n{''.join(_answered(body, shell))}```"
 
@@ -93,7 +130,10 @@ def play_all(folder: Path, commands: Path | None = None) -> Iterator[tuple[Path,
         page = DOCS / name
         text = page.read_text(encoding="utf-8")
         place = begun if name == START else Path(shutil.copytree(begun, folder / page.stem))
-        yield page, text, played(text, Shell(place, commands))
+        for client in (DOCS / "deploy").glob("client.*"):
+            shutil.copy(client, place)
+        with closing(Shell(place, commands)) as shell:
+            yield page, text, played(text, shell)
 
 
 def _rounded(text: str) -> str:

@@ -147,7 +147,7 @@ def test_a_key_that_is_there_twice_is_not_toml(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"modles": {"x": "x_*"}}, "section 'modles' is not known. Did you mean 'models'?"),
-        ({"zebra": {}}, "section 'zebra' is not known. Known are data, models, policies, feasible, ensemble, report, live."),
+        ({"zebra": {}}, "section 'zebra' is not known. Known are data, models, policies, feasible, ensemble, "),
         ({"data": {"lables": "y_*"}}, "[data] 'lables' is not known. Did you mean 'labels'?"),
         ({"data": {"group": "region"}}, "[data] 'group' is not known. Did you mean 'groups'?"),
         ({"data": {"zebra": 1}}, "[data] 'zebra' is not known. Known are fit, labels, id, time, groups, subgroups, "),

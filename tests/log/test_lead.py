@@ -192,3 +192,38 @@ def test_two_that_want_the_lead_at_once_do_not_both_get_it(new_log: New) -> None
     leads[1].release()
     for each in databases:
         each.close()
+
+
+def test_a_leader_that_is_hidden_is_waited_for(new_log: New, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of other users can be hidden from this one: they are neither there nor have they ended."""
+    where = new_log()
+    begun(where).close()
+    live = oe.LiveEnsemble.resume(where)
+    set_leader(where, pid=2**22 + 7)
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "kill", refuse)
+        with pytest.raises(LogError, match="is led by process 4194311"):
+            oe.LiveEnsemble.resume(where)
+    assert live.log.leader.startswith("nobody: process 4194311 on ")
+    oe.LiveEnsemble.resume(where).close()
+    assert not live.log.is_lost
+    with pytest.raises(LogError):
+        live.log.probe()
+    assert live.log.is_lost
+
+
+def test_a_refit_that_was_made_in_the_background_need_not_wait_for_the_next_row(new_log: New) -> None:
+    with begun(new_log(), refit_in="background") as live:
+        play(live, N, N + 60, late=0)
+        running = live._now.running
+        assert running is not None
+        running.wait()
+        assert not len(live.refits_)
+        live.take_up_refit()
+        assert len(live.refits_) == 1
+        live.take_up_refit()
+        assert live.log.counts().entries == 12 + 2

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,9 @@ from optensemble.exceptions import FileError, InputError, LogError, OptEnsembleE
 from optensemble.log import schema
 from optensemble.log.database import open_database
 from optensemble.log.packing import pack, unpack
+from optensemble.log.rows import pack_rows, read_rows
+from optensemble.persistence.check_common import SavedFile
+from optensemble.persistence.parts import Part, Shelf, Wrong
 from tests.ensembles.decision import N
 from tests.ensembles.live import bits
 from tests.log.logged import X, after_a_crash, begun, changed, entry_contents, play
@@ -257,7 +261,7 @@ OPENED: dict[str, Change] = {
     "no rows": lambda _, arrays: arrays.update({name: each[:0] for name, each in arrays.items()}),
     "no ids": lambda document, _: document.pop("ids"),
     "no X": lambda document, _: document.update(x=None),
-    "another X": lambda document, _: document["x"].update(columns=["a"]),
+    "another X": lambda document, _: document["x"]["x"].update(columns=["a"]),
     "X of other rows": lambda document, arrays: arrays.update({"open/x": arrays["open/x"][:-1]}),
     "a document that is a list": lambda document, _: (document.clear(), document.update(ids=[[[]]])),
     **{f"no {name}": drop(f"open/{name}") for name in ("numbers", "keys", "proposed", "played", "features", "fit")},
@@ -395,3 +399,45 @@ def test_rows_of_a_kind_that_a_log_cannot_hold_are_refused(tmp_path: Path) -> No
             live.answer(odd, ids=[1, 2, 3])
         assert bits(live) == state
         live.answer(X.iloc[:3], ids=[1, 2, 3])
+
+
+# Rows of several types
+
+
+FRAME: Any = pd.DataFrame({"a": [1.0, np.nan], "day": ["mon", "tue"], "b": [2.5, 3.5], "n": [1, 2], "c": [0.0, -0.0]})
+
+
+def read(document: Any, arrays: dict[str, Any]) -> Any:
+    file = SavedFile(Part(document, "x"), Shelf(arrays), 1 << 30)
+    return read_rows(file, Part(document, "x"), arrays, "x", 2)
+
+
+def test_frames_of_several_types_come_back_as_they_were() -> None:
+    swapped = FRAME.rename(columns={"a": "b", "b": "a"})
+    for frame in (FRAME, FRAME[["day", "a"]], FRAME[["a", "b"]], swapped, FRAME[["n"]]):
+        arrays: dict[str, Any] = {}
+        pd.testing.assert_frame_equal(read(pack_rows(frame, arrays, "x"), arrays), frame)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"floats": ["a", "b"]},
+        {"floats": ["a", "a", "c"]},
+        {"floats": ["a", "day", "c"]},
+        {"floats": "abc"},
+        {"floats": [1, 2, 3]},
+        {"places": [0, 2]},
+        {"places": [0, 2, 5]},
+        {"places": [0, 2, -1]},
+        {"places": [2, 0, 4]},
+        {"places": [0, 0, 4]},
+        {"places": None},
+        {"x": {"kind": "array", "dtype": "float64", "by_columns": False}},
+    ],
+)
+def test_frames_that_were_never_packed_are_refused(change: dict[str, Any]) -> None:
+    arrays: dict[str, Any] = {}
+    document = pack_rows(FRAME, arrays, "x") | change
+    with pytest.raises((Wrong, LookupError, TypeError)):
+        read(document, arrays)

@@ -127,3 +127,14 @@ def test_a_worker_that_does_not_end_in_time() -> None:
         assert await waiting == "slow!"
 
     asyncio.run(main())
+
+
+def test_what_would_end_a_process_ends_neither_the_thread_nor_those_who_wait() -> None:
+    def leave(_: Sequence[Any]) -> list[Any]:
+        raise SystemExit(3)
+
+    recorder = Recorder()
+    found = run(Limits(), [Work(leave, 1), Work(recorder, 2)], recorder)
+    assert str(found[1]) == "SystemExit: 3"
+    assert isinstance(found[1], Exception)
+    assert found[2] == "2!"

@@ -148,8 +148,18 @@ def _expanded(columns: Sequence[str], names: tuple[Any, ...]) -> tuple[Any, ...]
 def _named(frame: Any, names: tuple[Any, ...]) -> Floats:
     names = _expanded(frame.columns, names)
     _require_columns(frame.columns, names)
+    if (whole := _floats_of(frame.to_native(), names)) is not None:
+        return whole
     found = [_numeric(frame[name].to_numpy(), f"column {name!r} of X", str(frame[name].dtype)) for name in names]
     return np.stack(found, axis=1)
+
+
+def _floats_of(X: Any, names: tuple[Any, ...]) -> Floats | None:
+    """Return columns of a pandas frame at once, if all hold floats: single ones take long where rows are few."""
+    if type(X).__module__.partition(".")[0] != "pandas":
+        return None
+    part = X[list(names)]
+    return np.ascontiguousarray(part.to_numpy()) if set(part.dtypes) == {np.dtype(np.float64)} else None
 
 
 def _require_columns(columns: Sequence[str], names: tuple[Any, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from pathlib import Path
 from typing import Annotated, Literal
@@ -164,7 +165,7 @@ def observe_command(
         print_observed(output, live, observed)
         due = live.refit_due_
     if due:
-        how = f"optensemble live refit --log {live.log.name}"
+        how = f"optensemble live refit --log {_named(live.log.name)}"
         warnings.warn(f"a refit is due: {due}. Run: {how}", UserWarning, stacklevel=2)
         raise typer.Exit(REFIT_DUE)
 
@@ -194,6 +195,15 @@ def refit_command(
         failed = len(live.refits_) > before and bool(live.refits_["failed"].iloc[-1])
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _named(log: str) -> str:
+    """Return a log as it can be typed again; a URL may have a password, which its name has not.
+
+    >>> _named("my log.db"), _named("postgresql://me:***@db/x")
+    ("'my log.db'", 'LOG')
+    """
+    return "LOG" if "://" in log else shlex.quote(log)
 
 
 live_app = typer.Typer(

@@ -73,6 +73,13 @@ def serve_command(
     if log_format not in FORMATS:
         raise InputError(f"--log-format must be one of {', '.join(FORMATS)}; got {log_format!r}.")
     token = require_token(os.environ.get(token_env), token_env, host)
+    if allow_host and token is None:
+        warnings.warn(
+            f"--allow-host means that others ask by way of a proxy, and there is no token: whoever reaches the proxy "
+            f"decides and labels. Set {token_env}.",
+            UserWarning,
+            stacklevel=2,
+        )
     settings = Settings(
         token=token,
         hosts=hosts_for(host, tuple(allow_host or ())),

@@ -104,6 +104,14 @@ class LiveRefits(LiveFindings):
             self._take_up_refit(at_once=True)
         return self
 
+    def take_up_refit(self) -> Self:
+        """Let a refit that was made in the background decide from now on, as the next call would; else do nothing."""
+        with self._lock:
+            self._settle()
+            self._require_lead()
+            self._take_up_refit()
+        return self
+
     @property
     def _learns(self) -> bool:
         """Whether it refits; not if a file came without the rows that this needs."""

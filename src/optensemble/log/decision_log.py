@@ -66,6 +66,11 @@ class DecisionLog:
         self._last = seq
         self._since += 1
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether another process was found to lead by now: nothing can be written any more."""
+        return self._lead is not None and self._lead.lost
+
     def probe(self) -> None:
         """Raise ``LogError`` if no entry could be written."""
         lead = self.require_lead()

@@ -13,14 +13,15 @@ from optensemble.ensembles._live_rows import OpenRows
 from optensemble.ensembles.base import Policy
 from optensemble.exceptions import InputError, LogError
 from optensemble.log.packing import pack, unpack
+from optensemble.log.rows import pack_rows, read_rows
 from optensemble.members.validation import row_count
 from optensemble.persistence.archive import LIMIT, Arrays
 from optensemble.persistence.check_common import SavedFile
 from optensemble.persistence.check_live import OPEN, check_open_rows
-from optensemble.persistence.check_rows import check_column, check_memory, check_x
+from optensemble.persistence.check_rows import check_column, check_memory
 from optensemble.persistence.live_file import pack_ids, unpack_open_rows
 from optensemble.persistence.parts import MOST_COUNTED, Part, Shelf, Wrong, require_plain
-from optensemble.persistence.row_file import NotKeptError, pack_column, pack_x, unpack_column, unpack_x
+from optensemble.persistence.row_file import NotKeptError, pack_column, unpack_column
 
 OPENED, LEARNED, DUE, TAKEN_UP = "opened", "learned", "due", "taken up"
 KINDS: dict[type, str] = {Opened: OPENED, Learned: LEARNED, Due: DUE, TakenUp: TAKEN_UP}
@@ -90,8 +91,7 @@ class EntryForm:
         contents = file.shelf.take("contents", "f", n)
         X = None
         if (x := root.get("x")) is not None:
-            check_x(file, x, "open/x", n)
-            X = unpack_x(x.value, arrays, "open/x")
+            X = read_rows(file, x, arrays, "open/x", n)
         root.require(X is not None or not fit.feasible_.needs_table, "have the rows of X")
         return Opened(unpack_open_rows(root["ids"].value, arrays, slice(0, n), X, fit), contents)
 
@@ -105,7 +105,7 @@ def _pack_opened(fit: Policy, entry: Opened, arrays: Arrays) -> dict[str, Any]:
     arrays["contents"] = entry.contents
     ids = pack_ids([rows.ids], arrays)
     try:
-        x = None if rows.X is None else pack_x(rows.X, arrays, "open/x")
+        x = None if rows.X is None else pack_rows(rows.X, arrays, "open/x")
     except NotKeptError as error:
         raise InputError(
             f"{error}, which a log cannot hold. Give X as an array of numbers, or as a pandas frame of numbers, text "

@@ -29,12 +29,15 @@ _LONGEST = 200  # letters of what a log says of its leader
 class Lead:
     """The lead of a log, from :meth:`take` until :meth:`release`.
 
+    ``lost`` says whether another process was found to have it.
+
     The lease decides who may take the lead, and clocks may be wrong about that. The token decides whose writes count:
     every transaction renews the lease of its token, and fails if another process has taken the lead meanwhile.
     """
 
     def __init__(self, database: Database) -> None:
         self._database, self.token, self._renewed = database, secrets.token_hex(16), 0.0
+        self.lost = False
         self._stop = threading.Event()
 
     def take(self, wait: float) -> None:
@@ -75,7 +78,7 @@ class Lead:
         """
         found = transaction.read(f"SELECT token, holder FROM oe_lead{self._database.locking}")
         if not found or found[0][0] != self.token:
-            other = describe(found[0][1]) if found else "nobody"
+            other, self.lost = describe(found[0][1]) if found else "nobody", True
             raise LogError(
                 f"{self._database.name} is led by {other} now: this process did not answer for {LEASE:.0f} seconds, or "
                 "closed it. Resume from the log to go on."
@@ -105,6 +108,8 @@ def describe(holder: str) -> str:
         return "nobody"
     since = datetime.fromtimestamp(float(known["since"]), UTC).isoformat(" ", "seconds").removesuffix("+00:00")
     told = f"process {known['pid']} on {known['host']} ({known['program']}) since {since} UTC"
+    if has_ended(known):
+        told = f"nobody: {told} has ended"
     return "".join(letter if letter.isprintable() else "?" for letter in told)[:_LONGEST]
 
 
@@ -121,15 +126,21 @@ def _holder_of(holder: str) -> dict[str, Any]:
 
 def _is_free(holder: dict[str, Any], renewed: float) -> bool:
     """Return whether a log may be taken over: its leader has ended, or has not been heard of for long."""
-    if holder and holder["machine"] == _machine() and _started(holder["pid"]) != holder["started"]:
-        return True
-    return abs(time.time() - renewed) > LEASE  # a clock may have been set back
+    return has_ended(holder) or abs(time.time() - renewed) > LEASE  # a clock may have been set back
+
+
+def has_ended(holder: dict[str, Any]) -> bool:
+    """Return whether a leader was a process of this machine that is known to have ended."""
+    if not holder or holder["machine"] != _machine():
+        return False
+    started = _started(holder["pid"])
+    return started is not None and started != holder["started"]
 
 
 def _myself() -> dict[str, Any]:
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
     pid = os.getpid()
-    known = {"host": socket.gethostname(), "machine": _machine(), "pid": pid, "started": _started(pid)}
+    known = {"host": socket.gethostname(), "machine": _machine(), "pid": pid, "started": _started(pid) or 0}
     return known | {"program": program, "since": time.time()}
 
 
@@ -143,24 +154,23 @@ def _machine() -> str:
     return " ".join(parts)
 
 
-def _started(pid: int) -> int:
-    """Return when a process was started, in ticks since boot; 0 if it is not there, or this cannot be told."""
+def _started(pid: int) -> int | None:
+    """Return when a process was started, in ticks since boot; 0 if it has ended, None if that cannot be told."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return 0 if fields[0] in "ZX" else int(fields[19])
     except (OSError, IndexError, ValueError):
-        return _lives_elsewhere(pid)
+        return _ended_or_hidden(pid)
 
 
-def _lives_elsewhere(pid: int) -> int:
-    """Return 1 if a process lives, or may, on a system without /proc."""
-    if Path("/proc").is_dir():
+def _ended_or_hidden(pid: int) -> int | None:
+    """Return 0 if a process has ended; None if it may be hidden, as those of other users can be."""
+    if os.name != "posix":  # where a signal 0 is a real one
+        return None
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
         return 0
-    if os.name == "posix":  # elsewhere a signal 0 is a real one
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return 0
-        except OSError:
-            return 1
-    return 1
+    except OSError:
+        return None
+    return None

@@ -99,11 +99,24 @@ class SqlDatabase:
         try:
             yield
         except self._errors as error:
-            said = " ".join(str(getattr(error, "orig", None) or error).split())
-            raise LogError(
-                f"{self.name}: the database says: {said:.300}. Check that it runs and can be reached, and call again."
-            ) from error
+            cause = getattr(error, "orig", None) or error
+            said = " ".join(str(cause).split())[:_LONGEST].rstrip(".?! ")
+            state = str(getattr(cause, "sqlstate", None) or "")
+            advice = next((told for kind, told in _ADVICE.items() if state.startswith(kind)), _UNREACHABLE)
+            raise LogError(f"{self.name}: the database says: {said}. {advice}") from error
 
+
+_LONGEST = 300  # letters of what the database says
+_UNREACHABLE = "Check that it runs and can be reached, and call again."
+_ADVICE = {
+    "42501": "Give the user the privilege.",
+    "28": "Check the user and the password.",
+    "3D": "Create the database first.",
+    "3F": "Create the schema first.",
+    "53100": "Make room on its disk, and call again: nothing was lost.",
+    "25006": "It only reads: give the address of the one that is written to.",
+}
+"""What to do, by the beginning of SQLSTATE."""
 
 _KEPT = 400  # letters: ours are shorter, those with lists of numbers longer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 from math import prod
 from numbers import Integral, Real
@@ -45,16 +46,27 @@ def row_contents(X: Any) -> Floats:
 
 def _columns(X: Any) -> list[Floats]:
     X = X.toarray() if hasattr(X, "toarray") else X
-    if isinstance(X, pd.DataFrame) and set(X.dtypes.to_numpy()) == {_FLOAT}:  # at once: single columns take a while
-        return [_as_numbers(X.to_numpy())]
     if isinstance(X, pd.DataFrame):  # whose columns may have any names
-        return [_as_numbers(X.iloc[:, number].to_numpy()) for number in range(X.shape[1])]
+        return list(map(_as_numbers, _runs(X)))
     frame = None if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return [_as_numbers(np.asarray(frame[name].to_numpy())) for name in frame.columns]
     array = np.asarray(X)
     flat = array.reshape(len(array), -1)
     return [_as_numbers(flat)] if flat.dtype.kind in _NUMBERS else [_as_numbers(column) for column in flat.T]
+
+
+def _runs(X: pd.DataFrame) -> Iterator[npt.NDArray[Any]]:
+    """Go through the columns of a frame; floats that follow each other at once, for single columns take a while."""
+    floats, start = (X.dtypes == _FLOAT).to_numpy(), 0
+    while start < len(floats):
+        others = np.flatnonzero(floats[start:] != floats[start])
+        stop = start + int(others[0]) if len(others) else len(floats)
+        if floats[start]:
+            yield X.iloc[:, start:stop].to_numpy()
+        else:
+            yield from (X.iloc[:, number].to_numpy() for number in range(start, stop))
+        start = stop
 
 
 def _sliced(X: Any) -> Any:

@@ -53,7 +53,8 @@ class DrainingServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, finish what is under way, and close."""
         self._until = time.monotonic() + self._grace
-        LOGGER.info("stopping: requests under way are finished")
+        if self.service is None or self.service.failure is None:
+            LOGGER.info("stopping: requests under way are finished")
         if self.service is not None:
             self.service.drain()
         if self.view is not None:

@@ -25,6 +25,7 @@ LOGGER = logging.getLogger("optensemble.serving")
 
 _SCRAPE = 2.0  # seconds that metrics wait for their turn
 _DAY = 86_400.0
+_LOOK = 1.0  # seconds between looks at what nobody asks for
 _FIRST_PRUNING = 60.0  # seconds after the start, when those who waited for it have been answered
 
 
@@ -79,8 +80,24 @@ class LiveService:
         if self.state == STARTING:
             self.state = READY
             LOGGER.info("ready")
+        self._tasks.append(asyncio.create_task(self._tend()))
         if self._keep_days is not None:
             self._tasks.append(asyncio.create_task(self._prune_daily(self._keep_days)))
+
+    async def _tend(self) -> None:
+        """While nothing is asked: let a refit decide once it is made, and end if another process leads by now."""
+        live = self.calls.live
+        while True:
+            await asyncio.sleep(_LOOK)
+            running, log = live._now.running, live.log
+            if log is not None and log.is_lost:
+                self.failure = LogError(f"{log.name} is led by another process by now: this one stops.")
+                if self._on_failure is not None:
+                    self._on_failure()
+                return
+            if running is not None and running.has_ended:
+                with suppress(Exception):  # the next call says what is wrong
+                    await self.worker.call(live.take_up_refit, patient=True)
 
     async def _prune_daily(self, days: float) -> None:
         await asyncio.sleep(_FIRST_PRUNING)
@@ -102,12 +119,14 @@ class LiveService:
         self.drain()
         for task in self._tasks[1:]:
             task.cancel()
-        if self._calls is not None:
-            with suppress(Exception):
-                closing = asyncio.ensure_future(self.worker.call(self._calls.close, patient=True))
-                await asyncio.wait([closing], timeout=max(until - time.monotonic(), 0.0))
-                if closing.done() and (error := closing.exception()) is not None:
-                    LOGGER.warning("the log was not closed: %s", error)
+        if self._calls is None:  # it waits for the log: nobody was answered, and nothing was begun
+            self.stopped = True
+            return True
+        with suppress(Exception):
+            closing = asyncio.ensure_future(self.worker.call(self._calls.close, patient=True))
+            await asyncio.wait([closing], timeout=max(until - time.monotonic(), 0.0))
+            if closing.done() and (error := closing.exception()) is not None:
+                LOGGER.warning("the log was not closed: %s", error)
         self.stopped = await self.worker.stop(until - time.monotonic())
         return self.stopped
 

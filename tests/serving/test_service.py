@@ -26,7 +26,7 @@ from optensemble.serving.settings import Limits, Settings
 from tests.serving.clients import TestClient
 from tests.serving.conftest import Make
 from tests.serving.threads import Running, threaded
-from tests.serving.worlds import ensemble, rows
+from tests.serving.worlds import N, ensemble, rows, world
 
 
 def opening(log: Path, **terms: Any) -> Callable[[], LiveTable]:
@@ -225,3 +225,36 @@ def test_closed_live(served: Make) -> None:
     client.app.state.service.calls.live.close()  # type: ignore[attr-defined]
     assert client.post("/decide", json={"rows": rows(0), "ids": [1]}).status_code == 503
     assert client.get("/readyz").status_code == 503
+
+
+def test_a_server_that_lost_its_log_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process leads by now; a supervisor starts this one again, and it waits for its turn."""
+    monkeypatch.setattr(service_module, "_LOOK", 0.02)
+    found = list[LiveTable]()
+
+    def remembered() -> LiveTable:
+        found.append(opening(tmp_path / "a.db")())
+        return found[0]
+
+    running = Running(remembered, Settings())
+    until = time.monotonic() + 20
+    while not found and time.monotonic() < until:
+        time.sleep(0.01)
+    found[0].live.log._lead.lost = True
+    running.thread.join(20)
+    assert isinstance(running.error, LogError)
+    assert "is led by another process by now: this one stops" in str(running.error)
+
+
+def test_a_refit_is_taken_up_while_nothing_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "_LOOK", 0.02)
+    live = oe.LiveEnsemble(ensemble(), log=tmp_path / "a.db", refit=60, refit_in="background")
+    X, Y = world()
+    running = Running(lambda: LiveTable.of(live), Settings())
+    live.answer(X[N : N + 60], ids=range(60))
+    live.observe(range(60), Y[N : N + 60])
+    until = time.monotonic() + 20
+    while not len(live.refits_) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert len(live.refits_) == 1
+    running.stop()

@@ -21,7 +21,7 @@ from optensemble.exceptions import FileError, InputError, LogError, OptEnsembleE
 from optensemble.log import schema
 from optensemble.log.database import open_database
 from optensemble.log.packing import pack, unpack
-from optensemble.log.rows import pack_rows, read_rows
+from optensemble.log.rows import check_rows, pack_rows, unpack_rows
 from optensemble.persistence.check_common import SavedFile
 from optensemble.persistence.parts import Part, Shelf, Wrong
 from tests.ensembles.decision import N
@@ -409,7 +409,8 @@ FRAME: Any = pd.DataFrame({"a": [1.0, np.nan], "day": ["mon", "tue"], "b": [2.5,
 
 def read(document: Any, arrays: dict[str, Any]) -> Any:
     file = SavedFile(Part(document, "x"), Shelf(arrays), 1 << 30)
-    return read_rows(file, Part(document, "x"), arrays, "x", 2)
+    check_rows(file, Part(document, "x"), "x", 2)
+    return unpack_rows(document, arrays, "x")
 
 
 def test_frames_of_several_types_come_back_as_they_were() -> None:

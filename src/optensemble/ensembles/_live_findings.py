@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from optensemble.ensembles._live_rows import PROMISED, Ledger, ids_listed
 from optensemble.ensembles._live_state import Knowledge
 from optensemble.ensembles._live_text import certificate_text
 from optensemble.ensembles.base import Policy
+from optensemble.exceptions import LogError
 from optensemble.monitoring.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ class LiveFindings:
         """All that is known, with what an interrupt left undone; while a call is under way, as of before it."""
         if self._lock.acquire(blocking=False):
             try:
-                self._settle()
+                with suppress(LogError):  # the next call that changes anything says what is wrong with the log
+                    self._settle()
             finally:
                 self._lock.release()
         return self._now
@@ -188,7 +191,7 @@ class LiveFindings:
         """
         from optensemble.report.writing import write_live_report
 
-        latest = [] if self._log is None else self._log.latest(_LATEST)
+        latest = [] if self._log is None or self._log.is_closed else self._log.latest(_LATEST)
         live: Any = self
         written: Path = write_live_report(live, path, title=title, unit=unit, currency=currency, decisions=latest)
         return written

@@ -23,6 +23,7 @@ _SHARE = 6  # of the rows fitted on: new labels that make a refit due are so man
 _WINDOW = 20_000  # rows: the least that are kept
 _TIMES = 4  # the rows fitted on, if these are more
 _JOINED = 64  # pieces: single rows are joined before they are many
+_LONGEST = 500  # letters of an error that are kept
 _SPARE = 4  # a quarter more rows than the window are kept before some are left out
 
 
@@ -239,7 +240,7 @@ class RunningRefit:
         try:
             self.outcome.fit = self.work()
         except BaseException as error:  # told where the refit is taken up
-            told = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # a file holds it
+            told = f"{type(error).__name__}: {error}"[:_LONGEST].encode(errors="replace").decode()  # a file holds it
             self.outcome.error, self.outcome.failed = error, told
 
     @property

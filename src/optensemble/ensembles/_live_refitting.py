@@ -80,8 +80,7 @@ class LiveRefits(LiveFindings):
     def refit_due_(self) -> str:
         """Why a refit is due that has not been made yet; empty if none is."""
         with self._lock:
-            self._settle()
-            running = self._now.running
+            running = self._current.running
             return self._why_due() if running is None else running.refit.why
 
     def refit_now(self) -> Self:

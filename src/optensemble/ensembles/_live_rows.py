@@ -289,9 +289,10 @@ class Ledger:
     @property
     def first_open(self) -> int:
         """The number of the first open row; that of the next row if none is open."""
-        if not self.batches:
+        batches = self.batches
+        if not batches:
             return self.decided
-        batch = self.batches[0]
+        batch = batches[0]
         return int(batch.rows.numbers[batch.still][0])
 
     def are_open(self, numbers: Indices) -> bool:

@@ -68,7 +68,7 @@ from optensemble.ensembles._live_terms import (
 )
 from optensemble.ensembles._watch import WatchedFit, monitor_of
 from optensemble.ensembles.base import Policy
-from optensemble.exceptions import InputError
+from optensemble.exceptions import InputError, LogError
 from optensemble.members.fingerprints import fingerprints
 from optensemble.members.fit_inputs import MISSING_LABELS
 from optensemble.members.frames import index_of
@@ -299,10 +299,12 @@ class LiveEnsemble(LiveRefits):
     def close(self) -> None:
         """Let other processes lead the log; this object then only tells what it knows. Without a log nothing happens.
 
-        It waits for a refit in the background. ``with`` closes it as well.
+        ``with`` closes it as well. A refit in the background is made again by whoever resumes.
         """
         with self._lock:
-            self._settle()
+            with suppress(LogError):
+                self._settle()
+            self._unsure = None  # whoever resumes finds what has reached the log
             if self._log is not None:
                 self._log.close(self)
 
@@ -324,10 +326,13 @@ class LiveEnsemble(LiveRefits):
 
         A copy has no log.
         """
-        found = self._snapshot()
-        if found.refit_in == BACKGROUND:  # without a log nothing would tell when it took over
-            found.refit_in = THREAD
-        return found
+        return self._snapshot()._without_log()
+
+    def _without_log(self) -> Self:
+        """Return this one, for a life without a log: nothing would tell when a refit in the background took over."""
+        if self.refit_in == BACKGROUND:
+            self.refit_in = THREAD
+        return self
 
     def _snapshot(self) -> Self:
         """Return a copy that shares what never changes."""
@@ -377,9 +382,15 @@ class LiveEnsemble(LiveRefits):
             named = as_ids(numbers if ids is None else ids, n, "X")
             rows = _Asked(X, named, hash_ids(named), numbered=ids is None)
             if self._ledger.knows_none(rows.hashes):  # which was so long ago only the log knows
-                with suppress(RepeatedError):
+                try:
                     return self._decide_new(rows, lambda played: tell(played, named))
-                self._settle()
+                except RepeatedError:
+                    self._settle()
+                    if rows.numbered:
+                        raise InputError(
+                            "the numbers of these rows are ids of rows decided before. Rows without ids are numbered: "
+                            "give ids in every call or in none."
+                        ) from None
             before = self._decided_before(rows)
             if before is None:
                 return self._decide_new(rows, lambda played: tell(played, named))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Protocol
 
 from optensemble.ensembles._live_log import RepeatedError
-from optensemble.exceptions import InputError
+from optensemble.exceptions import InputError, LogError
 
-__all__ = ["Database", "RepeatedError", "Row", "Transaction", "open_database", "read_among"]
+__all__ = ["Database", "RepeatedError", "Row", "Transaction", "alone", "open_database", "read_among"]
 
 Row = tuple[Any, ...]
 
@@ -62,6 +62,15 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Let go of the database."""
+
+
+@contextmanager
+def alone(lock: Any, name: str) -> Iterator[None]:
+    """Hold a lock of a database, unless this thread holds it: a handler of signals came into the middle of a call."""
+    if lock._is_owned():
+        raise LogError(f"{name} is being written by the call that this one came into the middle of. Call again later.")
+    with lock:
+        yield
 
 
 def read_among(transaction: Transaction, statement: str, values: Sequence[int], **others: Any) -> Iterator[Row]:

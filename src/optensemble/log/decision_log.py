@@ -13,22 +13,27 @@ from typing import Any
 
 import numpy as np
 
+from optensemble._core.validation import require_number
 from optensemble.ensembles._live_log import Decided, Entry, Learned, LoggedDecision, Opened
 from optensemble.ensembles._live_terms import BACKGROUND
-from optensemble.exceptions import InputError, LogError, RefitWarning
+from optensemble.exceptions import FileError, InputError, LogError, RefitWarning
 from optensemble.log.database import Database, Transaction, read_among
 from optensemble.log.entries import KINDS, OPENED, EntryForm
 from optensemble.log.export import export_decisions
 from optensemble.log.lead import Lead, describe
 from optensemble.log.pruning import Pruned, prune
 from optensemble.log.reading import LogCounts, count_all, label_count, latest_decisions
-from optensemble.persistence.archive import bundle
-from optensemble.persistence.live_file import pack_live
+from optensemble.persistence.archive import LIMIT, bundle, contents_of_bytes
+from optensemble.persistence.check_live import check_live
+from optensemble.persistence.live_file import fits_of, pack_live
+from optensemble.persistence.packing import under
+from optensemble.persistence.parts import Wrong
 
 REPLAYED = 10_000
 """Entries after which a checkpoint is due: replaying them takes some five seconds."""
 
 _AT_CLOSE = 1_000  # entries: replaying fewer takes less time than a checkpoint
+_MOST_LATEST = 1_000_000  # decisions that are read at a time: export has all
 _KEPT = 2  # checkpoints: if the last one is damaged, the one before and the entries since lead to the same state
 
 
@@ -45,6 +50,7 @@ class DecisionLog:
         self._database, self._form, self._lead = database, EntryForm(live.ensemble_, live.policies_), lead
         self.name = database.name
         self._last, self._attempted, self._since, self._fits = last, last, since, live._now.fits
+        self._content = b""
         self._live = weakref.ref(live)
         self._condensing: threading.Thread | None = None
         self._closed = self._told = False
@@ -59,12 +65,27 @@ class DecisionLog:
         """Keep an entry; once this returns, it will survive whatever becomes of the process."""
         lead = self.require_lead()
         content, seq = self._form.pack(entry), self.next
-        self._attempted = seq
+        self._attempted, self._content = seq, content
         with self._database.writing() as transaction:
             lead.renew(transaction)
+            self._require_whole(transaction)
             _insert(transaction, seq, entry, content, lead.token)
         self._last = seq
         self._since += 1
+
+    def _require_whole(self, transaction: Transaction) -> None:
+        """Refuse to go on where entries are gone, as after a restore under a running process."""
+        last = transaction.read("SELECT max(seq) FROM oe_entry")[0][0] or 0
+        if last != self._last:
+            raise LogError(
+                f"{self.name} ends with entry {last:,}, and this process has written up to entry {self._last:,}. It "
+                "was restored, or changed, meanwhile: resume from it."
+            )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     @property
     def is_lost(self) -> bool:
@@ -87,14 +108,17 @@ class DecisionLog:
         if self._last >= seq or self._attempted < seq:
             return self._last >= seq
         token = self.require_lead().token
-        with self._database.writing() as transaction:  # after whatever is still under way
-            query = "SELECT 1 FROM oe_entry WHERE seq = :seq AND token = :token"
-            found = bool(transaction.read(query, seq=seq, token=token))
+        with self._database.writing() as transaction:
+            transaction.read(f"SELECT token FROM oe_lead{self._database.locking}")  # what is still under way ends first
+            query = "SELECT content FROM oe_entry WHERE seq = :seq AND token = :token"
+            found = transaction.read(query, seq=seq, token=token)
+        if found and bytes(found[0][0] or b"") != self._content:
+            raise LogError(f"{self.name} has another entry {seq:,} than this process has written. Resume from it.")
         if found:
             self._last = seq
         else:
             self._attempted = self._last
-        return found
+        return bool(found)
 
     def find(self, keys: Sequence[int]) -> Decided | None:
         """Return what was decided in rows with these keys; None if none was decided."""
@@ -109,7 +133,10 @@ class DecisionLog:
             query = "SELECT seq, content FROM oe_entry WHERE seq IN ({values}) AND content IS NOT NULL"
             contents: dict[int, bytes] = dict(read_among(transaction, query, seqs))
         entries = {seq: self.entry(seq, OPENED, content) for seq, content in contents.items()}
-        return _decided(signed, places, entries, self._form)
+        try:
+            return _decided(signed, places, entries, self._form)
+        except (ValueError, LookupError, TypeError) as error:
+            raise LogError(f"{self.name} names rows that are not where they should be. Restore a backup.") from error
 
     def entry(self, seq: int, kind: str, content: bytes | None) -> Any:
         """Return an entry, after checks of everything."""
@@ -150,8 +177,9 @@ class DecisionLog:
             with self._database.writing() as transaction:
                 self.require_lead().renew(transaction)
                 insert_checkpoint(transaction, seq, content)
-        except LogError:  # the next entry says what is wrong
-            pass
+        except LogError as error:  # all is in the entries
+            if not self.is_lost:
+                self._tell(str(error))
 
     def _tell(self, why: str) -> None:
         if not self._told:
@@ -166,7 +194,8 @@ class DecisionLog:
     def latest(self, n: int) -> list[LoggedDecision]:
         """Return the latest decisions, at most ``n``, the newest first."""
         self._require_open()
-        return latest_decisions(self._database, self._form, int(n))
+        require_number(n, "n", at_least=0, whole=True)
+        return latest_decisions(self._database, self._form, min(int(n), _MOST_LATEST))
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write all decisions with their outcomes as a table; return the number of its rows.
@@ -197,7 +226,7 @@ class DecisionLog:
         Open rows stay, and so does all that resuming needs. Ids stay known, so that none is decided twice.
         """
         lead, live = self.require_lead(), self._live()
-        return prune(self._database, lead, keep_days, 0 if live is None else live._ledger.first_open)
+        return prune(self._database, self._form, lead, keep_days, 0 if live is None else live._ledger.first_open)
 
     # The end
 
@@ -232,12 +261,16 @@ def _let_go(database: Database, lead: Lead | None) -> None:
 
 def pack_checkpoint(live: Any) -> bytes:
     """Return the state of an ensemble as the bytes of a file; ``InputError`` if a file cannot hold it all."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # rows that are not kept are an error here
-        contents = pack_live(live, keep_rows=True, keep_members=True, stacklevel=1)
+    contents = pack_live(live, keep_rows=True, keep_members=True, stacklevel=1)
     if live._learns and (why := contents.document["live"]["rows"]["why"]):
         raise InputError(why)
-    return bundle(*contents)
+    content = bundle(*contents)
+    try:  # what cannot be read is not kept: the checkpoint before, and the entries since, would be lost with it
+        read = contents_of_bytes(content, Path("a checkpoint"))
+        check_live(read.document["live"], under(read.arrays, "live"), fits_of(live), LIMIT)
+    except (FileError, Wrong, LookupError) as error:
+        raise InputError(f"a file cannot hold its state ({error}).") from error
+    return content
 
 
 def insert_checkpoint(transaction: Transaction, seq: int, content: bytes) -> None:
@@ -307,7 +340,7 @@ def _decided(
             continue
         rows, place = entry.rows, number - int(entry.rows.numbers[0])
         if not 0 <= place < len(rows) or int(rows.keys.view(np.int64)[place]) != key:
-            raise LogError("the log names a row that is not where it should be. Restore it from a backup.")
+            raise LookupError(f"row {number}")
         found.kept[at], found.numbers[at], found.contents[at] = True, number, entry.contents[place]
         found.played[at], found.weights[at] = rows.played[place], rows.weights[place]
         found.promises[at] = rows.promises[place]

@@ -13,7 +13,7 @@ from optensemble.ensembles._live_rows import OpenRows
 from optensemble.ensembles.base import Policy
 from optensemble.exceptions import InputError, LogError
 from optensemble.log.packing import pack, unpack
-from optensemble.log.rows import pack_rows, read_rows
+from optensemble.log.rows import check_rows, pack_rows, unpack_rows
 from optensemble.members.validation import row_count
 from optensemble.persistence.archive import LIMIT, Arrays
 from optensemble.persistence.check_common import SavedFile
@@ -53,7 +53,11 @@ class EntryForm:
             document = {"why": entry.why, "due_at": entry.due_at}
         else:
             document = {"failed": entry.failed}
-        return pack(document, arrays)
+        try:  # what could not be read again is not kept
+            self._check(KINDS[type(entry)], document, arrays)
+            return pack(document, arrays)
+        except (Wrong, ValueError, LookupError, TypeError) as error:
+            raise InputError(f"a log cannot hold this: {str(error).rstrip('.')}. Give other rows or labels.") from error
 
     def unpack(self, kind: str, content: bytes | None, where: str) -> Entry:
         """Return an entry, after checks of everything; ``where`` it lies is for errors."""
@@ -62,38 +66,51 @@ class EntryForm:
                 raise ValueError("it was pruned")
             document, arrays = unpack(bytes(content))
             require_plain(document)
-            omega = self.fit.feasible_
-            shelf = Shelf(arrays | {"lower": omega.lower, "upper": omega.upper})
-            file = SavedFile(Part(document, "entry"), shelf, LIMIT)
-            return self._read(kind, file, arrays)
+            self._check(kind, document, arrays)
+            return self._read(kind, document, arrays)
         except (Wrong, ValueError, LookupError, TypeError, RecursionError, MemoryError) as error:
             raise LogError(f"{where} is damaged ({error}). Restore the log from a backup.") from error
 
-    def _read(self, kind: str, file: SavedFile, arrays: Arrays) -> Entry:
+    def _check(self, kind: str, document: Any, arrays: Arrays) -> None:
+        """Raise :class:`Wrong` unless an entry of this kind could have been written."""
+        omega = self.fit.feasible_
+        file = SavedFile(Part(document, "entry"), Shelf(arrays | {"lower": omega.lower, "upper": omega.upper}), LIMIT)
         root = file.root
         if kind == OPENED:
-            return self._read_opened(file, arrays)
-        if kind == LEARNED:
-            return _read_learned(file, arrays)
-        if kind == DUE:
-            return Due(_text(root["why"]), root["due_at"].whole())
-        if kind == TAKEN_UP:
-            return TakenUp(_text(root["failed"]))
-        raise ValueError(f"it is of kind {kind!r:.40}")
+            self._check_opened(file)
+        elif kind == LEARNED:
+            _check_learned(file)
+        elif kind == DUE:
+            root["due_at"].whole()
+            _require_text(root["why"])
+        elif kind == TAKEN_UP:
+            _require_text(root["failed"])
+        else:
+            raise ValueError(f"it is of kind {kind!r:.40}")
 
-    def _read_opened(self, file: SavedFile, arrays: Arrays) -> Opened:
+    def _check_opened(self, file: SavedFile) -> None:
         root, fit = file.root, self.fit
         n = len(file.shelf.wholes("open/numbers", None))
         if not n:
             raise Wrong("open/numbers", "have rows", n)
         check_memory(file)
         check_open_rows(file, root["ids"], fit, self.policies, n, decided=MOST_COUNTED, fits=MOST_COUNTED)
-        contents = file.shelf.take("contents", "f", n)
-        X = None
+        file.shelf.take("contents", "f", n)
         if (x := root.get("x")) is not None:
-            X = read_rows(file, x, arrays, "open/x", n)
-        root.require(X is not None or not fit.feasible_.needs_table, "have the rows of X")
-        return Opened(unpack_open_rows(root["ids"].value, arrays, slice(0, n), X, fit), contents)
+            check_rows(file, x, "open/x", n)
+        root.require(x is not None or not fit.feasible_.needs_table, "have the rows of X")
+
+    def _read(self, kind: str, document: Any, arrays: Arrays) -> Entry:
+        if kind == OPENED:
+            n, x = len(arrays["open/numbers"]), document["x"]
+            X = None if x is None else unpack_rows(x, arrays, "open/x")
+            return Opened(unpack_open_rows(document["ids"], arrays, slice(0, n), X, self.fit), arrays["contents"])
+        if kind == LEARNED:
+            groups = document["groups"]
+            known = None if groups is None else unpack_column(groups, arrays, "groups")
+            given = Arrived(arrays["numbers"], None, arrays["labels"], arrays.get("weights"), known)
+            return Learned(given, arrays["realised"])
+        return Due(document["why"], document["due_at"]) if kind == DUE else TakenUp(document["failed"])
 
 
 def _pack_opened(fit: Policy, entry: Opened, arrays: Arrays) -> dict[str, Any]:
@@ -126,26 +143,22 @@ def _pack_learned(entry: Learned, arrays: Arrays) -> dict[str, Any]:
         raise InputError(f"{error}, which a log cannot hold. Give groups of text or whole numbers.") from error
 
 
-def _read_learned(file: SavedFile, arrays: Arrays) -> Learned:
-    shelf, groups = file.shelf, None
+def _check_learned(file: SavedFile) -> None:
+    shelf = file.shelf
     numbers = shelf.wholes("numbers", None)
     n = len(numbers)
     if not n or (np.diff(numbers) <= 0).any():
         raise Wrong("numbers", "ascend", numbers)
-    labels, realised = shelf.floats("labels", n, file.d), shelf.floats("realised", n)
-    weights = shelf.floats("weights", n) if "weights" in shelf else None
-    if weights is not None and weights.min() < 0:
-        raise Wrong("weights", "be at least 0", float(weights.min()))
-    if (part := file.root.get("groups")) is not None:
-        check_column(file, part, "groups", n)
-        groups = unpack_column(part.value, arrays, "groups")
-    return Learned(Arrived(numbers, None, labels, weights, groups), realised)
+    shelf.floats("labels", n, file.d)
+    shelf.floats("realised", n)
+    if "weights" in shelf and shelf.floats("weights", n).min() < 0:
+        raise Wrong("weights", "be at least 0", shelf.floats("weights", n))
+    if (groups := file.root.get("groups")) is not None:
+        check_column(file, groups, "groups", n)
 
 
-def _text(part: Part) -> str:
-    text = part.text()
-    part.require(len(text) <= _MOST_LETTERS, f"have at most {_MOST_LETTERS:,} letters")
-    return text
+def _require_text(part: Part) -> None:
+    part.require(len(part.text()) <= _MOST_LETTERS, f"have at most {_MOST_LETTERS:,} letters")
 
 
 def require_next(live: Any, entry: Entry) -> None:

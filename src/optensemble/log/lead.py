@@ -36,7 +36,7 @@ class Lead:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database, self.token, self._renewed = database, secrets.token_hex(16), 0.0
+        self._database, self.token = database, secrets.token_hex(16)
         self.lost = False
         self._stop = threading.Event()
 
@@ -50,7 +50,7 @@ class Lead:
                     "that one or ask it instead; status and reports can be read meanwhile."
                 )
             time.sleep(_LOOK)
-        threading.Thread(target=self._beat, name="optensemble lease", daemon=True).start()
+        self.begin()
 
     def _try(self) -> str | None:
         """Take the lead, or return who has it, in words."""
@@ -62,30 +62,36 @@ class Lead:
             token, holder, renewed = found[0]
             if token and not _is_free(_holder_of(holder), float(renewed)):
                 return describe(holder)
-            transaction.write(
-                "UPDATE oe_lead SET token = :token, holder = :holder, renewed = :now",
-                token=self.token,
-                holder=json.dumps(_myself()),
-                now=time.time(),
-            )
-        self._renewed = time.monotonic()
+            self.enter(transaction)
         return None
+
+    def enter(self, transaction: Transaction) -> None:
+        """Enter this process as the leader; nobody else is."""
+        transaction.write(
+            "UPDATE oe_lead SET token = :token, holder = :holder, renewed = :now",
+            token=self.token,
+            holder=json.dumps(_myself()),
+            now=time.time(),
+        )
+
+    def begin(self) -> None:
+        """Renew the lease from time to time, from now on."""
+        threading.Thread(target=self._beat, name="optensemble lease", daemon=True).start()
 
     def renew(self, transaction: Transaction, *, always: bool = False) -> None:
         """Renew the lease within a transaction, which fails if another process leads by now; not too often.
 
         With ``always`` something is written in any case, which tells whether anything can be.
         """
-        found = transaction.read(f"SELECT token, holder FROM oe_lead{self._database.locking}")
+        found = transaction.read(f"SELECT token, holder, renewed FROM oe_lead{self._database.locking}")
         if not found or found[0][0] != self.token:
             other, self.lost = describe(found[0][1]) if found else "nobody", True
             raise LogError(
                 f"{self._database.name} is led by {other} now: this process did not answer for {LEASE:.0f} seconds, or "
                 "closed it. Resume from the log to go on."
             )
-        if always or time.monotonic() - self._renewed > _FRESH:
+        if always or abs(time.time() - float(found[0][2])) > _FRESH:
             transaction.write("UPDATE oe_lead SET renewed = :now", now=time.time())
-            self._renewed = time.monotonic()
 
     def release(self) -> None:
         """Let others lead, if this process does."""
@@ -95,8 +101,6 @@ class Lead:
 
     def _beat(self) -> None:
         while not self._stop.wait(_BEAT):
-            if time.monotonic() - self._renewed < _BEAT:
-                continue
             with suppress(LogError), self._database.writing() as transaction:  # the next entry tells what is wrong
                 self.renew(transaction)
 

@@ -28,6 +28,9 @@ _MOST_ARRAYS, _MOST_AXES = 10_000, 6
 def pack(document: dict[str, Any], arrays: Arrays) -> bytes:
     """Return a document and arrays as bytes."""
     plain = {name: np.asarray(each, order="C") for name, each in arrays.items()}
+    for name, each in plain.items():
+        if not _TYPES.fullmatch(each.dtype.str) or each.ndim > _MOST_AXES:
+            raise ValueError(f"{name} is an array of {each.dtype.str:.40} with {each.ndim} axes")
     listed = [[name, each.dtype.str, each.shape] for name, each in plain.items()]
     header = json.dumps({"document": document, "arrays": listed}, ensure_ascii=False, separators=(",", ":")).encode()
     parts = [header, _padding(_HEAD.size + len(header))]

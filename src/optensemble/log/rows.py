@@ -29,21 +29,28 @@ def pack_rows(X: Any, arrays: Arrays, key: str) -> dict[str, Any]:
     return {"x": others, "floats": names, "places": np.flatnonzero(floats).tolist()}
 
 
-def read_rows(file: SavedFile, part: Part, arrays: Arrays, key: str, n: int) -> Any:
-    """Return the rows of an X that were packed, after checks."""
+def check_rows(file: SavedFile, part: Part, key: str, n: int) -> None:
+    """Check the rows of an X that were packed."""
     check_x(file, part["x"], key, n)
-    X = unpack_x(part["x"].value, arrays, key)
     if part.get("floats") is None:
-        return X
-    names = part["floats"].texts(distinct=True)
-    part["x"].require(isinstance(X, pd.DataFrame) and not set(names) & set(X.columns), "be a frame of other columns")
-    width = len(names) + X.shape[1]
-    places = [place.whole(0, width) for place in part["places"]]
+        return
+    names, others = part["floats"].texts(distinct=True), part["x"].value.get("columns") or []
+    part["x"].require(bool(others) and not set(names) & set(others), "be a frame of other columns")
+    places = [place.whole(0, len(names) + len(others)) for place in part["places"]]
     part["places"].require(len(places) == len(names) and sorted(set(places)) == places, "ascend, one for each name")
-    block = file.shelf.take(f"{key}/floats", "f", n, len(names))
+    file.shelf.take(f"{key}/floats", "f", n, len(names))
+
+
+def unpack_rows(packed: dict[str, Any], arrays: Arrays, key: str) -> Any:
+    """Return the rows of an X that were packed, and checked."""
+    X = unpack_x(packed["x"], arrays, key)
+    if packed.get("floats") is None:
+        return X
+    names, places, block = packed["floats"], packed["places"], arrays[f"{key}/floats"]
+    left = [place for place in range(len(names) + X.shape[1]) if place not in set(places)]
     columns: dict[int, Any] = {place: np.ascontiguousarray(block[:, i]) for i, place in enumerate(places)}
-    left = [place for place in range(width) if place not in columns]
     columns |= {place: X.iloc[:, i].array for i, place in enumerate(left)}
-    called = dict(zip(places, names, strict=True)) | dict(zip(left, X.columns, strict=True))
-    frame = pd.DataFrame({place: columns[place] for place in range(width)}, index=X.index)
-    return frame.set_axis([called[place] for place in range(width)], axis=1)
+    called = dict(zip([*places, *left], [*names, *X.columns], strict=True))
+    order = sorted(columns)
+    frame = pd.DataFrame({place: columns[place] for place in order}, index=X.index)
+    return frame.set_axis([called[place] for place in order], axis=1)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from optensemble.exceptions import InputError, LogError
-from optensemble.log.database import RepeatedError, Row, Transaction
+from optensemble.log.database import RepeatedError, Row, Transaction, alone
 
 _WAIT = 10  # seconds to connect
 
@@ -45,19 +45,19 @@ class SqlDatabase:
             raise InputError("log is no valid URL. Give one such as postgresql://user@host:5432/database.") from error
         if parsed.drivername in ("postgres", "postgresql"):
             parsed = parsed.set(drivername="postgresql+psycopg")
-        self.name = parsed.set(drivername="postgresql").render_as_string(hide_password=True)
+        shown = parsed.set(drivername="postgresql").difference_update_query(_SECRET)
+        self.name = shown.render_as_string(hide_password=True)
         self._lock, self._process, self._text = threading.RLock(), os.getpid(), sqlalchemy.text
         self._statements: dict[str, Any] = {}
         self._errors, self.repeated = sqlalchemy.exc.SQLAlchemyError, sqlalchemy.exc.IntegrityError
         # a connection that the server has dropped is replaced before it is used
-        self._engine = sqlalchemy.create_engine(
-            parsed, pool_pre_ping=True, pool_size=2, connect_args={"connect_timeout": _WAIT}
-        )
+        self._engine = sqlalchemy.create_engine(parsed, pool_pre_ping=True, pool_size=2, connect_args=_CONNECTION)
+        sqlalchemy.event.listen(self._engine, "connect", _set_terms)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Open a transaction that is committed at the end, durably, unless there is an error; one at a time."""
-        with self._lock, self._telling(), self._engine.begin() as connection:
+        with self._telling(), alone(self._lock, self.name), self._engine.begin() as connection:
             yield _Opened(self, connection)
 
     @contextmanager
@@ -87,7 +87,7 @@ class SqlDatabase:
         """Return a statement, which is parsed once; lists of numbers make others every time."""
         if (found := self._statements.get(text)) is None:
             found = self._text(text)
-            if len(text) < _KEPT:
+            if _LISTS not in text:
                 self._statements[text] = found
         return found
 
@@ -118,7 +118,31 @@ _ADVICE = {
 }
 """What to do, by the beginning of SQLSTATE."""
 
-_KEPT = 400  # letters: ours are shorter, those with lists of numbers longer
+_LISTS = " IN ("  # of statements with lists of numbers, which are different every time
+
+_SECRET = ("password", "sslpassword")
+_CONNECTION = {
+    "connect_timeout": _WAIT,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""A server that has vanished is noticed within half a minute."""
+
+_TERMS = (
+    "SET lock_timeout = '10s'",
+    "SET idle_in_transaction_session_timeout = '30s'",  # a leader that was stopped within one must not hold up others
+    # a commit has reached the disk, whatever is set for the database; what is stronger stays
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
+)
+
+
+def _set_terms(connection: Any, _: Any) -> None:
+    with connection.cursor() as cursor:
+        for term in _TERMS:
+            cursor.execute(term)
+    connection.commit()
 
 
 class _Opened:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from optensemble.exceptions import LogError
-from optensemble.log.database import RepeatedError, Row, Transaction
+from optensemble.log.database import RepeatedError, Row, Transaction, alone
 
 _WAIT = 10.0  # seconds for others who hold the file, such as a backup, to finish
 _PAGES = 4_000  # of the write-ahead log until it is copied into the file
@@ -54,13 +54,21 @@ class SqliteDatabase:
         with self._telling():
             self._connection = self._connect(create=create)
             try:
-                if self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
+                if self._is_ours(create) and self._pragma("journal_mode=WAL") != "wal":
                     raise LogError(f"{path}: this file system has no write-ahead log. Use a disk of this machine.")
                 self._reader = self._connect(create=False)
                 self._file = _file_at(path)
             except BaseException:
                 self._connection.close()
                 raise
+
+    def _pragma(self, term: str) -> Any:
+        return self._connection.execute(f"PRAGMA {term}").fetchone()[0]
+
+    def _is_ours(self, create: bool) -> bool:
+        """Return whether the file may be changed: not if it has tables of something else."""
+        names = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return "oe_meta" in names or (create and not names)
 
     def _connect(self, *, create: bool) -> sqlite3.Connection:
         address = f"{self.path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}"
@@ -72,18 +80,28 @@ class SqliteDatabase:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Open a transaction that is committed at the end, durably, unless there is an error; one at a time."""
-        with self._lock, self._telling(), _transaction(self._connection, "BEGIN IMMEDIATE") as opened:
-            if _file_at(self.path) != self._file:  # SQLite would write on, into a file that is lost at the end
-                raise LogError(
-                    f"{self.name} was deleted, or another file was put in its place: nothing more can be kept. Stop, "
-                    "restore it from a backup, and resume from it."
-                )
+        with (
+            self._telling(),
+            alone(self._lock, self.name),
+            _transaction(self._connection, "BEGIN IMMEDIATE") as opened,
+        ):
+            changes = self._connection.total_changes
             yield opened
+            if self._connection.total_changes > changes:
+                self._require_file()
+
+    def _require_file(self) -> None:
+        """Refuse to go on with a file that nobody finds, and that is gone once it is closed."""
+        if _file_at(self.path) != self._file:
+            raise LogError(
+                f"{self.name} was deleted, or another file was put in its place: nothing more can be kept. Stop, "
+                "restore it from a backup, and resume from it."
+            )
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """Open a transaction that sees the database as of one moment."""
-        with self._read_lock, self._telling(), _transaction(self._reader, "BEGIN") as opened:
+        with self._telling(), self._read_lock, _transaction(self._reader, "BEGIN") as opened:
             yield opened
 
     def tables(self) -> set[str]:

@@ -213,7 +213,7 @@ def check_open_rows(file: SavedFile, ids: Part, fit: Any, policies: int, n: int,
         raise Wrong("open/promises", "be finite", promises)
     shelf.wholes("open/fit", n, high=min(fits + 1, MOST_COUNTED))
     if fit.feasible_.varies:
-        shelf.floats("open/values", n, fit.feasible_.width)
+        shelf.figures("open/values", n, fit.feasible_.width)  # of rows that make no set, anything
     check_column(file, ids, "open/ids", n)
 
 

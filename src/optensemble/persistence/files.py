@@ -122,7 +122,8 @@ def _load(
     to_decide: bool = False,
 ) -> Any:
     given, source = GivenAgain(members, feasible, subgroups), Source(path, limit, trusted)
-    return _restore(read_contents(path, limit), given, source, refit=refit, to_decide=to_decide)
+    found = _restore(read_contents(path, limit), given, source, refit=refit, to_decide=to_decide)
+    return found._without_log() if hasattr(found, "_without_log") else found
 
 
 def _restore(

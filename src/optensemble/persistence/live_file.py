@@ -63,7 +63,7 @@ def pack_live(live: LiveEnsemble, *, keep_rows: bool, keep_members: bool, stackl
     """Return the contents of the file; a refit that runs beside is waited for."""
     if live._now.running is not None:
         live._now.running.wait()
-    fits = _fits_of(live)
+    fits = fits_of(live)
     packed = [_pack_fit(fit, fits[0], keep_members=keep_members) for fit in fits]
     arrays: Arrays = {f"fit{i}/{name}": each for i, fit in enumerate(packed) for name, each in fit.arrays.items()}
     own = Arrays()
@@ -76,7 +76,7 @@ def pack_live(live: LiveEnsemble, *, keep_rows: bool, keep_members: bool, stackl
     return Contents(document, arrays, [blob for fit in packed for blob in fit.blobs])
 
 
-def _fits_of(live: LiveEnsemble) -> list[Policy]:
+def fits_of(live: LiveEnsemble) -> list[Policy]:
     """Return the fits there are, each once: the first, the latest, and one that is yet to be taken up."""
     running = live._now.running
     pending = None if running is None else running.outcome.fit

@@ -95,6 +95,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/live_cost.py
+	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/certificate.py
 	$(BIN)/python benchmarks/monitor.py
 

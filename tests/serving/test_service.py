@@ -202,7 +202,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
     monkeypatch.setattr("optensemble.serving.run.serve", pretend)
     monkeypatch.delenv("OPTENSEMBLE_TOKEN", raising=False)
-    serve_command(str(log), most_rows=7, allow_host=["Name"], log_format="json")
+    with pytest.warns(UserWarning, match="--allow-host means that others ask by way of a proxy, and there is no token"):
+        serve_command(str(log), most_rows=7, allow_host=["Name"], log_format="json")
     told = capsys.readouterr().err
     assert "optensemble: listening on http://here" in told
     assert "ValueError: why" in told

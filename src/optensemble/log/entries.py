@@ -54,7 +54,7 @@ class EntryForm:
         else:
             document = {"failed": entry.failed}
         try:  # what could not be read again is not kept
-            self._check(KINDS[type(entry)], document, arrays)
+            self._check(KINDS[type(entry)], document, arrays, written=True)
             return pack(document, arrays)
         except (Wrong, ValueError, LookupError, TypeError) as error:
             raise InputError(f"a log cannot hold this: {str(error).rstrip('.')}. Give other rows or labels.") from error
@@ -71,13 +71,13 @@ class EntryForm:
         except (Wrong, ValueError, LookupError, TypeError, RecursionError, MemoryError) as error:
             raise LogError(f"{where} is damaged ({error}). Restore the log from a backup.") from error
 
-    def _check(self, kind: str, document: Any, arrays: Arrays) -> None:
+    def _check(self, kind: str, document: Any, arrays: Arrays, *, written: bool = False) -> None:
         """Raise :class:`Wrong` unless an entry of this kind could have been written."""
         omega = self.fit.feasible_
         file = SavedFile(Part(document, "entry"), Shelf(arrays | {"lower": omega.lower, "upper": omega.upper}), LIMIT)
         root = file.root
         if kind == OPENED:
-            self._check_opened(file)
+            self._check_opened(file, None if written else root["ids"])
         elif kind == LEARNED:
             _check_learned(file)
         elif kind == DUE:
@@ -88,13 +88,13 @@ class EntryForm:
         else:
             raise ValueError(f"it is of kind {kind!r:.40}")
 
-    def _check_opened(self, file: SavedFile) -> None:
+    def _check_opened(self, file: SavedFile, ids: Part | None) -> None:
         root, fit = file.root, self.fit
         n = len(file.shelf.wholes("open/numbers", None))
         if not n:
             raise Wrong("open/numbers", "have rows", n)
         check_memory(file)
-        check_open_rows(file, root["ids"], fit, self.policies, n, decided=MOST_COUNTED, fits=MOST_COUNTED)
+        check_open_rows(file, ids, fit, self.policies, n, decided=MOST_COUNTED, fits=MOST_COUNTED)
         file.shelf.take("contents", "f", n)
         if (x := root.get("x")) is not None:
             check_rows(file, x, "open/x", n)

@@ -195,8 +195,13 @@ def _check_open(file: SavedFile, fit: Any, policies: int, decided: int) -> None:
     _check_tables(file, fit, lengths)
 
 
-def check_open_rows(file: SavedFile, ids: Part, fit: Any, policies: int, n: int, *, decided: int, fits: int) -> None:
-    """Check what is known of open rows, but for their X; ``fits`` is the number of refits."""
+def check_open_rows(
+    file: SavedFile, ids: Part | None, fit: Any, policies: int, n: int, *, decided: int, fits: int
+) -> None:
+    """Check what is known of open rows, but for their X; ``fits`` is the number of refits.
+
+    Ids that were packed just now are None: it takes long to look at each.
+    """
     shelf, d = file.shelf, file.d
     numbers = shelf.wholes("open/numbers", n, high=decided)
     if (np.diff(numbers) <= 0).any():
@@ -214,7 +219,8 @@ def check_open_rows(file: SavedFile, ids: Part, fit: Any, policies: int, n: int,
     shelf.wholes("open/fit", n, high=min(fits + 1, MOST_COUNTED))
     if fit.feasible_.varies:
         shelf.figures("open/values", n, fit.feasible_.width)  # of rows that make no set, anything
-    check_column(file, ids, "open/ids", n)
+    if ids is not None:
+        check_column(file, ids, "open/ids", n)
 
 
 def _require_distinct(keys: Any) -> None:

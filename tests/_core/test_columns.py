@@ -219,3 +219,13 @@ def test_patterns_that_match_nothing_are_refused(names: str, words: str) -> None
 def test_an_array_has_no_columns_of_a_pattern() -> None:
     with pytest.raises(InputError, match="are names, but X is an array"):
         oe.Columns("p_*").predict(np.ones((2, 2)))
+
+
+def test_columns_of_a_frame_are_read_as_a_copy() -> None:
+    """What is read may be filled in; the frame stays as it was."""
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    for names in (["a"], ["b", "a"]):
+        found = Columns(names).predict(frame)
+        found[:] = 0.0
+        assert frame.to_numpy().tolist() == [[1.0, 3.0], [2.0, 4.0]]
+        assert found.flags.c_contiguous

@@ -159,7 +159,9 @@ def _floats_of(X: Any, names: tuple[Any, ...]) -> Floats | None:
     if type(X).__module__.partition(".")[0] != "pandas":
         return None
     part = X[list(names)]
-    return np.ascontiguousarray(part.to_numpy()) if set(part.dtypes) == {np.dtype(np.float64)} else None
+    if set(part.dtypes) != {np.dtype(np.float64)}:
+        return None
+    return np.array(part.to_numpy(), order="C")  # a copy: a single column would be a view of what the user has
 
 
 def _require_columns(columns: Sequence[str], names: tuple[Any, ...]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -27,6 +28,12 @@ class Recorder:
         return [ValueError(task) if task == "bad" else f"{task}!" for task in tasks]
 
 
+def in_a_loop(main: Coroutine[Any, Any, Any]) -> Any:
+    """Run in a thread of its own: that of other tests in a browser has a loop already."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, main).result()
+
+
 def run(limits: Limits, works: list[Work], recorder: Recorder) -> list[Any]:
     async def main() -> list[Any]:
         worker = Worker(limits)
@@ -40,7 +47,8 @@ def run(limits: Limits, works: list[Work], recorder: Recorder) -> list[Any]:
         assert await worker.stop(10)
         return found
 
-    return asyncio.run(main())
+    found: list[Any] = in_a_loop(main())
+    return found
 
 
 def test_neighbours_with_one_key_are_done_together_in_order() -> None:
@@ -108,7 +116,7 @@ def test_who_is_cancelled_is_done_all_the_same() -> None:
         with pytest.raises(Refusal, match="stopping"):
             await worker.do(Work(recorder, "after"))
 
-    asyncio.run(main())
+    in_a_loop(main())
     assert recorder.seen == [["gone"]]
 
 
@@ -126,7 +134,7 @@ def test_a_worker_that_does_not_end_in_time() -> None:
         recorder.go.set()
         assert await waiting == "slow!"
 
-    asyncio.run(main())
+    in_a_loop(main())
 
 
 def test_what_would_end_a_process_ends_neither_the_thread_nor_those_who_wait() -> None:

@@ -92,7 +92,9 @@ def read_arrow(data: Any, name: str, most_bytes: int, most_rows: int) -> pa.Tabl
             if found > most:
                 unpacked = " once it is unpacked" if what == "bytes" else ""
                 raise InputError(f"{name} has {found:,} {what}{unpacked}; at most {most:,} are taken. Send fewer rows.")
-        return _valid_table(stream)
+        table = _valid_table(stream)
+        table.column_names  # noqa: B018  (names that are no text are found out here)
+        return table
 
 
 def _as_stream(data: Any) -> pa.Buffer:
